@@ -90,6 +90,7 @@ class _Watcher:
     """Shows the progress of the demo on a terminal: a bar, and counts or a picture of the day."""
 
     def __init__(self, progress: Progress) -> None:
+        """Begin without a step; ``progress`` draws the bars."""
         self._progress = progress
         self._below: RenderableType = Text()
         self._task: TaskID | None = None

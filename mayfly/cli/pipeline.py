@@ -155,7 +155,7 @@ def _errors() -> Iterator[None]:
 
 
 def _load(file: Path) -> PipelineConfig:
-    """Return the pipeline in a file; raises PipelineError for a mistake in it."""
+    """Return the pipeline in a TOML file; raises PipelineError for a mistake in the file."""
     from mayfly.pipeline.config import load
 
     return load(file)
@@ -224,7 +224,7 @@ def _metrics(
 
 
 def end_of_run(result: RunResult, *, as_json: bool) -> None:
-    """Print the result of a pipeline that ended; raises CommandFailed if it failed.
+    """Print the result of a pipeline's run; raises CommandFailed if it failed or was interrupted.
 
     With ``as_json`` it prints a line only if rows are still held or not released.
     """
@@ -271,6 +271,7 @@ class Watcher:
     """Shows progress: to people on a line that changes, to programs as a line for each batch."""
 
     def __init__(self, console: Console, spinner: Spinner, *, as_json: bool) -> None:
+        """Keep the console for lines and the spinner for the counts that change."""
         self._console = console
         self._spinner = spinner
         self._as_json = as_json

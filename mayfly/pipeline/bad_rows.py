@@ -161,7 +161,8 @@ def find_failing_rows(
 def _reader(source: QueueSource) -> Iterator[tuple[QueueClient, Attached]]:
     """Return a context with a connection to the source's queue manager, and its attached consumer.
 
-    Raises BulkError if the server cannot be reached, or if a later reader has replaced this one.
+    The connection is closed at its end. Raises BulkError if the server cannot be reached or does
+    not know the consumer.
     """
     assert source.epoch is not None
     with QueueClient(source.url, token_file=source.token_file, manager=source.manager) as client:

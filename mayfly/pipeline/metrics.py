@@ -34,6 +34,7 @@ class _Snapshot(Collector):
     """Prometheus collector of one pipeline; reports the snapshot that was set last."""
 
     def __init__(self, progress: Progress | None = None, *, is_up: bool = False) -> None:
+        """Begin with a snapshot of progress, or with None for no metrics until one is set."""
         # One tuple, so that a scrape in another thread never sees half of a change.
         self.shown = (progress, is_up)
 

@@ -109,6 +109,7 @@ class _Watchers:
     def __init__(
         self, listener: RunListener, targets: Sequence[SnapshotTarget], kept: KeptProgress
     ) -> None:
+        """Keep the listener, the targets that show snapshots, and the file for the next run."""
         self._listener = listener
         self._targets = targets
         self._kept = kept

@@ -324,6 +324,7 @@ class _BatchWatch:
     """Detects a batch that takes longer than its limit; waiting for the next batch has no limit."""
 
     def __init__(self, limits: RestartLimits, pace: Pace, failures: int) -> None:
+        """Start the time of the first batch; its limit doubles with each failure in a row."""
         self._limits = limits
         self._pace = pace
         self._limit_ms = limits.first_batch_ms << failures

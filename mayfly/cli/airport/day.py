@@ -171,6 +171,7 @@ class _Drive:
         flights: Sequence[Flight],
         report: Callable[[DaySnapshot], None],
     ) -> None:
+        """Keep the parts of the day; nothing is put yet. ``report`` receives each snapshot."""
         self._queue_manager = queue_manager
         self._clock = clock
         self._flights = flights

@@ -269,6 +269,7 @@ class _Pace:
     def __init__(
         self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: DemoWatcher
     ) -> None:
+        """Start to measure the day; ``query`` is the stream that fills the lake."""
         self._day_seconds = plan.day_seconds
         self._begin_ms = queue_manager.now_ms()
         self._ledger = queue_manager.ledger

@@ -266,6 +266,7 @@ class _WallDrive:
         parts: tuple[Gates, StreamingQuery, StreamingQuery],
         compression: Compression,
     ) -> None:
+        """Keep the gates, the stream that puts, and the stream that fills the lake (``parts``)."""
         self._queue_manager = queue_manager
         self._flights = flights
         self._gates, self._puts, self._to_lake = parts

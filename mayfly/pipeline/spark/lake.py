@@ -166,6 +166,7 @@ class _LakeWriter:
     """Writes the batches of one stream into a lake; each batch and date has a fixed file name."""
 
     def __init__(self, lake: Path, instance_id: str) -> None:
+        """Keep the lake's folder and the id of the store whose ledger is copied."""
         self._lake = lake
         self._instance_id = instance_id
         self._prefix = f"batch-{instance_id[:_SHORT_ID]}-"

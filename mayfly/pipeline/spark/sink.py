@@ -283,6 +283,7 @@ class _Uploads:
     """The uploads of one Spark task, one for each queue manager that its rows name."""
 
     def __init__(self, options: SinkOptions, batch: tuple[str, int]) -> None:
+        """Begin without uploads; ``batch`` is (query id or application, batch number)."""
         self._options = options
         self._batch = batch
         context = _task()
