@@ -92,10 +92,10 @@ class NoClaims:
         return True
 
     def quiesce(self) -> None:
-        """Do nothing."""
+        """Do nothing: this query reserves no messages."""
 
     def give_back(self) -> None:
-        """Do nothing."""
+        """Do nothing: this query has no reserved messages to return."""
 
 
 @dataclass(frozen=True)

@@ -153,10 +153,10 @@ def _first_wrong(rows: DataFrame, block: Row) -> tuple[int, int]:
 
 
 def _balance_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakeProblem]:
-    """Yield the problems of balances, by store, queue and position.
+    """Yield a problem for each balance row that is wrong, by store, queue and position.
 
-    A balance is wrong if put differs from ended + present, or if it differs from the listed
-    messages.
+    A balance row has a queue's counts. It is wrong if put differs from ended + present, or if ended
+    differs from the messages in the lake.
     """
     whole = [row["instance_id"] for row in blocks if row["first"] == 1]
     compared = _compared(_lives_before_balances(rows), whole)

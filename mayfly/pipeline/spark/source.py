@@ -181,19 +181,19 @@ class RefusedStreamReader(DataSourceStreamReader):
         self._error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Raise the error; a new stream calls this first."""
+        """Raise the OptionError about the wrong options; a new stream calls this first."""
         raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Raise the error; a continued stream calls this first."""
+        """Raise the OptionError about the wrong options; a continued stream calls this first."""
         raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Raise the error; a stream that repeats a batch calls this first."""
+        """Raise the OptionError about the wrong options; for a stream that repeats a batch."""
         raise self._error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Raise the error."""
+        """Raise the OptionError about the wrong options."""
         raise self._error
 
 
