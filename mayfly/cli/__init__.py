@@ -20,7 +20,7 @@ _PACKAGES = ("typer", "rich")
 
 
 def main() -> None:
-    """Run the command line; always ends with SystemExit."""
+    """Run the ``mayfly`` command line; always ends with SystemExit, with one of the codes above."""
     try:
         from mayfly.cli.app import app
     except ModuleNotFoundError as error:

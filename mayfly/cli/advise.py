@@ -56,9 +56,9 @@ _TITLES = {
 
 
 def lifetime_seconds(text: str) -> int:
-    """Return a lifetime such as ``2min`` in seconds.
+    """Return a duration such as ``2min`` in seconds.
 
-    Raises BadParameter unless it is a whole number of seconds.
+    Raises BadParameter unless it is a duration of whole seconds.
     """
     lifetime_ms = duration_ms(text)
     if lifetime_ms % SECOND_MS:
@@ -207,7 +207,10 @@ def advise(
 
 
 def _answer(text: dict[str, Any]) -> Advice:
-    """Return the advice for the options and the --config file, which options override."""
+    """Return the advice for the options and the --config file; an option overrides the file.
+
+    ``text`` maps the name of each option to its value. Raises ValueError or CommandFailed.
+    """
     from mayfly.pipeline.advise import advice
 
     values = (read_config(text["config"]) if "config" in text else {}) | text
@@ -228,14 +231,14 @@ def _answer(text: dict[str, Any]) -> Advice:
 
 
 def _named(names: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the values that have one of the names."""
+    """Return those entries of ``values`` whose key is one of the names."""
     return {name: values[name] for name in names if name in values}
 
 
 def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
-    """Return the durations of on_message from --on-message, or the longest one for all messages.
+    """Return the durations of on_message from --on-message, else ``longest_ms`` for each message.
 
-    Raises ValueError if neither is given.
+    Raises ValueError if both are None, or if the text or the CSV file is wrong.
     """
     from mayfly.pipeline.advise.processing_times import always, from_file, from_text
 
@@ -252,7 +255,7 @@ def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
 
 
 class Recorded(NamedTuple):
-    """The recorded arrivals on a queue; ``bothresh`` is None where no queue manager has it."""
+    """The recorded arrivals on a queue, and its BOTHRESH; None if a file or lake was read."""
 
     arrivals: QueueArrivals
     bothresh: int | None
@@ -261,10 +264,11 @@ class Recorded(NamedTuple):
 def recorded(
     source: Path | None, qmgr: str | None, queue: str | None, url: str | None
 ) -> Recorded | None:
-    """Return the recorded arrivals of a queue; None if neither ``source`` nor ``qmgr`` is given.
+    """Return the recorded arrivals of a queue; None if neither ``source`` nor ``qmgr`` is set.
 
-    ``source`` is a trace, a lake, or the folder of a queue manager. Raises CommandFailed if it does
-    not exist or has no message, and ValueError if the options contradict each other.
+    ``source`` is a file of recorded messages, a lake, or the folder of a queue manager. Raises
+    CommandFailed if it does not exist or has no message, and ValueError if the options contradict
+    each other.
     """
     if url is not None and (qmgr is None or source is not None):
         raise ValueError(f"--url {url} is the server of a queue manager: name that by --qmgr alone")
@@ -281,7 +285,10 @@ def recorded(
 
 
 def _trace(source: Path, qmgr: str | None) -> pa.Table:
-    """Return the recorded messages of a trace file or a lake as a table."""
+    """Return the recorded messages in a file or a lake as a table, a row for each message.
+
+    Raises ValueError for a wrong file or option, CommandFailed for a lake without messages.
+    """
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
     from mayfly.pipeline.replay.read import read_trace
 
@@ -296,7 +303,10 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
 
 
 def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
-    """Read the arrivals and BOTHRESH of a queue manager, from its folder or its server."""
+    """Return arrivals and BOTHRESH of a queue, read from a queue manager's folder or server.
+
+    BOTHRESH is None if the queue does not exist any more. Raises CommandFailed without messages.
+    """
     from mayfly.pipeline.replay.lives import trace_of_lives
 
     with connected(name, place, program="mayfly advise") as connection:
@@ -309,7 +319,7 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
 
 
 def _lives(ledger: Ledger, name: str) -> pa.Table:
-    """Return the ended messages of a ledger that can be replayed, as a table."""
+    """Return the ledger's records of ended messages that can be replayed, as a table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -323,7 +333,7 @@ def _lives(ledger: Ledger, name: str) -> pa.Table:
 
 
 def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows of a ledger in pages; rows that a server removes meanwhile are left out."""
+    """Yield the rows of a ledger in pages; rows that retention removes meanwhile are left out."""
     position = ledger.first_position() - 1
     while True:
         try:
@@ -338,9 +348,10 @@ def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _arrivals(trace: pa.Table, queue: str | None, name: str) -> QueueArrivals:
-    """Return the arrivals on a queue.
+    """Return the arrivals on a queue of a table of recorded messages.
 
-    Raises CommandFailed if there are none, ValueError if there are several queues.
+    ``name`` says in errors where the table is from. Raises CommandFailed for an empty table. Raises
+    ValueError if the queue is unknown, or is None and the table has several queues.
     """
     from mayfly.pipeline.advise.arrivals import arrivals_of
 
@@ -353,7 +364,7 @@ def _arrivals(trace: pa.Table, queue: str | None, name: str) -> QueueArrivals:
 
 
 def print_advice(advice: Advice) -> None:
-    """Print verdict and recommendation; for recorded arrivals also their gaps and a comparison."""
+    """Print problems and recommendation; for recorded arrivals also their gaps and a comparison."""
     console = Console(highlight=False)
     for line in _lines(advice):
         console.print(line, markup=False, soft_wrap=True)
@@ -365,7 +376,7 @@ def print_advice(advice: Advice) -> None:
 
 
 def advice_as_json(advice: Advice) -> dict[str, Any]:
-    """Return the advice for JSON; ``is_safe`` is null if no present receive timeout is given."""
+    """Return the advice as a dict for JSON; ``is_safe`` is None if no timeout is set at present."""
     is_decided = advice.present.receive_timeout_ms is not None
     return {
         "present": advice.present._asdict(),
@@ -381,7 +392,7 @@ def advice_as_json(advice: Advice) -> dict[str, Any]:
 
 
 def _lines(advice: Advice) -> Iterator[str]:
-    """Yield the verdict and the recommendation as lines."""
+    """Yield the present setting, its problems and the recommendation as lines."""
     present, longest_ms = advice.present, advice.longest_on_message_ms
     yield f"present:     {_setting(present)}; longest on_message {duration_text(longest_ms)}"
     for problem in advice.problems:
@@ -399,7 +410,7 @@ def _lines(advice: Advice) -> Iterator[str]:
 
 
 def _setting(setting: Setting) -> str:
-    """Return a setting of a listener as text."""
+    """Return a setting as text; a timeout that is None is "not said", a lifetime of 0 "none"."""
     timeout, lifetime = "not said", "none"
     if setting.receive_timeout_ms is not None:
         timeout = duration_text(setting.receive_timeout_ms)
@@ -412,7 +423,7 @@ def _setting(setting: Setting) -> str:
 
 
 def _arrival_lines(arrivals: ArrivalSummary) -> Iterator[str]:
-    """Yield a summary of the recorded arrivals as lines."""
+    """Yield a summary of the recorded arrivals as lines, without gaps if it has none."""
     yield ""
     yield (
         f"arrivals on {arrivals.queue}: {arrivals.messages:,} messages from "
@@ -436,7 +447,7 @@ def _arrival_lines(arrivals: ArrivalSummary) -> Iterator[str]:
 
 
 def _table(before: Outlook | None, after: Outlook) -> Table:
-    """Return a table that compares the costs of the present and the recommended setting."""
+    """Return a table that compares both settings; one column less if ``before`` is None."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", no_wrap=True)
     columns = [_cells(after)]
@@ -450,7 +461,7 @@ def _table(before: Outlook | None, after: Outlook) -> Table:
 
 
 def _cells(outlook: Outlook) -> dict[str, str]:
-    """Return a column of the table, by title: figures of the simulation, then of the formula."""
+    """Return a column of the table by title: numbers of the simulation, then of the formula."""
     simulated, expected = outlook.simulated, outlook.estimate
     cells = {title: f"{getattr(simulated, name):,}" for name, title in _TITLES.items()}
     cells["needless share of transactions"] = f"{simulated.needless_share:.3%}"
@@ -462,6 +473,7 @@ def _cells(outlook: Outlook) -> dict[str, str]:
 
 
 def _outlook_as_json(outlook: Outlook | None) -> dict[str, Any] | None:
+    """Return the estimated and the simulated effects of a setting as a dict; None for None."""
     if outlook is None:
         return None
     simulated = outlook.simulated

@@ -44,16 +44,19 @@ _MODULES = {
 
 
 class _CommandsOnDemand(Commands):
-    """Lists the commands by the table, and imports only the one that is run."""
+    """The top group of commands: lists them from COMMANDS, and imports only the one that is run."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the name, the imported command, and the arguments for it."""
+        """Return the name, the imported command, and the arguments for it.
+
+        An unknown name ends with click's usage error.
+        """
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if name is None else command_named(name), rest
 
 
 def command_named(name: str) -> Any:
-    """Import a command, or a group of commands, by its name; return it for click."""
+    """Import the command or the group of commands with this name, and return it for click."""
     found = getattr(import_module(f"mayfly.cli.{_MODULES.get(name, name)}"), name)
     if isinstance(found, typer.Typer):
         found.info.name, found.info.help = name, COMMANDS[name]
@@ -77,6 +80,7 @@ app = typer.Typer(
 
 
 def _print_version(*, is_wanted: bool) -> None:
+    """Print Mayfly's version and end the command; does nothing without --version."""
     if is_wanted:
         print(f"mayfly {__version__}, {'compiled' if is_compiled() else 'pure Python'}")
         raise typer.Exit
@@ -100,7 +104,7 @@ def _mayfly(
 
 
 def _name_only() -> None:
-    """Be a placeholder for a command in the list of commands."""
+    """Do nothing: a placeholder that lists a command in ``--help`` without its import."""
 
 
 for _name, _help in COMMANDS.items():

@@ -123,9 +123,10 @@ def release(
 
 
 def _written(checkpoint: Path, consumer: str) -> list[WrittenClaims]:
-    """Return what a checkpoint records of a consumer's claims; empty if it has no batch of it.
+    """Return the claims of a consumer that a checkpoint records as written; [] if it has none.
 
-    Raises CommandFailed if the checkpoint is not a folder or cannot be read.
+    A claim is a set of messages that the queue manager has reserved for a consumer. Raises
+    CommandFailed if the checkpoint is not a folder or cannot be read.
     """
     if not checkpoint.is_dir():
         raise CommandFailed(
@@ -144,7 +145,11 @@ def _written(checkpoint: Path, consumer: str) -> list[WrittenClaims]:
 def _of_store(
     log: list[WrittenClaims], instance_id: str, checkpoint: Path, consumer: str
 ) -> WrittenClaims:
-    """Return what a checkpoint records of one queue manager's claims; CommandFailed if nothing."""
+    """Return the entry of ``log`` for the queue manager's store ``instance_id``.
+
+    ``log`` has the claims that the checkpoint records as written. Raises CommandFailed if it has no
+    entry for this store.
+    """
     for written in log:
         if written.offset.instance_id == instance_id:
             return written
@@ -155,7 +160,7 @@ def _of_store(
 
 
 def _cells(consumer: ConsumerState) -> tuple[str, ...]:
-    """Return the cells of one line of the list of consumers."""
+    """Return the cells of a consumer's line in the list; the time is "" if nothing is claimed."""
     since_ms = consumer.oldest_claimed_ms
     return (
         consumer.consumer,
@@ -169,9 +174,10 @@ def _cells(consumer: ConsumerState) -> tuple[str, ...]:
 
 @contextmanager
 def _claims(name: str, path: str | None) -> Iterator[Claims]:
-    """Connect to the claims of a queue manager for a ``with`` block.
+    """Return a context with access to the claims (reserved messages) of a queue manager.
 
-    Raises CommandFailed (exit code 5) if the consumer is unknown or its claims have changed.
+    The connection is closed at its end. Raises CommandFailed (exit code 5) if the consumer is
+    unknown or its claims have changed.
     """
     with connected(name, path, program="mayfly claims") as connection:
         try:

@@ -114,7 +114,10 @@ def accept(
 
 
 def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
-    """Print the effects and ask for consent; raises CommandFailed without it."""
+    """Print the effects of accepting the wall clock, and ask for consent unless ``is_sure``.
+
+    Raises CommandFailed if the user refuses, or without a terminal to ask on.
+    """
     for line in lines_of_clock(name, found):
         typer.echo(line, err=True)
     if is_sure:
@@ -127,7 +130,7 @@ def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
 
 
 def lines_of_clock(name: str, found: OwnTime) -> Iterator[str]:
-    """Yield both times and the effects of accepting the wall clock, as lines."""
+    """Yield lines: both times, their difference, and the effects of accepting the wall clock."""
     yield f"own time    {moment(found.own_ms)} UTC"
     yield f"wall clock  {moment(found.wall_ms)} UTC, {found.step_count} steps since the start"
     yield _difference_text(name, found)
@@ -151,7 +154,7 @@ def lines_of_clock(name: str, found: OwnTime) -> Iterator[str]:
 
 
 def _difference_text(name: str, found: OwnTime) -> str:
-    """Return how far a queue manager's time is from the wall clock, as text."""
+    """Return the difference of a queue manager's time and the wall clock as a sentence."""
     difference_ms = found.difference_ms
     if abs(difference_ms) <= SLEW_MS:
         return f"{name} has the time of the wall clock"

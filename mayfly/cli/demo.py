@@ -60,7 +60,7 @@ def demo(
 
 
 def print_result(result: DemoResult, *, as_json: bool) -> None:
-    """Print the result of the demo; raises CommandFailed (exit code 1) if anything disagrees."""
+    """Print the result of the demo; raises CommandFailed (exit code 1) if it has problems."""
     from mayfly.cli.airport.terminal import print_summary
 
     if as_json:
@@ -74,7 +74,7 @@ def print_result(result: DemoResult, *, as_json: bool) -> None:
 
 
 def _month_and_day(date: str) -> tuple[int, int]:
-    """Return month and day of a date in 2013; raises CommandFailed for another text."""
+    """Return month and day of a date ``2013-MM-DD``; raises CommandFailed for another text."""
     from mayfly.cli.airport.flights import day_of_year
 
     found = _DATE.fullmatch(date)
@@ -90,20 +90,22 @@ class _Watcher:
     """Shows the progress of the demo on a terminal: a bar, and counts or a picture of the day."""
 
     def __init__(self, progress: Progress) -> None:
+        """Begin without a step; ``progress`` draws the bars."""
         self._progress = progress
         self._below: RenderableType = Text()
         self._task: TaskID | None = None
 
     def picture(self) -> RenderableType:
-        """Return what the terminal shows now."""
+        """Return the bars, with the latest counts or table below them."""
         return Group(self._progress, self._below)
 
     def step(self, text: str) -> None:
-        """Show that a step begins, and that the one before is done."""
+        """Show that a step begins; the step before it is shown as done."""
         self.finish()
         self._task = self._progress.add_task(text, total=None)
 
     def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
+        """Show the counts of the day on the virtual clock; ``done`` is its share from 0 to 1."""
         self._done(done)
         self._below = Text(
             f"  {moment(seen.now_ms)[-8:-3]}  waiting {seen.staged_count:>3}   "
@@ -113,18 +115,19 @@ class _Watcher:
         )
 
     def wall(self, seen: WallSeen) -> None:
+        """Show a table of the day on the wall clock."""
         from mayfly.cli.airport.terminal import picture
 
         self._done(seen.done)
         self._below = picture(seen)
 
     def _done(self, done: float) -> None:
-        """Set the bar of the step to a share from 0 to 1."""
+        """Set the bar of the step to a share from 0 to 1; does nothing before the first step."""
         if self._task is not None:
             self._progress.update(self._task, completed=done, total=1)
 
     def finish(self) -> None:
-        """Show the last step as done."""
+        """Show the last step as done; does nothing before the first step."""
         if self._task is not None:
             self._progress.update(self._task, completed=1, total=1)
             self._progress.stop_task(self._task)
@@ -132,7 +135,7 @@ class _Watcher:
 
 @contextmanager
 def _watcher(terminal: TextIO) -> Iterator[_Watcher]:
-    """Yield a watcher that draws on a terminal, and nothing in a pipe."""
+    """Return a context with a watcher that draws on a terminal; in a pipe it draws nothing."""
     console = Console(file=terminal)
     columns = (
         SpinnerColumn(finished_text="[green]✓[/green]"),

@@ -176,7 +176,7 @@ def redrive(
 
 @contextmanager
 def _refusals(source: str) -> Iterator[None]:
-    """Turn RuleTableError in a ``with`` block into CommandFailed that names ``source``."""
+    """Return a context that turns RuleTableError into CommandFailed, which names ``source``."""
     try:
         yield
     except RuleTableError as error:
@@ -185,7 +185,10 @@ def _refusals(source: str) -> Iterator[None]:
 
 @contextmanager
 def _handling(connection: Connection, table: RuleTable, queue: str) -> Iterator[DeadLetterHandler]:
-    """Yield a dead-letter handler that SIGINT or SIGTERM stops."""
+    """Return a context with a dead-letter handler; SIGINT or SIGTERM stops it.
+
+    ``queue`` "" is the queue of the rule table, else the dead-letter queue.
+    """
     longest_wait_ms = None if is_here(connection) else _REMOTE_WAIT_MS
     with (
         DeadLetterHandler(
@@ -199,7 +202,10 @@ def _handling(connection: Connection, table: RuleTable, queue: str) -> Iterator[
 
 @contextmanager
 def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
-    """Stop a handler when the event is set; until then show its progress on a terminal."""
+    """Return a context that shows the handler's progress, and stops the handler at the event.
+
+    Progress is shown on a terminal only. The end of the block sets the event.
+    """
     watcher = Thread(target=_watch, args=(handler, stopped))
     watcher.start()
     try:
@@ -210,7 +216,10 @@ def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
 
 
 def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
-    """Show the counts on a terminal once a second until the event is set; then stop the handler."""
+    """Show the counts on a terminal once a second until the event is set; then stop the handler.
+
+    Runs in a thread.
+    """
     shown = nothing = summary({})
     while not stopped.wait(_SHOW_SECONDS):
         text = summary(handler.counts)
@@ -223,7 +232,7 @@ def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
 
 
 def _print(counts: Counter[Outcome], failures: Counter[int], *, as_json: bool) -> None:
-    """Print the counts of a run; with ``as_json`` also the failures by reason code."""
+    """Print the counts of a run, on one line or as JSON; only JSON has failures by reason code."""
     if as_json:
         print_json(summary_as_json(counts, failures))
     else:
@@ -231,7 +240,10 @@ def _print(counts: Counter[Outcome], failures: Counter[int], *, as_json: bool) -
 
 
 def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]:
-    """Return the cells of one line of the list; without a header only what the descriptor has."""
+    """Return the cells of a dead letter's line in the list.
+
+    ``letter`` None is a message without MQDLH: it has no reason, queue and age.
+    """
     left = remaining(message.remaining_ms)
     if letter is None:
         return message.msg_id.hex(), "(no header)", "-", "-", left, f"{len(message.body):,}"
@@ -248,7 +260,7 @@ def summary(counts: Mapping[Outcome, int]) -> str:
 
 
 def failed_with(handler: DeadLetterHandler) -> str:
-    """Return how many letters failed, by reason, on one line; "" if none has failed."""
+    """Return the numbers of failed letters by reason on one line; "" if none has failed."""
     return ", ".join(
         f"{count:,} failed with {cause_name(reason)}"
         for reason, count in sorted(handler.failures.items())

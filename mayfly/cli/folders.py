@@ -100,7 +100,11 @@ def verify(
 
 
 def _accept_older(name: str, place: str | None) -> None:
-    """Accept a restored database that is older than ``identity.json`` says."""
+    """Accept a database that was restored and is older than ``identity.json`` says.
+
+    ``place`` is the folder, None the usual one. Raises CommandFailed for a URL, FolderInUse if a
+    process has the folder open.
+    """
     from mayfly.store.restoring import accept_older
 
     if place is not None and is_remote(place):

@@ -1,4 +1,4 @@
-"""The process of ``mayfly serve``: it opens queue managers, runs the host, and handles signals."""
+"""Hosting for ``mayfly serve``: opens queue managers, runs the host process, handles signals."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ class _OpenManagers(NamedTuple):
 def check_served(settings: ServeSettings) -> None:
     """Raise CommandFailed for settings that contradict each other, or name a file that is missing.
 
-    Call it before a queue manager is made or opened.
+    MQSC scripts are parsed, and nothing is run or changed. Call it before a queue manager is made
+    or opened.
     """
     with wrong_values():
         check_settings(settings)
@@ -139,7 +140,11 @@ def _check_script(script: Path) -> None:
 def run_server(
     settings: ServeSettings, read: Callable[[], ServeSettings], *, as_json: bool
 ) -> None:
-    """Serve queue managers until a signal ends it; ``read`` reads the settings again at SIGHUP."""
+    """Serve queue managers until SIGINT or SIGTERM, then drain and close them.
+
+    SIGHUP calls ``read`` for the settings and applies those that may change. Errors go to the log
+    and end the process with an exit code (typer.Exit).
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.set_threshold(OBJECTS_BEFORE_A_LOOK)
     _allow_many_files()
@@ -198,9 +203,10 @@ def run_server(
 
 
 def _allow_many_files() -> None:
-    """Raise the limit of open files of this process, which a shell often sets to 1,024.
+    """Raise this process's limit of open files to _MAX_FILES, as far as the system allows.
 
-    Otherwise connections use up the files before they reach their own limit, and probes fail.
+    A shell often sets 1,024. Otherwise connections use up the files before they reach their limit,
+    and probes fail. A failure is ignored.
     """
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
@@ -212,7 +218,7 @@ def _allow_many_files() -> None:
 
 @contextlib.contextmanager
 def _failures_in_the_log() -> Iterator[None]:
-    """Write errors that end the server to its log, and exit with their exit code."""
+    """Return a context that logs CommandFailed, MQError and StoreError, and raises typer.Exit."""
     try:
         yield
     except CommandFailed as failure:
@@ -236,7 +242,8 @@ def _serve(
 ) -> None:
     """Handle signals until one ends the server; then drain it, and return.
 
-    A second signal to end stops the drain.
+    A second signal to end stops the drain. Settings that cannot be read again are logged and change
+    nothing.
     """
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
@@ -255,7 +262,11 @@ def _serve(
 
 
 def next_signal(host: Host, arrived: SimpleQueue[int], files: Sequence[ServedFile]) -> int:
-    """Return the next signal; raises CommandFailed when all queue managers have stopped."""
+    """Wait for the next signal and return its number; meanwhile watch the server each second.
+
+    Raises CommandFailed when all queue managers have stopped. Writes IMPAIRED to ``files`` if a
+    thread of the server has ended.
+    """
     while True:
         with contextlib.suppress(Empty):
             return arrived.get(timeout=_LOOK_SECONDS)
@@ -273,7 +284,10 @@ def next_signal(host: Host, arrived: SimpleQueue[int], files: Sequence[ServedFil
 def _reloaded(
     host: Host, mq: MqListener, before: ServeSettings, after: ServeSettings
 ) -> ServeSettings:
-    """Apply the settings that can change while the server runs; log those that cannot."""
+    """Apply the settings that can change while the server runs; return the settings in force.
+
+    Other changes are logged as warnings and wait for the next start.
+    """
     _LOG.info("reloads")
     for name in ("queue_managers", "listen", "tls", "token_file", "log"):
         if getattr(before, name) != getattr(after, name):
@@ -284,7 +298,7 @@ def _reloaded(
 
 
 def _pause(arrived: SimpleQueue[int], seconds: float) -> None:
-    """Wait for some seconds; a signal to end raises typer.Exit with code 0."""
+    """Wait for some seconds; SIGINT or SIGTERM meanwhile raises typer.Exit with code 0."""
     with contextlib.suppress(Empty):
         if arrived.get(timeout=seconds) != signal.SIGHUP:
             raise typer.Exit(ExitCode.DONE)
@@ -294,11 +308,11 @@ def _pause(arrived: SimpleQueue[int], seconds: float) -> None:
 def _open_managers(
     settings: ServeSettings, pause: Callable[[float], None]
 ) -> Iterator[_OpenManagers]:
-    """Open the queue managers for a ``with`` block.
+    """Return a context in which the queue managers are open.
 
     Their folders count as served from before they are opened until they are closed, so that
     commands can say so. If a command has a folder open, this waits for its end by calling
-    ``pause``.
+    ``pause``. Raises FolderInUse if another server has a folder, StoreError for a damaged one.
     """
     queue_managers = settings.queue_managers
     folders = {served.name: folder_of(served.name, served.path) for served in queue_managers}
@@ -328,7 +342,11 @@ def _open_manager(
     runtime: Runtime,
     pause: Callable[[float], None],
 ) -> QueueManager:
-    """Open a queue manager, or make it; wait for a command that has its folder open."""
+    """Return the opened queue manager, which is made and logged if the folder has none.
+
+    Waits up to 30 seconds while a command has the folder open. Raises CommandFailed for a wrong
+    configuration, FolderInUse if the folder stays in use.
+    """
     is_new = not (folder / DATABASE_FILE).exists()
     platform, command_level, settings = served.configuration
     opens = partial(
@@ -356,7 +374,7 @@ def _open_manager(
 
 
 def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> None:
-    """Set expiry scans and lakes, and run scripts.
+    """Set each queue manager's expiry scan and lake, and run its MQSC scripts.
 
     Raises CommandFailed, which names the first command that fails.
     """
@@ -369,7 +387,7 @@ def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> N
 
 
 def set_scan(manager: QueueManager, seconds: int | None) -> None:
-    """Set the interval of the expiry scan (0 is off) for this run; the definition does not change.
+    """Set the interval of the expiry scan for this run; 0 is off. The definition stays.
 
     None means the queue manager's EXPRYINT, or 5 seconds if that is OFF.
     """
@@ -387,7 +405,10 @@ def _listeners(
     server_status: ServerStatus,
     budget: Budget,
 ) -> list[Listener]:
-    """Return the listeners for Flight, AMQP and HTTP, in the order of their start."""
+    """Return the listeners for Flight, AMQP and HTTP that the settings name, in starting order.
+
+    Logs a warning for one that other machines reach without TLS.
+    """
     tls = settings.tls
     for name, address in settings.listen._asdict().items():
         # Flight has other rules.
@@ -440,9 +461,9 @@ def _listeners(
 
 
 def _announce(announced: contextlib.ExitStack, opened: _OpenManagers, served: Served) -> None:
-    """Write the files by which programs and commands of this machine find the server.
+    """Write ``served.json`` in each folder, by which local programs and commands find the server.
 
-    ``announced`` empties them when it is closed.
+    ``announced`` empties the files when it is closed.
     """
     for serving, folder in zip(opened.files, opened.folders.values(), strict=True):
         socket_file = _absolute(folder / MQ_SOCKET_FILE)
@@ -450,7 +471,7 @@ def _announce(announced: contextlib.ExitStack, opened: _OpenManagers, served: Se
 
 
 def _start(host: Host) -> dict[str, str]:
-    """Start the host; return the addresses by listener.
+    """Start the listeners; return the address of each by its name.
 
     Raises CommandFailed if one cannot listen.
     """
@@ -462,9 +483,10 @@ def _start(host: Host) -> dict[str, str]:
 
 
 def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
-    """Return the operator's token, and the file that has it; None if it is in MAYFLY_TOKEN.
+    """Return the operator's token and the file that has it; None for a token in MAYFLY_TOKEN.
 
-    Without a file and a variable a new token is written into the folder.
+    Without a file and a variable a new token is written into the folder. Raises CommandFailed if
+    the file cannot be read or is empty.
     """
     if token_file is None and not os.environ.get(TOKEN_VARIABLE, "").strip():
         token_file = folder / TOKEN_FILE
@@ -477,6 +499,7 @@ def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
 
 
 def _absolute(file: Path | None) -> str | None:
+    """Return the absolute path of a file as text, None for None."""
     return None if file is None else str(file.absolute())
 
 
@@ -491,7 +514,7 @@ def _read_text(file: Path) -> str:
 
 
 def _log_lost(managers: Sequence[QueueManager]) -> None:
-    """Log how many messages are lost when this process ends, because they are not persistent."""
+    """Log the number of non-persistent messages, which end with this process; nothing for 0."""
     for manager in managers:
         count = volatile_count(manager.engine)
         if count:
@@ -503,7 +526,10 @@ def _log_lost(managers: Sequence[QueueManager]) -> None:
 
 
 def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> Credentials:
-    """Define the objects and users of --dev; return the passwords for the first queue manager."""
+    """Define the objects and users of --dev; return the passwords for the first queue manager.
+
+    Raises CommandFailed if a definition fails or a password cannot be used.
+    """
     found: list[Credentials] = []
     for manager in managers:
         with wrong_values():
@@ -515,7 +541,10 @@ def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> 
 
 
 def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
-    """Return a self-signed certificate, with its key, for the names of this machine."""
+    """Return the files of a self-signed certificate for this machine, made in ``folder``.
+
+    Its names are localhost, this host and the listen addresses.
+    """
     hosts = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
     hosts += [address.host for address in listen if address is not None]
     now_ms = SystemClock().now_ms()
@@ -523,7 +552,10 @@ def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
 
 
 def run_script(manager: QueueManager, text: str, source: str) -> None:
-    """Run MQSC; CommandFailed names the first command that fails, and ``source``, its source."""
+    """Run MQSC commands; raises CommandFailed for the first that fails, with ``source``.
+
+    Commands before and after it are run as well.
+    """
     result = manager.mqsc(text)
     wrong = next((command for command in result.commands if not command.ok), None)
     if wrong is not None:
@@ -539,7 +571,7 @@ def print_ready(
     *,
     as_json: bool,
 ) -> None:
-    """Print the first line of output: where the server listens, and with which credentials.
+    """Print the line that says where the server listens, and with which credentials.
 
     ``credentials`` are those of ``--dev``, None without it.
     """
@@ -560,11 +592,11 @@ def print_ready(
 def telemetry_of(
     managers: Sequence[QueueManager], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Turn on telemetry for a ``with`` block, if the environment asks for it.
+    """Return a context with OpenTelemetry turned on, if the environment asks for it.
 
     OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER have names of installed exporters, such as
-    ``console`` or ``otlp``. The SDK reads its other variables itself. Raises CommandFailed for an
-    exporter that is not installed.
+    ``console`` or ``otlp``; without both nothing is done. The SDK reads its other variables itself.
+    Raises CommandFailed for an exporter that is not installed.
     """
     asked = {name: _exporter_names(environment.get(name, "")) for name in (_TRACES, _METRICS)}
     if not any(asked.values()) or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -596,12 +628,15 @@ def telemetry_of(
 
 
 def _exporter_names(given: str) -> list[str]:
-    """Return the names in an environment variable, without "none"."""
+    """Return the exporter names in a variable's text, without "none": ``otlp, none`` -> [otlp]."""
     return [name for each in given.split(",") if (name := each.strip()) not in ("", "none")]
 
 
 def _make_exporters(variable: str, asked: Mapping[str, Sequence[str]]) -> list[Any]:
-    """Return the exporters that a variable names; CommandFailed for one that is not installed."""
+    """Return new exporters of the names in ``asked[variable]``; [] if it has none.
+
+    Raises CommandFailed for an exporter that is not installed.
+    """
     made = []
     for name in asked[variable]:
         found = next(iter(entry_points(group=_GROUPS[variable], name=name)), None)

@@ -1,4 +1,7 @@
-"""Lakes for commands: the choice between DuckDB and Spark, and errors on one line."""
+"""The engine for a lake in commands: the choice of DuckDB or Spark, and errors on one line.
+
+A lake is a folder of Parquet files with the ledger of a queue manager.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ LateOption = Annotated[
 
 @contextlib.contextmanager
 def pipeline_errors() -> Iterator[None]:
-    """Turn errors of the pipeline into CommandFailed: exit code 5, for ValueError 2."""
+    """Return a context that turns pipeline and Spark errors into CommandFailed.
+
+    The exit code is 5, for other ValueErrors 2.
+    """
     from pyspark.errors import PySparkException
 
     from mayfly.pipeline.bulk.errors import BulkError
@@ -59,7 +65,10 @@ def pipeline_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_lives() -> Iterator[None]:
-    """Turn NoLives, for a lake without messages to replay, into CommandFailed: exit code 1."""
+    """Return a context that turns NoLives into CommandFailed: exit code 1.
+
+    NoLives says that a lake has no messages to replay.
+    """
     try:
         yield
     except NoLives as error:
@@ -68,7 +77,10 @@ def no_lives() -> Iterator[None]:
 
 @contextlib.contextmanager
 def lake_errors() -> Iterator[None]:
-    """Turn errors of a lake that is read without Spark into CommandFailed: exit code 5 or 2."""
+    """Return a context that turns errors of a lake read without Spark into CommandFailed.
+
+    The exit code is 2 for a wrong argument, else 5.
+    """
     try:
         yield
     except PipelineError as error:
@@ -77,10 +89,10 @@ def lake_errors() -> Iterator[None]:
 
 
 def is_small(lake: Path, part: LakePart) -> bool:
-    """Return True if DuckDB shall answer for a part of a lake, False for Spark.
+    """Return True if DuckDB is to answer for a part of a lake, False if Spark is.
 
     DuckDB answers if the part is small, or if Spark is not installed. Raises ModuleNotFoundError if
-    neither is installed.
+    neither is installed, CommandFailed without a lake.
     """
     if find_spec("duckdb") is None:
         if find_spec("pyspark") is None:
@@ -96,10 +108,11 @@ def is_small(lake: Path, part: LakePart) -> bool:
 def spark_session(
     app_name: str = "mayfly ledger", *, master: str = "local[*]", is_stream: bool = False
 ) -> Iterator[SparkSession]:
-    """Yield a Spark session, which ends with the ``with`` block.
+    """Return a context with a Spark session, which ends with the block.
 
     A terminal shows every second how long Spark has been running. For a stream, which shows its
-    batches, it does so only until the session has started.
+    batches, it does so only until the session has started. Pipeline errors in the block become
+    CommandFailed.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(pipeline_errors())
@@ -119,13 +132,16 @@ def spark_session(
 
 
 def check_lake(lake: Path) -> None:
-    """Raise CommandFailed if there is no lake, before the seconds that Spark takes to start."""
+    """Raise CommandFailed if the lake is not a folder, before the seconds that Spark needs."""
     if not lake.is_dir():
         raise CommandFailed(ExitCode.PIPELINE, f"there is no lake at {lake}")
 
 
 def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> LakePart:
-    """Return the part of a lake that options name; raises CommandFailed for a wrong moment."""
+    """Return the part of a lake that --from, --to and --queue name; None is no limit.
+
+    Raises CommandFailed for a wrong moment or queue name.
+    """
     with wrong_values():
         return part_between(first, last, queues or ())
 
@@ -137,15 +153,16 @@ class LakeArchive:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Take the folder of a lake, which ``mayfly ledger run`` fills."""
+        """Keep the folder of a lake, which ``mayfly ledger run`` fills; nothing is read yet."""
         self._folder = folder
         self.name = f"lake {folder}"
 
     def lives(self, identifiers: Sequence[bytes], limit: int) -> list[tuple[str, LifeRecord]]:
-        """Return messages with one of the ids, each after the name of its queue manager.
+        """Return the records of messages with one of the ids, each with its queue manager's name.
 
-        There are at most ``limit``, the last to end first. Raises ArchiveError if the lake cannot
-        be read.
+        A record is a message's stay on one queue. The last to end come first, at most ``limit`` for
+        each id and column; [] if none. Raises ArchiveError if the lake cannot be read or DuckDB is
+        not installed.
         """
         try:
             # It takes a tenth of a second, and few traces are asked for.

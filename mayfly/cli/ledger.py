@@ -212,9 +212,10 @@ def _exported(
     late_after_ms: int | None,
     where: str | None,
 ) -> int:
-    """Write the messages to a file and return their number.
+    """Write the ended messages that pass all filters to a file; return their number.
 
-    ``where`` is a condition in Spark SQL.
+    ``where`` is a condition in Spark SQL and needs Spark; None leaves the choice of the engine to
+    the lake's size. Raises CommandFailed for errors of the lake.
     """
     # A user's condition is Spark's whatever the size: its meaning must not change with that.
     if where is None and is_small(lake, part):
@@ -372,9 +373,13 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
 def _answers(
     lake: Path, part: LakePart, late_after_ms: int, *, is_rescan: bool, has_plot: bool
 ) -> tuple[list[QueueReport], LakeTimeline | None]:
-    """Return the reports of a lake, and the timeline to plot; None if nothing is to be plotted."""
+    """Return the reports of a lake's queues and the timeline to plot.
+
+    The timeline is None if ``has_plot`` is False, or if no message has ended.
+    """
 
     def is_drawn(reports: list[QueueReport]) -> bool:
+        """Return True if a plot is wanted and at least one message has ended."""
         return has_plot and any(row.lives for row in reports)
 
     if is_small(lake, part):
@@ -394,7 +399,7 @@ def _answers(
 
 
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
-    """Raise CommandFailed if the server does not answer, before the seconds that Spark needs."""
+    """Raise CommandFailed if the server does not answer or refuses, before Spark starts."""
     with pipeline_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
 
@@ -403,10 +408,11 @@ def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
 
 
 def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
-    """Return the URL and the token file of the Flight server that has a queue manager open.
+    """Return the URL and token file of the Flight server that has a queue manager open.
 
-    The server is asked for its port over the socket in the folder. Raises CommandFailed if there is
-    none.
+    The server is asked for its port over the socket in the folder. The file is None if the token is
+    in MAYFLY_TOKEN. Sets MAYFLY_TLS_ROOTS for a server with TLS, unless set. Raises CommandFailed
+    without a server.
     """
     if qmgr is None:
         raise CommandFailed(ExitCode.USAGE, "name the server with --url, or --qmgr")
@@ -430,9 +436,13 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
 
 
 def _batch_printer(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
-    """Return a function that prints the number of a batch and its rows."""
+    """Return a function that prints a batch's number and rows, as text or JSON.
+
+    With both flags it prints nothing.
+    """
 
     def print_batch(batch: int, row_count: int) -> None:
+        """Print the number of a batch and its rows, in the form that the flags ask for."""
         if not as_json:
             print(f"batch {batch}: {row_count:,} rows", flush=True)
         elif not available_now:
@@ -450,9 +460,9 @@ def _await(
     upkeep: Callable[[], object],
     every_ms: int,
 ) -> int:
-    """Wait until a stream ends or the command is interrupted; return how many rows it brought.
+    """Wait until the stream ends or ``stopped`` is set, then stop it; return its number of rows.
 
-    ``upkeep`` is called at the interval ``every_ms``, 0: never. Raises the error of the stream.
+    ``upkeep`` is called every ``every_ms`` milliseconds, never for 0. Raises the stream's error.
     """
     row_count, next_batch, is_over = 0, 0, False
     upkeep_seconds = time.perf_counter()
@@ -476,7 +486,7 @@ def _await(
 
 
 def print_reports(reports: list[QueueReport]) -> None:
-    """Print a line for each queue; waits, from delivery time to get, are in seconds."""
+    """Print a heading and a line for each queue; waits, delivery time to get, are in seconds."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for row in reports:
         got, expired = row.outcomes["got"], row.outcomes["expired"]
@@ -489,7 +499,10 @@ def print_reports(reports: list[QueueReport]) -> None:
 
 
 def print_books(reports: list[QueueReport]) -> None:
-    """Print for each queue its balance (put = ended + present), and the reports that were owed."""
+    """Print each queue's balance (put = ended + present) and owed reports, after a blank line.
+
+    A queue without a balance has "-".
+    """
     rows: list[tuple[str, ...]] = [_BOOK_COLUMNS]
     for row in reports:
         books = row.balance
@@ -503,17 +516,17 @@ def print_books(reports: list[QueueReport]) -> None:
 
 
 def _counts(*counts: int) -> tuple[str, ...]:
-    """Return numbers as text with thousands separators."""
+    """Return numbers as texts with thousands separators."""
     return tuple(f"{count:,}" for count in counts)
 
 
 def _for_json(row: QueueReport) -> dict[str, Any]:
-    """Return the report of a queue for JSON."""
+    """Return a queue's report as a dict; the balance has also ``is_balanced``, or is None."""
     books = row.balance
     balance = None if books is None else {**books._asdict(), "is_balanced": books.is_balanced}
     return dataclasses.asdict(row) | {"balance": balance}
 
 
 def _seconds(waited_ms: float | None) -> str:
-    """Return ms as seconds with one decimal; "-" for None."""
+    """Return ms as seconds with one decimal, "-" for None."""
     return "-" if waited_ms is None else f"{waited_ms / SECOND_MS:,.1f}"

@@ -1,4 +1,4 @@
-"""How a command finds a queue manager: it opens the folder, or connects to its server."""
+"""Access to queue managers for commands: opens the folder, or connects to the server."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NamedSetting(NamedTuple):
 
 
 def setting_of(text: str) -> NamedSetting:
-    """Return ``NAME=VALUE`` as a setting; BadParameter says what is unknown or wrong."""
+    """Return ``NAME=VALUE`` as a setting; raises BadParameter for a wrong name or value."""
     name, equals, typed = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE, as in expiry.max_check=always")
@@ -118,15 +118,15 @@ SettingOption = Annotated[
 def configuration_of(
     platform: str | None, command_level: int | None, settings: Sequence[NamedSetting] | None
 ) -> Configuration:
-    """Return the configuration that options give.
+    """Return the configuration in the options; empty if all are None.
 
-    If a setting is given twice, the last one counts.
+    If a setting is there twice, the last one counts.
     """
     return Configuration(platform, command_level, dict(settings or ()))
 
 
 def acting_user() -> str:
-    """Return the operating system's user who runs the command; "" if it is not known."""
+    """Return the operating system's user of this process, "" if it is not known."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -134,7 +134,10 @@ def acting_user() -> str:
 
 
 def folder_of(name: str, path: Path | None) -> Path:
-    """Return the folder of a queue manager; raises MQRC_Q_MGR_NAME_ERROR for a wrong name."""
+    """Return the folder of a queue manager: ``path``, else ``$MAYFLY_HOME/NAME``.
+
+    The folder need not exist. Raises MQRC_Q_MGR_NAME_ERROR for a wrong name.
+    """
     if path is None:
         return folder_in_home(name)
     check_manager_name(name)
@@ -142,7 +145,7 @@ def folder_of(name: str, path: Path | None) -> Path:
 
 
 def existing_folder(name: str, path: Path | None) -> Path:
-    """Return the folder of a queue manager that exists; else raises MQRC_Q_MGR_NAME_ERROR."""
+    """Return the folder of a queue manager; raises MQRC_Q_MGR_NAME_ERROR if it has none."""
     folder = folder_of(name, path)
     if not (folder / DATABASE_FILE).exists():
         raise mq_error(
@@ -157,7 +160,7 @@ def existing_folder(name: str, path: Path | None) -> Path:
 def opened(
     name: str, path: Path | None, *, make: bool = False, given: Configuration = _NO_CONFIGURATION
 ) -> Iterator[QueueManager]:
-    """Open a queue manager for a ``with`` block, and close it afterwards.
+    """Return a context with an open queue manager, which is closed at its end.
 
     One that does not exist is made with ``make``, else MQRC_Q_MGR_NAME_ERROR is raised. The
     configuration ``given`` is stored in its folder; CommandFailed says if it is wrong. Raises
@@ -190,12 +193,12 @@ def connected(
     make: bool = False,
     given: Configuration = _NO_CONFIGURATION,
 ) -> Iterator[Connection]:
-    """Connect to a queue manager for a ``with`` block, by its folder or over its server.
+    """Return a context connected to a queue manager, by its folder or over its server.
 
-    The end of the block commits; an exception backs out. A queue manager that does not exist is
-    made with ``make``. The configuration ``given`` is stored in its folder. Raises
-    MQRC_Q_MGR_NAME_ERROR if there is no such queue manager, and CommandFailed if the server cannot
-    be reached, refuses the user, or ends meanwhile.
+    ``place`` is a folder or URL, None the usual folder. The end of the block commits; an exception
+    backs out. A queue manager that does not exist is made with ``make``. The configuration
+    ``given`` is stored in its folder. Raises MQRC_Q_MGR_NAME_ERROR if there is no such queue
+    manager, and CommandFailed if the server cannot be reached, refuses the user, or ends meanwhile.
     """
     with ExitStack() as stack:
         connection = _connect(stack, name, place, program, make=make, given=given)
@@ -216,7 +219,10 @@ def _connect(
     make: bool,
     given: Configuration,
 ) -> Connection:
-    """Connect by URL, by opening the folder, or by the socket in it if a server has it open."""
+    """Connect by URL, by opening the folder, or by the socket in it if a server has it open.
+
+    ``stack`` closes what was opened. Raises the errors of ``connected``.
+    """
     if place is not None and is_remote(place):
         _check_not_given(name, given)
         return stack.enter_context(at_url(name, place, program))
@@ -235,23 +241,26 @@ def _connect(
 
 
 def is_remote(place: str) -> bool:
-    """Return True if a place is the URL of a server, not a folder of this machine."""
+    """Return True if ``place`` is the URL of a server, False for a folder of this machine."""
     return scheme_of(place) not in ("", FILE_SCHEME)
 
 
 def is_here(connection: Connection) -> bool:
-    """Return True if this process has the queue manager open itself."""
+    """Return True if this process has the queue manager open itself, False over a server."""
     return isinstance(connection, LocalConnection)
 
 
 def bring_back(name: str, place: str | None) -> None:
-    """Set the time of a queue manager that no process has open back to the wall clock."""
+    """Set the time of a queue manager back to the wall clock, and close it.
+
+    Raises FolderInUse if a process has it open.
+    """
     with opened(name, None if place is None else local_path(place)) as queue_manager:
         return_to_wall_clock(queue_manager.engine, queue_manager.close)
 
 
 def _check_not_given(name: str, given: Configuration) -> None:
-    """Raise CommandFailed for a configuration of a served queue manager: it is set at the start."""
+    """Raise CommandFailed if ``given`` is not empty: a served queue manager keeps its own."""
     if not given.is_empty:
         raise CommandFailed(
             ExitCode.USAGE,
@@ -261,7 +270,7 @@ def _check_not_given(name: str, given: Configuration) -> None:
 
 @contextmanager
 def operating(name: str, folder: Path, *, waits: bool = True) -> Iterator[Connection]:
-    """Connect as the operator, for a ``with`` block, to the server that has a folder open.
+    """Return a context connected as the operator to the server that has a folder open.
 
     With ``waits`` it waits up to 30 seconds for a server that starts or ends. Raises CommandFailed
     if no server has the folder open, and MQError if the server refuses.
@@ -283,11 +292,11 @@ def operating(name: str, folder: Path, *, waits: bool = True) -> Iterator[Connec
 def in_folder(
     name: str, folder: Path, program: str, check: Callable[[], object]
 ) -> Iterator[Connection | None]:
-    """Connect for a ``with`` block by the socket in a folder, where no other user can listen.
+    """Return a context connected by the socket in a folder, where no other user can listen.
 
     The command is the operator, by the token; its messages have the name of its user. It waits, and
-    says so, up to 30 seconds for a server that starts or ends. The result is None if the server has
-    ended. ``check`` is called as soon as there is a server, and may raise CommandFailed.
+    says so, up to 30 seconds for a server that starts or ends. The connection is None if the server
+    has ended. ``check`` is called as soon as a server is found, and may raise CommandFailed.
     """
     with _connect_errors():
         connection = _connect_when_served(name, folder, program, check)
@@ -298,7 +307,10 @@ def in_folder(
 def _connect_when_served(
     name: str, folder: Path, program: str, check: Callable[[], object] = lambda: None
 ) -> Connection | None:
-    """Connect to the server of a folder, once it has started; None if no server has it open."""
+    """Connect to a folder's server once it has started; return None if no server has it open.
+
+    Raises CommandFailed after 30 seconds, MQError if the server refuses.
+    """
     for _ in polls(folder):
         if not is_served(folder):
             return None
@@ -316,7 +328,7 @@ def _connect_when_served(
 
 @contextmanager
 def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
-    """Connect for a ``with`` block to the server at a URL, ``mq://HOST:PORT/QMGR?channel=CHANNEL``.
+    """Return a context connected to the server at ``mq://HOST:PORT/QMGR?channel=CHANNEL``.
 
     Without a channel the command is the operator, by the token in MAYFLY_TOKEN. With a channel it
     is the user in MAYFLY_USER, or the one who runs it, with the password in MAYFLY_PASSWORD. A
@@ -346,7 +358,10 @@ def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
 
 
 def _connect_by_socket(name: str, folder: Path, served: Served, program: str) -> Connection:
-    """Connect as the operator by the socket in a folder; CommandFailed if the token is missing."""
+    """Connect as the operator by the socket in a folder; the caller closes the connection.
+
+    Raises CommandFailed if the token cannot be read, MQError if the server refuses.
+    """
     try:
         token = read_token(served.token_file)
     except TokenMissing as error:
@@ -360,7 +375,10 @@ def _connect_by_socket(name: str, folder: Path, served: Served, program: str) ->
 
 
 def _connect_remote(endpoint: Endpoint, account: str, password: str, program: str) -> Connection:
-    """Connect to a server with a user's password, or with the operator's token."""
+    """Connect to a server with a user's password or the operator's token.
+
+    Raises MQError if the server cannot be reached or refuses.
+    """
     # A command on a folder that nobody serves starts without the client of the network.
     from mayfly.client.connection.remote import connect
 
@@ -369,7 +387,7 @@ def _connect_remote(endpoint: Endpoint, account: str, password: str, program: st
 
 @contextmanager
 def _connect_errors() -> Iterator[None]:
-    """Turn the MQError of a failed connect into CommandFailed: exit code 5."""
+    """Return a context that turns the MQError of a failed connect into CommandFailed (code 5)."""
     try:
         yield
     except MQError as error:
@@ -377,7 +395,7 @@ def _connect_errors() -> Iterator[None]:
 
 
 def _password(account: str) -> str:
-    """Return the password of a user, from MAYFLY_PASSWORD or a terminal; "" without either.
+    """Return a user's password, from MAYFLY_PASSWORD or a terminal; "" without either.
 
     It is never taken from the command line, which other users can see.
     """
@@ -389,9 +407,9 @@ def _password(account: str) -> str:
 
 @contextmanager
 def _connection_errors(place: Path | str) -> Iterator[None]:
-    """Turn a lost connection into CommandFailed (exit code 5).
+    """Return a context that turns a lost connection into CommandFailed (exit code 5).
 
-    Says if the last call is in doubt.
+    The text says if the last call is in doubt.
     """
     try:
         yield

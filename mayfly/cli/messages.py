@@ -51,7 +51,7 @@ def opened_queue(connection: Connection, name: str, options: int) -> int:
     """Open a queue and return its handle; ``options`` are MQOO_*.
 
     A model queue raises MQRC_UNKNOWN_OBJECT_NAME, because its dynamic queue would end with the
-    command. Raises the other errors of MQOPEN.
+    command. Raises the other reason codes of MQOPEN.
     """
     try:
         return connection.call(ask.Open(name, options, dynamic_name="")).handle
@@ -63,7 +63,7 @@ def opened_queue(connection: Connection, name: str, options: int) -> int:
 
 
 def full_id(typed: bytes | None) -> bytes:
-    """Return an id as verbs take it: padded to 24 bytes, b"" for None."""
+    """Return an id padded to 24 bytes with zeros, b"" (no id) for None."""
     return b"" if typed is None else stored_id(typed, "id")
 
 
@@ -74,7 +74,10 @@ def browsed(
     msg_id: bytes | None = None,
     correl_id: bytes | None = None,
 ) -> Iterator[Message]:
-    """Yield the messages of a queue in get order; each is read when it is asked for."""
+    """Yield the messages of a queue in get order, only those with the ids if not None.
+
+    Each is read when the caller asks for it. Raises the reason codes of MQOPEN and MQGET.
+    """
     handle = opened_queue(connection, name, c.MQOO_BROWSE)
     while True:
         try:
@@ -185,7 +188,8 @@ def put(
 def _content(body: str | None, file: Path | None) -> bytes:
     """Return the body of the message to put: from the argument, a file, or standard input.
 
-    Raises MQRC_MSG_TOO_BIG_FOR_Q_MGR if it is longer than any message.
+    Raises MQRC_MSG_TOO_BIG_FOR_Q_MGR if it is longer than any message, and CommandFailed for both a
+    body and a file.
     """
     if body is not None and file is not None:
         raise CommandFailed(ExitCode.USAGE, "give the body as text or with --file, not both")
@@ -202,7 +206,10 @@ def _content(body: str | None, file: Path | None) -> bytes:
 
 
 def _read(source: BinaryIO, name: str) -> bytes:
-    """Return all bytes of a source; MQRC_MSG_TOO_BIG_FOR_Q_MGR if it is longer than any message."""
+    """Return all bytes of a source; ``name`` is its name in the error.
+
+    Raises MQRC_MSG_TOO_BIG_FOR_Q_MGR if it is longer than any message.
+    """
     content = source.read(LONGEST_MESSAGE_BYTES + 1)
     if len(content) > LONGEST_MESSAGE_BYTES:
         raise _too_long(name)
@@ -210,6 +217,7 @@ def _read(source: BinaryIO, name: str) -> bytes:
 
 
 def _too_long(name: str) -> MQError:
+    """Return the error MQRC_MSG_TOO_BIG_FOR_Q_MGR about the body from the source ``name``."""
     return mq_error(
         rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR,
         f"{name} has more than {LONGEST_MESSAGE_BYTES:,} bytes, the most that MAXMSGL can be",
@@ -269,6 +277,7 @@ def get(
 
 
 def _print(message: Message, *, as_json: bool) -> None:
+    """Print a message: its body unchanged, or all fields as one JSON line."""
     if as_json:
         print_json(message_as_json(message), indent=None)
     else:

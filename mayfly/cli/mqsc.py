@@ -71,7 +71,7 @@ def mqsc(
 
 
 def _read(script: typer.FileText | None) -> str:
-    """Return the text of a script, or of standard input; CommandFailed if it is not text."""
+    """Return the text of a script, None for standard input; raises CommandFailed if not text."""
     source = sys.stdin if script is None else script
     try:
         return source.read()

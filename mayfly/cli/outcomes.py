@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one line on stderr unless it is 0."""
+"""Outcomes of a command: its exit code, and one line on stderr unless it is 0."""
 
 from __future__ import annotations
 
@@ -54,19 +54,23 @@ Exit codes:
 
 
 class CommandFailed(Exception):
-    """Ends the command with an exit code, and one line on stderr that says why."""
+    """Ends the command with an exit code, and one line on stderr with the reason."""
 
     def __init__(self, code: ExitCode, text: str) -> None:
+        """Keep the exit code and the text of the line on stderr."""
         super().__init__(text)
         self.code = code
         self.text = text
 
 
 class Commands(TyperGroup):
-    """A group of commands that turns expected errors into one line and an exit code."""
+    """A group of commands that turns expected errors into one line on stderr and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named."""
+        """Run the command that was named; an expected error becomes typer.Exit with its code.
+
+        A missing package that no extra of Mayfly brings, and a broken pipe, are raised again.
+        """
         try:
             return super().invoke(ctx)
         except CommandFailed as failure:
@@ -92,14 +96,14 @@ def group(*, epilog: str | None = None) -> typer.Typer:
 
 
 def end(code: ExitCode, text: str) -> None:
-    """Print a line on stderr and end the command with an exit code."""
+    """Print a line on stderr and raise typer.Exit with the exit code."""
     print(f"mayfly: {' '.join(text.split())}", file=sys.stderr)
     raise typer.Exit(code)
 
 
 @contextmanager
 def wrong_values() -> Iterator[None]:
-    """Turn a ValueError in a ``with`` block into CommandFailed: exit code 2."""
+    """Return a context that turns a ValueError into CommandFailed: exit code 2."""
     try:
         yield
     except ValueError as error:
@@ -107,14 +111,17 @@ def wrong_values() -> Iterator[None]:
 
 
 def _file_error_text(error: OSError) -> str:
-    """Return the file and the reason of an OSError."""
+    """Return the text of an OSError: ``FILE: reason``, as far as it has both."""
     if error.strerror is None:
         return str(error)
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 def _package_error_text(error: ModuleNotFoundError) -> str:
-    """Return how to install a missing package; raises the error if no extra has the package."""
+    """Return the line that says how to install a missing package.
+
+    Raises the error again if no extra of Mayfly brings the package.
+    """
     package = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(package)
     if extra is None:

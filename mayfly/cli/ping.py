@@ -76,7 +76,10 @@ def ping(
 
 
 def health_of(name: str, folder: Path) -> ProbeResult:
-    """Return the state of the server of a folder; takes a few seconds at most."""
+    """Return the state of the server that has a folder open; takes a few seconds at most.
+
+    STOPPED if no server has it open. Raises nothing for a server that does not answer.
+    """
     if not is_served(folder):
         return ProbeResult(State.STOPPED)
     served = _served_or_none(folder)
@@ -103,7 +106,7 @@ def health_of(name: str, folder: Path) -> ProbeResult:
 
 
 def _served_or_none(folder: Path) -> Served | None:
-    """Return what ``served.json`` says; None if it is missing, empty or damaged."""
+    """Return the content of ``served.json``, None if it is missing, empty or damaged."""
     try:
         return read_served(folder / SERVED_FILE)
     except CommandFailed:
@@ -111,7 +114,10 @@ def _served_or_none(folder: Path) -> Served | None:
 
 
 def _answers(folder: Path) -> bool:
-    """Return True if the server answers the first bytes of a connection within 5 seconds."""
+    """Return True if the server answers the first bytes of a connection within 5 seconds.
+
+    Raises OSError if it accepts no connection.
+    """
     folder_socket = FolderSocket(folder)
     try:
         with socket.socket(socket.AF_UNIX) as probe:

@@ -146,7 +146,7 @@ def explain(file: File) -> None:
 
 @contextlib.contextmanager
 def _errors() -> Iterator[None]:
-    """Turn errors of the pipeline and of its file into CommandFailed: exit code 5."""
+    """Return a context that turns errors of a pipeline and its file into CommandFailed: code 5."""
     with pipeline_errors():
         try:
             yield
@@ -155,14 +155,17 @@ def _errors() -> Iterator[None]:
 
 
 def _load(file: Path) -> PipelineConfig:
-    """Return the pipeline in a file; raises PipelineError."""
+    """Return the pipeline in a TOML file; raises PipelineError for a mistake in the file."""
     from mayfly.pipeline.config import load
 
     return load(file)
 
 
 def _problems(file: Path, *, without_spark: bool) -> list[ConfigProblem]:
-    """Return what is wrong with a pipeline; Spark checks expressions only if the file is right."""
+    """Return the problems of a pipeline's file, [] if it can be run.
+
+    Spark checks the expressions, unless ``without_spark`` or the rest has mistakes.
+    """
     from mayfly.pipeline.check import ConfigProblem
     from mayfly.pipeline.check import check as find_problems
 
@@ -186,7 +189,7 @@ def _problems(file: Path, *, without_spark: bool) -> list[ConfigProblem]:
 
 
 def _line(problem: ConfigProblem, file: Path | None = None) -> str:
-    """Return a problem as one line."""
+    """Return a problem as one line, after the name of the file if it is not None."""
     kind = "warning: " if problem.is_warning else ""
     place = f"{file}: " if file else ""
     return f"{place}{kind}{problem.where}: {problem.text}"
@@ -196,9 +199,10 @@ def _line(problem: ConfigProblem, file: Path | None = None) -> str:
 def _metrics(
     name: str, file: Path | None, port: int | None
 ) -> Iterator[tuple[list[MetricsFile | MetricsServer], str | None]]:
-    """Yield the outputs for metrics, and the URL of a server for them, None without one.
+    """Return a context with the outputs for metrics, and the URL of their server or None.
 
-    Raises CommandFailed if the port cannot be used.
+    A server answers from now on and is closed at the end. Raises CommandFailed if the port cannot
+    be used.
     """
     from mayfly.pipeline.metrics import MetricsFile, MetricsServer
     from mayfly.pipeline.progress import Progress
@@ -220,7 +224,10 @@ def _metrics(
 
 
 def end_of_run(result: RunResult, *, as_json: bool) -> None:
-    """Print the result of a pipeline that ended; raises CommandFailed if it failed."""
+    """Print the result of a pipeline's run; raises CommandFailed if it failed or was interrupted.
+
+    With ``as_json`` it prints a line only if rows are still held or not released.
+    """
     from mayfly.pipeline.supervise import Termination
 
     if result.end is Termination.FAILED:
@@ -240,7 +247,7 @@ def end_of_run(result: RunResult, *, as_json: bool) -> None:
 
 
 def status(progress: Progress) -> str:
-    """Return the counts of a pipeline on one line."""
+    """Return the counts of a pipeline on one line; a number of held rows that is None is "?"."""
     held = "?" if progress.held is None else f"{progress.held:,}"
     cells = [
         f"{progress.pipeline}",
@@ -264,12 +271,14 @@ class Watcher:
     """Shows progress: to people on a line that changes, to programs as a line for each batch."""
 
     def __init__(self, console: Console, spinner: Spinner, *, as_json: bool) -> None:
+        """Keep the console for lines and the spinner for the counts that change."""
         self._console = console
         self._spinner = spinner
         self._as_json = as_json
         self._before: Progress | None = None
 
     def started(self, progress: Progress) -> None:
+        """Show that the query has started, or started again."""
         self._before = progress
         self._spinner.update(text=f"{progress.pipeline}  started, the first batch takes a while")
 
@@ -283,17 +292,21 @@ class Watcher:
         self._before = progress
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        """Print the failure, and show that the query waits to start again."""
         self.say(f"{failure}; starting again in {wait_ms / SECOND_MS:g} s")
         self._spinner.update(text=f"{progress.pipeline}  waiting to start again")
 
     def say(self, text: str) -> None:
-        """Print a line on the terminal."""
+        """Print a line for the user on the terminal, also in a pipe."""
         self._console.print(f"mayfly: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
 def watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[Watcher]:
-    """Yield a watcher that draws on a terminal; in a pipe it prints only what goes wrong."""
+    """Return a context with a watcher that draws on a terminal.
+
+    In a pipe, or with ``as_json``, it prints failures only.
+    """
     console = Console(file=terminal)
     spinner = Spinner("dots", text=f"{name}  starting Spark")
     live = Live(spinner, console=console, refresh_per_second=10, transient=True)

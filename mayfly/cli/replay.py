@@ -1,4 +1,4 @@
-"""``mayfly replay``: the effects of other settings on recorded messages, by queue and message."""
+"""``mayfly replay``: replays recorded messages with other settings, and shows what changes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _COUNTS_AFTER = ("depth_max", "receives_empty")
 
 
 def _option(name: str, metavar: str, text: str) -> Any:
-    """Return a command-line option whose value is [QUEUE=]VALUE."""
+    """Return a typer option that takes texts ``[QUEUE=]VALUE``."""
     return typer.Option(name, metavar=f"[Q=]{metavar}", help=text)
 
 
@@ -179,9 +179,10 @@ def replay(
 def _trace_of_lives(
     source: Path, manager: str | None, *, is_by_correl_id: bool
 ) -> Callable[[pa.Table], pa.Table] | None:
-    """Return a function that makes a trace of the ended messages of a lake; None if it is a trace.
+    """Return a function that turns a lake's rows into a trace; None if ``source`` is a trace.
 
-    Raises ValueError for options that apply only to a lake.
+    A trace has a row for each recorded message. Raises ValueError for options that apply only to a
+    lake.
     """
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
 
@@ -200,7 +201,11 @@ def _in_process(
     settings: Settings,
     late_after_ms: int,
 ) -> Comparison:
-    """Replay in this process; return the comparison."""
+    """Replay recorded messages with both settings in this process; return the comparison.
+
+    ``trace_of`` None means that ``source`` is a trace file. Raises CommandFailed if a lake cannot
+    be read or has no messages, ReplayError for a wrong trace.
+    """
     from mayfly.pipeline.replay.compare import compare
 
     if trace_of is None:
@@ -223,7 +228,11 @@ def _in_spark(
     late_after_ms: int,
     master: str,
 ) -> Comparison:
-    """Replay in Spark, with a task for each queue; return the comparison."""
+    """Replay recorded messages with both settings in Spark; return the comparison.
+
+    ``trace_of`` None means that ``source`` is a trace file. Raises CommandFailed for errors of
+    Spark or the lake, ReplayError for a wrong trace.
+    """
     from mayfly.pipeline.replay.read import read_trace
     from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay
 
@@ -238,9 +247,10 @@ def _in_spark(
 
 
 def settings_from(texts_by_option: Mapping[str, list[str] | None]) -> Settings:
-    """Return the settings by queue, from the texts of options named as in _FIELDS.
+    """Return the settings by queue, from texts ``[QUEUE=]VALUE`` by option name as in _FIELDS.
 
-    Raises ValueError with the option and the value that is wrong.
+    Settings for all other queues are under "*". Raises ValueError with the option and the value
+    that is wrong.
     """
     typed = {
         name: dict(_parse_pair(name, text) for text in _once(name, texts))
@@ -265,7 +275,10 @@ def settings_from(texts_by_option: Mapping[str, list[str] | None]) -> Settings:
 
 
 def _parse_pair(name: str, text: str) -> tuple[str, Any]:
-    """Return the queue and the value of a text [QUEUE=]VALUE; raises ValueError."""
+    """Return queue and parsed value of ``[QUEUE=]VALUE``; without a queue it is "*".
+
+    Raises ValueError, which names the option, for a wrong value.
+    """
     queue, _, value = text.rpartition("=")
     option = f"--{name.replace('_', '-')}"
     try:
@@ -275,7 +288,7 @@ def _parse_pair(name: str, text: str) -> tuple[str, Any]:
 
 
 def _once(name: str, texts: list[str]) -> list[str]:
-    """Return the texts of an option; raises ValueError if it is given twice for one queue."""
+    """Return the texts unchanged; raises ValueError if two are for the same queue."""
     queues = [text.rpartition("=")[0] or EVERY_OTHER for text in texts]
     for queue in queues:
         if queues.count(queue) > 1:
@@ -285,6 +298,7 @@ def _once(name: str, texts: list[str]) -> list[str]:
 
 
 def _count(text: str) -> int:
+    """Return a text as a whole number; raises ValueError for another text."""
     try:
         return int(text)
     except ValueError:
@@ -312,7 +326,10 @@ _FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
-    """Yield a line for each queue, the changes of outcomes, and the first changed messages."""
+    """Yield lines that compare two replays: by queue, by change of outcome, and messages.
+
+    At most ``messages`` messages are listed.
+    """
     from mayfly.pipeline.replay.compare import turned
 
     befores, afters = compared.before.to_pylist(), compared.after.to_pylist()
@@ -332,7 +349,10 @@ def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
 
 
 def comparison_as_json(compared: Comparison, settings: Settings, messages: int) -> dict[str, Any]:
-    """Return the comparison and its settings for JSON, with the first changed messages."""
+    """Return settings, queues before and after, and changes as a dict for JSON.
+
+    At most ``messages`` changed messages are listed.
+    """
     from mayfly.pipeline.replay.compare import turned
 
     by_queue = {"*": settings} if isinstance(settings, WhatIf) else settings
@@ -358,7 +378,10 @@ def comparison_as_json(compared: Comparison, settings: Settings, messages: int) 
 
 
 def foremost(changed: pa.Table, count: int) -> list[dict[str, Any]]:
-    """Return the first ``count`` changed messages: those with another outcome come first."""
+    """Return the first ``count`` changed messages, those with another outcome first.
+
+    The others end in the same way at another time.
+    """
     import pyarrow.compute as pc
 
     is_other = pc.not_equal(changed["outcome"], changed["new_outcome"])
@@ -368,9 +391,9 @@ def foremost(changed: pa.Table, count: int) -> list[dict[str, Any]]:
 
 
 def write_changed(changed: pa.Table, out: Path) -> None:
-    """Write all changed messages to a .csv, .parquet or .arrow file; ValueError for another suffix.
+    """Write all changed messages to a .csv, .parquet or .arrow file, replacing it.
 
-    In a CSV file the correlation id is in hexadecimal.
+    In a CSV file the correlation id is in hexadecimal. Raises ValueError for another suffix.
     """
     import pyarrow as pa
     import pyarrow.csv
@@ -391,7 +414,7 @@ def write_changed(changed: pa.Table, out: Path) -> None:
 
 
 def _cells(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of one queue: values that changed as "before -> after"."""
+    """Return the cells of one queue's line; a number that changed is "before -> after"."""
     cells = [before["queue"], f"{before['messages']:,}"]
     cells += [_before_after(before[name], after[name]) for name in _COUNTS_BEFORE]
     cells += [
@@ -417,7 +440,7 @@ def _waits_before_after(before_ms: float | None, after_ms: float | None) -> str:
 
 
 def _message_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield messages that end differently as aligned lines."""
+    """Yield a heading and a line for each changed message; nothing for an empty list."""
     if not rows:
         return
     yield ""
@@ -434,4 +457,5 @@ def _message_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _without_queue(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of the dict without the key "queue"."""
     return {name: value for name, value in row.items() if name != "queue"}

@@ -42,7 +42,7 @@ _MOMENT = re.compile(r"(^to |\bdue_from_ms=|\bdue_before_ms=)([0-9]{1,14})(?![0-
 
 
 class Moment(NamedTuple):
-    """A moment in ms since 1970, or in ms after the queue manager's present time."""
+    """A moment in ms since 1970; with ``is_from_now`` in ms after the queue manager's time."""
 
     ms: int
     is_from_now: bool = False
@@ -53,7 +53,7 @@ class Moment(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Which messages a command is for; ``where`` is the filter without delivery times."""
+    """The delayed messages that a command is for; ``where`` is the filter without times."""
 
     where: ScheduleFilter
     due_from: Moment | None
@@ -61,11 +61,14 @@ class Selection(NamedTuple):
 
     @property
     def is_everything(self) -> bool:
-        """Whether no filter is given, so that all delayed messages are meant."""
+        """Whether the options have no filter, so that all delayed messages are meant."""
         return self == _EVERYTHING
 
     def at(self, now_ms: int) -> ScheduleFilter:
-        """Return the complete filter; raises CommandFailed if its range of time is empty."""
+        """Return the complete filter, with times counted from ``now_ms`` where needed.
+
+        Raises CommandFailed if its range of time is empty.
+        """
         due_from_ms = None if self.due_from is None else self.due_from.at(now_ms)
         due_before_ms = None if self.due_before is None else self.due_before.at(now_ms)
         if due_from_ms is not None and due_before_ms is not None and due_from_ms >= due_before_ms:
@@ -80,17 +83,17 @@ _EVERYTHING = Selection(ScheduleFilter(), None, None)
 
 
 def schedule_id(text: str) -> bytes:
-    """Return a MsgId of 24 bytes from its hexadecimal digits, with or without ``ID:``.
+    """Return a MsgId of 24 bytes from hexadecimal digits, with or without ``ID:``.
 
-    Raises BadParameter; missing bytes at the end are zero.
+    Missing bytes at the end are zero. Raises BadParameter for other texts and for more bytes.
     """
     return message_id(text).ljust(ID_BYTES, b"\0")
 
 
 def due_moment(text: str) -> Moment:
-    """Return a moment of ISO 8601, of ms since 1970, or from now as ``+1h``.
+    """Return a moment in ISO 8601, in ms since 1970, or from now as ``+1h``.
 
-    Raises BadParameter.
+    Raises BadParameter for another text.
     """
     typed = text.strip()
     if typed.startswith("+"):
@@ -99,7 +102,7 @@ def due_moment(text: str) -> Moment:
 
 
 def signed_duration_ms(text: str) -> int:
-    """Return a duration such as ``1h`` or ``-1h`` in ms; raises BadParameter."""
+    """Return a duration such as ``1h`` or ``-1h`` in ms; raises BadParameter for another text."""
     typed = text.strip()
     if typed.startswith("-"):
         return -duration_ms(typed[1:])
@@ -107,7 +110,7 @@ def signed_duration_ms(text: str) -> int:
 
 
 def limit_of(text: str) -> int:
-    """Return a count of at least 1; raises BadParameter."""
+    """Return a whole number of at least 1; raises BadParameter for another text."""
     typed = text.strip()
     if re.fullmatch(r"[0-9]{1,18}", typed) is None or not int(typed):
         raise typer.BadParameter(f"{text!r} is not a count: 1 or more")
@@ -115,7 +118,10 @@ def limit_of(text: str) -> int:
 
 
 def key_of(text: str) -> int:
-    """Return a position that a list has shown, a negative 64-bit number; raises BadParameter."""
+    """Return a position that a list has shown, a negative 64-bit number.
+
+    Raises BadParameter for another text.
+    """
     typed = text.strip()
     if re.fullmatch(r"-[0-9]{1,19}", typed) is None or not -(2**63) <= int(typed) < 0:
         raise typer.BadParameter(f"{text!r} is not a position that a list has shown")
@@ -209,9 +215,10 @@ def filter_of(
     due_before: Moment | None,
     within_ms: int | None,
 ) -> Selection:
-    """Return which messages the options mean; raises CommandFailed if they contradict each other.
+    """Return the delayed messages that the filter options select; None is no limit.
 
-    ``within_ms`` means due from now up to and including this time.
+    ``within_ms`` means due from now up to and including this time. Raises CommandFailed for
+    --within beside --due-before.
     """
     if within_ms is not None:
         if due_before is not None:
@@ -226,7 +233,10 @@ def filter_of(
 def check_new_time(
     delay_ms: int | None, deliver_at_ms: int | None, by_ms: int | None, *, is_all: bool
 ) -> None:
-    """Raise CommandFailed unless exactly one way to give a new delivery time is used."""
+    """Raise CommandFailed unless exactly one of --delay, --at and --by is used.
+
+    --by is refused without ``is_all``, and if it is 0.
+    """
     given = [
         name
         for name, value in (("--delay", delay_ms), ("--at", deliver_at_ms), ("--by", by_ms))
@@ -492,7 +502,10 @@ def audit(
 def _pages(
     waiting: Schedule, selection: ScheduleFilter, limit: int, after: int | None
 ) -> Iterator[list[Scheduled]]:
-    """Yield up to ``limit`` delayed messages in pages of 1,000; no page is empty."""
+    """Yield up to ``limit`` delayed messages in due order, in pages of 1,000; no page is empty.
+
+    They begin after position ``after``, None for the first.
+    """
     while limit:
         asked = min(limit, _PAGE_COUNT)
         page = waiting.list(selection, limit=asked, after=after)
@@ -505,9 +518,10 @@ def _pages(
 
 
 class ScheduleAction(NamedTuple):
-    """An operation on delayed messages, and the receipts that mean success.
+    """An operation on delayed messages (cancel, reschedule, release), with its success receipts.
 
-    ``one`` does it for one MsgId, ``bulk`` for all messages that match a filter.
+    ``one`` does it for one MsgId, ``bulk`` for all messages that match a filter; ``bulk`` yields
+    the number done so far.
     """
 
     verb: str
@@ -517,7 +531,7 @@ class ScheduleAction(NamedTuple):
 
 
 class ScheduleCommand(NamedTuple):
-    """The messages of an operation, by ids or by filter, and the form of its output."""
+    """The arguments of an operation: queue manager, messages by ids or filter, and output form."""
 
     name: str
     path: str | None
@@ -530,7 +544,7 @@ class ScheduleCommand(NamedTuple):
 
 @contextmanager
 def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> Iterator[Schedule]:
-    """Connect to the schedule of a queue manager for a ``with`` block.
+    """Return a context with the schedule of a queue manager, over a connection.
 
     With ``delivers`` messages that are due are delivered before the command ends, so that a message
     reported as released can be got. Prints a warning if the delay processor does not run.
@@ -546,7 +560,10 @@ def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> I
 
 
 def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
-    """Do an operation and print its receipts; raises CommandFailed if one is not a success."""
+    """Do an operation on delayed messages and print its receipts.
+
+    Raises CommandFailed if a receipt is not a success, or if the options contradict each other.
+    """
     _check(action, request)
     missed: Counter[Receipt] = Counter()
     delivers = Receipt.RELEASED in action.successes
@@ -566,7 +583,10 @@ def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
 
 
 def _check(action: ScheduleAction, request: ScheduleCommand) -> None:
-    """Raise CommandFailed unless the options name messages by ids, or by --all."""
+    """Raise CommandFailed unless the options name messages by ids, or by --all.
+
+    Also for --all without a filter, without --yes and without a terminal to ask on.
+    """
     has_filter = not request.selection.is_everything
     if request.msg_ids and (request.is_all or has_filter):
         raise CommandFailed(ExitCode.USAGE, "give ids, or a filter with --all, not both")
@@ -582,9 +602,10 @@ def _check(action: ScheduleAction, request: ScheduleCommand) -> None:
 def _one_by_one(
     action: ScheduleAction, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool
 ) -> Counter[Receipt]:
-    """Do an operation for each MsgId; return the counts of receipts that mean no success.
+    """Do the operation for each MsgId and print its receipt; return counts of failed receipts.
 
-    Operations that are done stay done if a later message is refused.
+    The result is empty if all succeeded. Operations that are done stay done if a later message is
+    refused.
     """
     missed: Counter[Receipt] = Counter()
     for msg_id in msg_ids:
@@ -602,7 +623,10 @@ def _one_by_one(
 
 
 def _all(action: ScheduleAction, waiting: Schedule, request: ScheduleCommand) -> None:
-    """Do an operation for all messages that match; success also if there is none."""
+    """Do the operation for all messages that match, and print their number; 0 is a success.
+
+    Asks for consent first if that is all messages. Raises CommandFailed if the user refuses.
+    """
     if request.selection.is_everything and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"
         typer.echo(f"{question} [y/N] ", nl=False, err=True)
@@ -617,7 +641,10 @@ def _all(action: ScheduleAction, waiting: Schedule, request: ScheduleCommand) ->
 
 
 def _last(counts: Iterator[int], done: Receipt) -> int:
-    """Return the last of some counts; a terminal shows those before it after a second."""
+    """Return the last number that ``counts`` yields, 0 if it yields none.
+
+    After a second a terminal shows each new number, with the word ``done``.
+    """
     count, is_shown, is_complete, start_seconds = 0, False, False, perf_counter()
     is_terminal = sys.stderr.isatty()
     try:
@@ -651,7 +678,7 @@ def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
 
 
 def details(entry: Scheduled) -> dict[str, object]:
-    """Return all fields of a delayed message by label, for people."""
+    """Return all fields of a delayed message as texts or numbers by label, for people."""
     expire_at_ms = entry.expire_at_ms
     return {
         "MsgId": entry.msg_id.hex(),
@@ -669,7 +696,7 @@ def details(entry: Scheduled) -> dict[str, object]:
 
 
 def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
-    """Yield changes of the schedule as aligned lines, after a heading."""
+    """Yield a heading, and the changes of the schedule as aligned lines."""
     rows = [
         (
             moment(entry.at_ms),
@@ -685,6 +712,9 @@ def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
 
 
 def _spelled(found: re.Match[str]) -> str:
-    """Return a moment in the text of an audit entry as ISO 8601."""
+    """Return the matched moment of an audit entry in ISO 8601, after its name.
+
+    Example: ``due_from_ms=0`` -> ``due_from=1970-01-01T00:00:00.000Z``.
+    """
     name = found[1].replace("_ms=", "=")
     return f"{name}{spelled_moment(int(found[2])).replace(' ', 'T')}Z"

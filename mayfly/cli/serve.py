@@ -243,7 +243,8 @@ def _settings(
 ) -> ServeSettings:
     """Return the settings from options and file; an option takes precedence over the file.
 
-    ``served`` is used for each queue manager on the command line. Raises CommandFailed.
+    ``served`` is used for each queue manager on the command line. Raises CommandFailed for a wrong
+    file or options that contradict each other.
     """
     file = local_path(names[0])
     settings = (_of_file if file.suffix == _FILE_SUFFIX else _named)(names, served)
@@ -258,9 +259,9 @@ def _settings(
 
 
 def _named(names: list[str], given: ServedFolder) -> ServeSettings:
-    """Return the settings for queue managers that the command line names.
+    """Return the settings for the queue managers that the command line names.
 
-    Raises CommandFailed if --path is given for several of them.
+    Raises CommandFailed if --path is used with several of them.
     """
     if given.path is not None and len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
@@ -268,9 +269,10 @@ def _named(names: list[str], given: ServedFolder) -> ServeSettings:
 
 
 def _of_file(names: list[str], given: ServedFolder) -> ServeSettings:
-    """Return the settings of a file.
+    """Return the settings in a TOML file, which names its queue managers.
 
-    Raises CommandFailed if the file is wrong, or if options are given that belong in it.
+    Raises CommandFailed if the file is wrong, or if the command line has options or names that
+    belong in it.
     """
     file = local_path(names[0])
     if len(names) > 1:
@@ -286,7 +288,7 @@ def _of_file(names: list[str], given: ServedFolder) -> ServeSettings:
 
 
 def _address(option: str, text: str | None) -> ListenAddress | None:
-    """Return the address of an option, None without it; raises CommandFailed for a wrong one."""
+    """Return the address in an option's text, None for None; raises CommandFailed if wrong."""
     if text is None:
         return None
     try:

@@ -35,10 +35,11 @@ _MAX_UNKNOWN_HOLDERS: Final = 10
 
 
 class Served(NamedTuple):
-    """How to reach a server; None means: token in MAYFLY_TOKEN, no TLS, no socket.
+    """The content of ``served.json``: how to reach a server. None: no file, no TLS, no socket.
 
-    ``mq_socket`` is the socket in the folder, which listens first. ``is_ready`` is 0 while other
-    listeners start, then READY, and IMPAIRED if a thread of the server has ended.
+    ``token_file`` None means a token in MAYFLY_TOKEN. ``mq_socket`` is the socket in the folder,
+    which listens first. ``is_ready`` is 0 while other listeners start, then READY, and IMPAIRED if
+    a thread of the server has ended.
     """
 
     token_file: str | None
@@ -55,7 +56,10 @@ class ServedFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder if it is missing, and lock the file; raises FolderInUse or StoreError."""
+        """Make the folder if it is missing, and lock the file.
+
+        Raises FolderInUse if another server has locked it, StoreError if it cannot be made.
+        """
         self._file = folder / SERVED_FILE
         try:
             folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
@@ -67,7 +71,10 @@ class ServedFile:
 
     @contextlib.contextmanager
     def announced(self, served: Served) -> Iterator[None]:
-        """Write how to reach the server for a ``with`` block; empty the file afterwards."""
+        """Return a context in which the file says how to reach the server.
+
+        At its end the file is emptied.
+        """
         os.pwrite(self._descriptor, json.dumps(served._asdict()).encode(), 0)
         try:
             yield
@@ -75,7 +82,7 @@ class ServedFile:
             os.ftruncate(self._descriptor, 0)
 
     def set_ready(self, is_ready: int) -> None:
-        """Record in the file that all listeners run (READY), or that a thread has ended (IMPAIRED).
+        """Write to the file that all listeners run (READY), or that a thread ended (IMPAIRED).
 
         Call it within :meth:`announced`.
         """
@@ -84,7 +91,7 @@ class ServedFile:
         os.pwrite(self._descriptor, written, os.fstat(self._descriptor).st_size - len("0}"))
 
     def close(self) -> None:
-        """Remove and unlock the file; call it after the folder is closed."""
+        """Remove and unlock the file; call it once, after the folder is closed."""
         self._file.unlink(missing_ok=True)
         os.close(self._descriptor)
 
@@ -92,7 +99,7 @@ class ServedFile:
 def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
     """Return how to reach the server that has a folder open; None without a server.
 
-    Waits, and says so, while a server is about to open or to close the folder. With
+    Waits, and says so on stderr, while a server is about to open or to close the folder. With
     ``all_listeners`` it also waits until they all run. Raises CommandFailed after 30 seconds.
     """
     for _ in polls(folder):
@@ -105,9 +112,9 @@ def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
 
 
 def polls(folder: Path) -> Iterator[None]:
-    """Yield every 20 ms, for polling a folder's server that starts or ends; prints that it waits.
+    """Yield every 20 ms, so that the caller can look for a folder's server that starts or ends.
 
-    Raises CommandFailed after 30 seconds.
+    Prints on stderr that it waits. Raises CommandFailed after 30 seconds.
     """
     pause = Event()
     for look in range(round(_PATIENCE_SECONDS / _LOOK_SECONDS)):
@@ -122,9 +129,9 @@ def polls(folder: Path) -> Iterator[None]:
 
 
 def _locked(file: Path) -> int:
-    """Return a descriptor of the file, empty and locked.
+    """Return a descriptor of the file, which is made if needed, locked and emptied.
 
-    Raises BlockingIOError if another process has locked it.
+    Raises BlockingIOError if another process has locked it, OSError if it cannot be made.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
@@ -141,7 +148,10 @@ def _locked(file: Path) -> int:
 
 
 def is_served(folder: Path) -> bool:
-    """Return True while a server has a folder open, or is about to open or close it."""
+    """Return True while a server has a folder open, or is about to open or close it.
+
+    False for a file that a killed server has left.
+    """
     try:
         descriptor = os.open(folder / SERVED_FILE, os.O_RDONLY)
     except FileNotFoundError:
@@ -156,10 +166,10 @@ def is_served(folder: Path) -> bool:
 
 
 def read_served(file: Path) -> Served | None:
-    """Return what a ``served.json`` says; None if it is missing or empty.
+    """Return the content of a ``served.json``; None if it is missing or empty.
 
-    Raises CommandFailed if no server has written it. It may be left by a server that was killed:
-    ask :func:`is_served`.
+    Raises CommandFailed for a damaged file. It may be left by a server that was killed: ask
+    :func:`is_served`.
     """
     try:
         text = file.read_bytes()
@@ -184,10 +194,10 @@ def read_served(file: Path) -> Served | None:
 
 
 def opened_when_free(opens: Callable[[], _T], folder: Path, pause: Callable[[float], object]) -> _T:
-    """Open a folder as soon as no command has it open; logs which command it waits for.
+    """Return the result of ``opens``, called again while a command has the folder open.
 
-    ``opens`` opens it, and ``pause`` waits for some seconds. Raises FolderInUse if the command does
-    not end within 30 seconds, and at once if the holder is not a command of Mayfly.
+    Logs which command it waits for. ``pause`` waits for some seconds. Raises FolderInUse if the
+    command does not end within 30 seconds, and at once if the holder is not a command of Mayfly.
     """
     waited_for, unknown_count = "", 0
     for _look in range(round(_PATIENCE_SECONDS / _COMMAND_LOOK_SECONDS)):
@@ -209,9 +219,10 @@ def opened_when_free(opens: Callable[[], _T], folder: Path, pause: Callable[[flo
 
 
 def _command_of(process: int) -> str:
-    """Return the Mayfly command that a process runs; "" for any other program.
+    """Return the Mayfly command that a process runs, as text; "" for another program.
 
-    Only two of its words are shown, since others may be the text of a message.
+    Only two of its words are shown, as in "mayfly get (process 17)", since others may be the text
+    of a message.
     """
     try:
         arguments = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, lines for people, and progress on a terminal."""
+"""Shows results of commands: JSON for programs, lines for people, progress on a terminal."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """Return a message for JSON: ids in hexadecimal, the body as text or else as ``body_hex``.
+    """Return a message as a dict for JSON, with ids in hexadecimal.
 
-    A message from the staging queue also has ``delayed``, the fields of its delay header.
+    The body is text under ``body``, or ``body_hex`` if it is not UTF-8. A message from the staging
+    queue also has ``delayed``, the fields of its delay header.
     """
     descriptor = message.descriptor
     fields: dict[str, Any] = {
@@ -65,13 +66,13 @@ def as_json(message: Message) -> dict[str, Any]:
 
 
 def body_of(message: Message) -> bytes:
-    """Return the body of a message, without the delay header of one from the staging queue."""
+    """Return the body of a message; a delay header in front of it is removed."""
     header = message.delay_header
     return message.body if header is None else message.body[header.length_bytes :]
 
 
 def as_line(message: Message) -> str:
-    """Return a message on one line: id, put time, remaining life, bytes, beginning of its body."""
+    """Return a message on one line: id, put time, remaining time, bytes, beginning of its body."""
     left = remaining(message.remaining_ms)
     body = body_of(message)
     start = body[:_BODY_CHARACTERS].decode(errors="replace")
@@ -98,26 +99,29 @@ def aligned(
 
 
 def moment(at_ms: int) -> str:
-    """Return a moment in ms since 1970 as text in UTC, to the second."""
+    """Return ms since 1970 as UTC text to the second, such as ``2026-11-20 18:00:00``."""
     return spelled_moment(at_ms).partition(".")[0]
 
 
 def remaining(remaining_ms: int | None) -> str:
-    """Return a remaining life in its two largest units; never 0 while the message lives (E4).
+    """Return a remaining lifetime in its two largest units, "never" for None (no deadline).
 
-    None, for a message without a deadline, becomes "never".
+    The text is never 0 while the message can still be got.
     """
     return "never" if remaining_ms is None else spelled_duration(remaining_ms)
 
 
 def write_body(body: bytes) -> None:
-    """Write a body to stdout unchanged, and a line end after it."""
+    """Write a message body to stdout unchanged, and a line end after it."""
     sys.stdout.buffer.write(body + b"\n")
 
 
 @contextmanager
 def seconds_shown(stderr: TextIO, what: str) -> Iterator[None]:
-    """Show on a terminal every second how long ``what`` takes, and clear the line afterwards."""
+    """Return a context that shows on a terminal each second how long ``what`` has taken.
+
+    The line is cleared at the end. Nothing is shown if ``stderr`` is no terminal.
+    """
     if not stderr.isatty():
         yield
         return
@@ -145,9 +149,10 @@ def _show_seconds(stderr: TextIO, what: str, is_over: Event) -> None:
 
 @contextmanager
 def quiet_stderr() -> Iterator[TextIO]:
-    """Discard what this process and its children write to stderr; yield the real stderr.
+    """Return a context that discards all output to stderr and yields the real stderr.
 
-    Java and Spark's workers inherit it, and print warnings that do not concern the user.
+    It holds for this process and its children: Java and Spark's workers inherit stderr, and print
+    warnings that do not concern the user.
     """
     sys.stderr.flush()
     kept = os.dup(_STDERR)

@@ -14,7 +14,10 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def stop_event() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT and SIGTERM set; the handlers of before come back afterwards."""
+    """Return a context with an event that SIGINT and SIGTERM set.
+
+    The handlers from before are restored at its end.
+    """
     stopped = threading.Event()
     with _handling(_ENDS, lambda _number: stopped.set()):
         yield stopped
@@ -22,14 +25,20 @@ def stop_event() -> Iterator[threading.Event]:
 
 @contextmanager
 def stopping(stop: Callable[[], object]) -> Iterator[None]:
-    """Call ``stop`` on SIGINT and SIGTERM during a ``with`` block."""
+    """Return a context in which SIGINT and SIGTERM call ``stop``, in a thread.
+
+    The handlers from before are restored at its end.
+    """
     with _handling(_ENDS, lambda _number: stop()):
         yield
 
 
 @contextmanager
 def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
-    """Yield a queue of the signals that arrive; the handlers of before come back afterwards."""
+    """Return a context with a queue that gets the numbers of these signals as they arrive.
+
+    The handlers from before are restored at its end.
+    """
     arrived: SimpleQueue[int] = SimpleQueue()
     with _handling(numbers, arrived.put):
         yield arrived
@@ -39,7 +48,7 @@ def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
 def _handling(
     numbers: tuple[signal.Signals, ...], handle: Callable[[int], object]
 ) -> Iterator[None]:
-    """Call ``handle`` with the number of each signal during a ``with`` block, in a thread.
+    """Return a context that calls ``handle`` with each signal's number, in a thread.
 
     A Python handler would run in the main thread: too late, if a wait is about to begin there; or
     in the middle of a wait, while the main thread holds a lock that ``handle`` needs.
@@ -48,6 +57,7 @@ def _handling(
     sender.setblocking(False)
 
     def receive() -> None:
+        """Call ``handle`` for each signal until the socket is closed; the thread's function."""
         while number := receiver.recv(1):
             if number[0] in numbers:
                 handle(number[0])

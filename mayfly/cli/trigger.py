@@ -58,6 +58,9 @@ def run(
 
 
 def _summary(monitor: TriggerMonitor) -> str:
-    """Return the counts of trigger messages by outcome, on one line, without zeros."""
+    """Return the counts of trigger messages by outcome on one line, "nothing to do" if all are 0.
+
+    Outcomes with a count of 0 are left out.
+    """
     happened = [f"{monitor.counts[o]:,} {o.value.replace('_', ' ')}" for o in TriggerOutcome]
     return ", ".join(text for text in happened if not text.startswith("0 ")) or "nothing to do"

@@ -139,7 +139,7 @@ def list_users(name: Name, *, path: FolderOption = None, as_json: JsonOption = F
 
 
 def _password(user_name: str, *, is_piped: bool) -> str:
-    """Return a password from standard input, or from a terminal, typed twice.
+    """Return a password: a line of standard input if ``is_piped``, else typed twice.
 
     Raises CommandFailed without a terminal, and if the two are not equal.
     """
@@ -155,7 +155,7 @@ def _password(user_name: str, *, is_piped: bool) -> str:
 
 
 def _print_user(folder: Path, user_name: str, done: str, *, as_json: bool) -> None:
-    """Print a user after a change; nothing if the user was removed meanwhile."""
+    """Print a user with groups after a change; prints nothing if the user does not exist now."""
     found = Users(folder).find(user_name)
     if found is None:
         # Somebody has removed it meanwhile.

@@ -1,4 +1,4 @@
-"""Values as people type them: durations with a unit, ids in hexadecimal, names of options."""
+"""Values on the command line: durations with a unit, moments, hexadecimal ids, option names."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FOREVER_MS = -1
 
 
 class PropertyValue(NamedTuple):
-    """A message property and the text that it must have."""
+    """A message property, with the text that its value must have."""
 
     name: str
     value: str
 
 
 def local_path(text: str | Path) -> Path:
-    """Return a path of this machine; raises BadParameter for the URL of another one."""
+    """Return a path of this machine; raises BadParameter for a URL that is not ``file:``."""
     try:
         return files.local_path(text)
     except ValueError as error:
@@ -48,7 +48,10 @@ def local_path(text: str | Path) -> Path:
 
 
 def duration_ms(text: str) -> int:
-    """Return a duration such as ``20s`` in ms; raises BadParameter, also if the unit is missing."""
+    """Return a duration such as ``20s`` in ms; 0 needs no unit.
+
+    Raises BadParameter for another text, a missing unit, and parts of a ms.
+    """
     typed = text.strip().lower()
     if typed == "0":
         return 0
@@ -69,9 +72,9 @@ def duration_ms(text: str) -> int:
 
 
 def moment_ms(text: str) -> int:
-    """Return a moment in ms since 1970, from ISO 8601 (UTC if it has no zone) or from these ms.
+    """Return a moment in ms since 1970, from ISO 8601 (UTC if it has no zone) or from digits.
 
-    Raises BadParameter, also for digits that can only be seconds since 1970.
+    Raises BadParameter for another text, and for digits that can only be seconds since 1970.
     """
     typed = text.strip()
     if typed.isdecimal():
@@ -95,14 +98,14 @@ def moment_ms(text: str) -> int:
 
 
 def wait_ms(text: str) -> int:
-    """Return how long to wait in ms; ``forever`` is -1. Raises BadParameter."""
+    """Return a wait in ms, FOREVER_MS (-1) for ``forever``; raises BadParameter for other texts."""
     return FOREVER_MS if text.strip().lower() == "forever" else duration_ms(text)
 
 
 def message_id(text: str) -> bytes:
-    """Return an id of 1 to 24 bytes from its hexadecimal digits, with or without ``ID:``.
+    """Return the 1 to 24 bytes of hexadecimal digits: ``ID:414d51`` -> ``b"AMQ"``.
 
-    Raises BadParameter.
+    ``ID:`` may be left out. Raises BadParameter for another text or number of bytes.
     """
     typed = text.strip()
     digits = typed[3:] if typed[:3].upper() == "ID:" else typed
@@ -118,7 +121,7 @@ def message_id(text: str) -> bytes:
 
 
 def property_of(text: str) -> PropertyValue:
-    """Return ``name=value`` as a property; raises BadParameter."""
+    """Return ``name=value`` as a property; raises BadParameter without a name or a ``=``."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise typer.BadParameter(f"{text!r} is not name=value")
@@ -126,7 +129,7 @@ def property_of(text: str) -> PropertyValue:
 
 
 def report_option(text: str) -> int:
-    """Return an MQRO_* value from its name, with or without MQRO_; raises BadParameter."""
+    """Return the MQRO_* value of a name, with or without MQRO_; raises BadParameter if unknown."""
     value = c.report_option(text)
     if value is None:
         known = ", ".join(c.REPORT_OPTIONS)

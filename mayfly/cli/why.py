@@ -94,6 +94,7 @@ def why(
         archives = [] if lake is None else [LakeArchive(lake.absolute())]
 
         def trace_of(asked_id: Id) -> MessageTrace:
+            """Return the trace of one message, from the server and the lake."""
             return combined_trace(
                 TraceSources(TraceSource(name, traces.of), archives=archives), asked_id
             )
@@ -110,7 +111,7 @@ def why(
 
 
 def _print_trace(found: MessageTrace, *, as_json: bool) -> None:
-    """Print one trace; raises CommandFailed (exit code 1) if nothing is known of the message."""
+    """Print one message's trace; raises CommandFailed (exit code 1) if it is unknown."""
     if as_json:
         print_json(trace_as_json(found))
     elif found.is_known:
@@ -121,10 +122,7 @@ def _print_trace(found: MessageTrace, *, as_json: bool) -> None:
 
 
 def _print_traces(name: str, found: TracesFound, *, as_json: bool) -> None:
-    """Print the traces of several messages.
-
-    Raises CommandFailed (exit code 1) if there are none.
-    """
+    """Print the traces of several messages; raises CommandFailed (exit code 1) without any."""
     if as_json:
         print_json(traces_as_json(found))
     else:
@@ -138,7 +136,10 @@ def _print_traces(name: str, found: TracesFound, *, as_json: bool) -> None:
 
 
 def lines_of(steps: tuple[Step, ...]) -> list[str]:
-    """Return the steps of a trace as a table; it names queue managers if there are several."""
+    """Return the steps of a trace as lines of a table, after a heading.
+
+    It has a column for queue managers if there are several.
+    """
     several = len({step.queue_manager for step in steps}) > 1
     rows = [
         (spelled_moment(step.at_ms), *((step.queue_manager,) if several else ()), *step[1:4])

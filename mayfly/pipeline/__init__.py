@@ -1,1 +1,1 @@
-"""Pipelines written down in TOML: sources, limit, delay line, routes and sinks of one query."""
+"""Pipelines: Spark streaming queries that a TOML file describes, from message sources to sinks."""

@@ -40,10 +40,13 @@ _Shape: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
 class BadRows:
-    """Finds the bad rows of a pipeline's batches and backs them out."""
+    """Finds the messages that a pipeline's batches cannot process, and backs them out."""
 
     def __init__(self, config: PipelineConfig, parts: Sequence[Part]) -> None:
-        """Take a pipeline whose consumers are attached, and the parts of its sinks."""
+        """Keep the pipeline and its sink parts; no server is called.
+
+        Only queue sources whose consumer is attached are searched for bad rows.
+        """
         self._config = config
         self._parts = parts
         self._sources = {
@@ -53,9 +56,11 @@ class BadRows:
         }
 
     def back_out_surrendered(self, batch_id: int) -> None:
-        """Back out the rows of a written batch that no queue accepted; raises BulkError.
+        """Back out the messages of a written batch that no sink could put on any queue.
 
-        A second call for the same batch changes nothing.
+        The messages go back to the queue that they were read from, or beyond BOTHRESH to its
+        backout queue. A second call for the same batch changes nothing. Raises BulkError if a
+        server fails.
         """
         if not self._sources:
             return
@@ -69,10 +74,11 @@ class BadRows:
                 client.back_out(attached, sorted(rows), reason)
 
     def back_out_failing(self, error: BaseException, spark: SparkSession) -> None:
-        """Back out the messages that made a batch fail, then raise RowsBackedOut.
+        """Find and back out the messages that made a batch fail; then raise RowsBackedOut.
 
-        Returns if no single message is the cause. Raises BulkError, and the error of a read that
-        failed for another reason.
+        ``error`` is the error of the batch. Returns without a change if no single message is the
+        cause. Raises BulkError if a server fails, and Spark's error if a search read fails for a
+        reason other than the rows.
         """
         if not may_be_of_rows(error):
             return
@@ -99,7 +105,11 @@ class BadRows:
     def _fail(
         self, spark: SparkSession, number: int, shape: _Shape, ranges: Sequence[RowRange]
     ) -> bool:
-        """Return True if a shape cannot be computed for these rows of a source."""
+        """Return True if Spark cannot compute ``shape`` for these messages of source ``number``.
+
+        ``ranges`` are row numbers of messages that the consumer has reserved. Nothing is written.
+        An error that rows cannot cause is raised again.
+        """
         made = shape(routed_again(self._config, spark, number, ranges))
         try:
             made.write.format("noop").mode("overwrite").save()
@@ -111,12 +121,12 @@ class BadRows:
 
 
 def _whole(rows: DataFrame) -> DataFrame:
-    """Return the rows unchanged: the shape that computes every column."""
+    """Return the rows unchanged; used as the shape that computes every column."""
     return rows
 
 
 def _shaped(part: Part, rows: DataFrame) -> DataFrame:
-    """Return the rows of a part in the form in which they are written."""
+    """Return the rows that the sink part writes, in the form in which they are written."""
     return part.shape(rows.where(part.rows))
 
 
@@ -125,9 +135,10 @@ def find_failing_rows(
     ranges: Sequence[RowRange],
     most: int = MAX_BAD_ROWS,
 ) -> list[int]:
-    """Return the rows that fail alone, found by halving the rows that fail together.
+    """Return the numbers of the rows for which ``fail`` is True alone, found by halving ``ranges``.
 
-    Returns an empty list if ``most`` rows fail and no row passes: then the rows are not the cause.
+    The search ends after ``most`` failing rows. Returns an empty list if ``most`` rows fail and no
+    other row passes: then the rows are not the cause.
     """
     bad: list[int] = []
     has_passed = False
@@ -148,7 +159,11 @@ def find_failing_rows(
 
 @contextmanager
 def _reader(source: QueueSource) -> Iterator[tuple[QueueClient, Attached]]:
-    """Return a context with a connection and the attached consumer of a source."""
+    """Return a context with a connection to the source's queue manager, and its attached consumer.
+
+    The connection is closed at its end. Raises BulkError if the server cannot be reached or does
+    not know the consumer.
+    """
     assert source.epoch is not None
     with QueueClient(source.url, token_file=source.token_file, manager=source.manager) as client:
         yield client, client.attached(source.consumer, source.epoch)

@@ -1,4 +1,4 @@
-"""Starts a pipeline: one streaming query from its sources to its sinks."""
+"""Builds a pipeline in Spark: one streaming query from its sources to its sinks, and starts it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHECKPOINT = "checkpointLocation"
 
 
 def session_settings(config: PipelineConfig) -> dict[str, str]:
-    """Return the settings for ``create_session(conf=…)``: first the defaults, then [spark]."""
+    """Return a pipeline's Spark settings; a key of its ``[spark]`` table replaces a default."""
     return {
         # A value that cannot be cast is null, and its row malformed; else it would stop the query.
         "spark.sql.ansi.enabled": "false",
@@ -44,10 +44,12 @@ def session_settings(config: PipelineConfig) -> dict[str, str]:
 def start(
     config: PipelineConfig, spark: SparkSession, readers: Readers | None = None
 ) -> StreamingQuery:
-    """Start the query; raises PipelineError, OptionError, CheckpointError and BulkError.
+    """Start the streaming query of a pipeline and return the running query.
 
-    Applies ``session_settings`` as far as a running session allows. ``readers`` attach the
-    consumers; without them the query itself does.
+    Writes the mark of the pipeline into a new checkpoint and new output folders. ``readers`` attach
+    the consumers of queue sources; with None the query attaches them itself. Raises PipelineError,
+    OptionError or CheckpointError for a pipeline that cannot run, BulkError if a queue manager
+    cannot be reached or refuses.
     """
     prepare(config, spark)
     check_places(config, spark)
@@ -74,14 +76,17 @@ def start(
 
 
 def prepare(config: PipelineConfig, spark: SparkSession) -> None:
-    """Apply those of ``session_settings`` that a running session can still change."""
+    """Set those of ``session_settings`` in the Spark session that can still be changed there.
+
+    Settings that are fixed once a session runs are left as they are, without an error.
+    """
     for name, value in session_settings(config).items():
         if spark.conf.isModifiable(name):
             spark.conf.set(name, value)
 
 
 def check_places(config: PipelineConfig, spark: SparkSession) -> None:
-    """Raise PipelineError for a folder whose URL has a scheme that this Spark cannot read."""
+    """Raise PipelineError if a folder's URL has a scheme that this Spark cannot read."""
     folders = [("checkpoint", config.checkpoint)]
     for kind, parts in (("source", config.sources), ("sink", config.sinks)):
         folders += [
@@ -97,17 +102,28 @@ def check_places(config: PipelineConfig, spark: SparkSession) -> None:
 
 
 class BatchWriter:
-    """Writes each batch to the sinks, one after the other; to repeat a batch changes nothing."""
+    """Writes each batch of a pipeline to its sinks, one after the other, for foreachBatch.
+
+    A batch that Spark repeats after a crash changes nothing in the sinks that have it already. A
+    Kafka sink is the exception: it gets the rows again.
+    """
 
     def __init__(self, config: PipelineConfig, fence: str) -> None:
-        """Take the pipeline, and the id of its checkpoint as ``fence``."""
+        """Keep the pipeline; ``fence`` is the id of its checkpoint.
+
+        By this id and the batch number a sink recognises a batch that it has already.
+        """
         self._parts = parts_of(config, fence)
         self._bad_rows = BadRows(config, self._parts)
         # A file sink would make a folder of each batch without rows.
         self._is_direct = len(self._parts) == 1 and isinstance(config.sinks[0], QueueSink)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch; raises RowsBackedOut after messages were backed out because they fail."""
+        """Write a batch to all sinks, then back out messages that no queue accepted.
+
+        If the write fails because of single messages, these are backed out and RowsBackedOut is
+        raised. Any other error is raised unchanged.
+        """
         try:
             self._write(batch, batch_id)
         except RAISED as error:
@@ -116,7 +132,7 @@ class BatchWriter:
         self._bad_rows.back_out_surrendered(batch_id)
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch to all parts that have rows."""
+        """Write a batch to each sink that has rows in it; without sinks only count the batch."""
         if not self._parts:
             # Only counted: the queue manager itself puts these messages on their queues.
             batch.write.format("noop").mode("overwrite").save()
@@ -134,7 +150,7 @@ class BatchWriter:
             batch.unpersist()
 
     def _with_rows(self, batch: DataFrame) -> list[Part]:
-        """Return the parts that have rows in a batch; this computes the batch once."""
+        """Return the sink parts that have at least one row in the batch; runs one Spark job."""
         seen = Observation()
         counts = [f.count_if(p.rows).alias(str(n)) for n, p in enumerate(self._parts)]
         batch.observe(seen, *counts).write.format("noop").mode("overwrite").save()

@@ -1,4 +1,4 @@
-"""Checks a pipeline before it runs."""
+"""Checks a pipeline before it runs, for ``mayfly pipeline check`` and at the start of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mayfly.pipeline.spark.errors import CheckpointError
 
 
 class ConfigProblem(NamedTuple):
-    """A mistake and its place in the file; a warning does not prevent a run."""
+    """A mistake in a pipeline's file, at table and key ``where``; a warning prevents no run."""
 
     where: str
     text: str
@@ -37,10 +37,10 @@ class ConfigProblem(NamedTuple):
 
 
 def check(config: PipelineConfig, spark: SparkSession | None) -> list[ConfigProblem]:
-    """Return the problems of a pipeline; without a session, those that need no Spark.
+    """Return the problems of a pipeline, an empty list if it can run; changes nothing anywhere.
 
-    Queue managers are asked for their queues and nothing is changed there. Folders are checked if
-    they are on this machine. Expressions and types are checked only with a session.
+    Checks that queues exist on their queue managers, and folders if they are on this machine. SQL
+    expressions and column types are checked only if ``spark`` is not None.
     """
     found = [
         *_sources(config),
@@ -54,7 +54,7 @@ def check(config: PipelineConfig, spark: SparkSession | None) -> list[ConfigProb
 
 
 def _sources(config: PipelineConfig) -> Iterator[ConfigProblem]:
-    """Yield the problems of sources: queues and folders that do not exist."""
+    """Yield a problem for each queue or local folder of the sources that does not exist."""
     for number, source in enumerate(config.sources, 1):
         where = f"[[source]] {number}"
         if isinstance(source, ClaimedSource):
@@ -64,7 +64,7 @@ def _sources(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 
 def _sinks(config: PipelineConfig) -> Iterator[ConfigProblem]:
-    """Yield the problems of queue sinks: queues that do not exist."""
+    """Yield a problem for each (dead-letter) queue of the queue sinks that does not exist."""
     for number, sink in enumerate(config.sinks, 1):
         if not isinstance(sink, QueueSink):
             continue
@@ -77,7 +77,7 @@ def _sinks(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 
 def _is_there(path: str) -> bool:
-    """Return True if a folder exists, or is on another file system."""
+    """Return True if a folder exists, or if it is not on this machine and cannot be checked."""
     local = local_path(path)
     return local is None or Path(local).is_dir()
 
@@ -85,9 +85,10 @@ def _is_there(path: str) -> bool:
 def _queues(
     part: ClaimedSource | QueueSink, where: str, queues: list[tuple[str, str]]
 ) -> Iterator[ConfigProblem]:
-    """Yield a problem for each queue that does not exist.
+    """Yield a problem for each (key, queue name) whose queue cannot be used by ``part``.
 
-    One that may not be browsed is accepted.
+    A source needs a queue that can be browsed; a sink's queue must only exist. Yields one problem
+    for ``where`` and no others if the server cannot be reached.
     """
     try:
         with QueueClient(part.url, token_file=part.token_file, manager=part.manager) as client:
@@ -104,7 +105,7 @@ def _queues(
 
 
 def _loops(config: PipelineConfig) -> Iterator[ConfigProblem]:
-    """Yield a warning for a queue that is read and written: its messages would circulate."""
+    """Yield a warning for each sink that puts to a queue that the pipeline reads: a loop."""
     read = {
         (source.url, source.manager, source.queue)
         for source in config.sources
@@ -117,7 +118,10 @@ def _loops(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 
 def _checkpoint(config: PipelineConfig) -> Iterator[ConfigProblem]:
-    """Yield a problem if a local checkpoint belongs to another query or other sources."""
+    """Yield a problem if the local checkpoint folder belongs to another query or to other sources.
+
+    Yields nothing if the folder does not exist yet, or is not on this machine.
+    """
     local = local_path(config.checkpoint)
     if local is None or not Path(local).is_dir():
         return
@@ -132,7 +136,10 @@ def _checkpoint(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 
 def _planned(config: PipelineConfig, spark: SparkSession) -> Iterator[ConfigProblem]:
-    """Plan the query with its settings, and yield the first mistake."""
+    """Let Spark plan the query without a start, and yield the first mistake that Spark finds.
+
+    The settings of the session are restored at the end.
+    """
     before = {name: spark.conf.get(name, None) for name in session_settings(config)}
     prepare(config, spark)
     try:

@@ -1,4 +1,7 @@
-"""Reads a pipeline from its TOML file, and checks it as far as the file alone allows."""
+"""Reads the configuration of a pipeline from its TOML file, and checks what the file alone shows.
+
+"Fails" in this file means: raises PipelineError, with file, line, table and key.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ _Part = TypeVar("_Part")
 
 
 def load(path: Path) -> PipelineConfig:
-    """Read a pipeline from a TOML file.
+    """Return the pipeline in a TOML file, after the checks that need no server and no Spark.
 
     Raises PipelineError, which names file, table, key and value, and OSError when the file cannot
     be read.
@@ -85,7 +88,10 @@ def load(path: Path) -> PipelineConfig:
 def _parts(
     top: Table, key: str, kinds: dict[str, Callable[[Table], _Part]], *, is_needed: bool = True
 ) -> tuple[_Part, ...]:
-    """Return the parts in the tables ``[[key]]``, each read by the function for its kind."""
+    """Return the sources or sinks in the tables ``[[key]]``; their ``kind`` selects the function.
+
+    Raises PipelineError for an unknown kind or key, and for no table at all if ``is_needed``.
+    """
     tables = top.tables(key)
     if is_needed and not tables:
         top.fail(f"[[{key}]]", f"is missing: a pipeline has at least one {key}")
@@ -101,6 +107,11 @@ def _parts(
 
 
 def _queue_source(table: Table) -> QueueSource:
+    """Return the source in a ``[[source]]`` table of kind "queue".
+
+    Raises PipelineError for a missing or wrong value. The staging queue is refused: it has a kind
+    of source for itself.
+    """
     queue = _queue_name(table, "queue")
     if queue == STAGING_QUEUE:
         table.fail("queue", f'{queue} is read by kind = "staging": what is there has a target')
@@ -117,6 +128,10 @@ def _queue_source(table: Table) -> QueueSource:
 
 
 def _file_source(table: Table) -> FileSource:
+    """Return the source in a ``[[source]]`` table of kind "files".
+
+    Raises PipelineError for a missing or wrong value. Only text files need no schema.
+    """
     file_format = table.one_of("format", SOURCE_FORMATS)
     return FileSource(
         format=file_format,
@@ -129,6 +144,10 @@ def _file_source(table: Table) -> FileSource:
 
 
 def _kafka_source(table: Table) -> KafkaSource:
+    """Return the source in a ``[[source]]`` table of kind "kafka".
+
+    Raises PipelineError for a missing or wrong value.
+    """
     return KafkaSource(
         bootstrap_servers=table.text("bootstrap_servers"),
         topic=table.text("topic"),
@@ -140,6 +159,10 @@ def _kafka_source(table: Table) -> KafkaSource:
 
 
 def _staging_source(table: Table) -> StagingSource:
+    """Return the source in a ``[[source]]`` table of kind "staging".
+
+    Raises PipelineError for a missing or wrong value.
+    """
     return StagingSource(
         url=_url(table),
         consumer=table.text("consumer"),
@@ -152,7 +175,11 @@ def _staging_source(table: Table) -> StagingSource:
 
 
 def _columns(table: Table) -> dict[str, str]:
-    """Return SQL expressions by column in lower case; fails for names that a pipeline adds."""
+    """Return the SQL expressions of ``[source.columns]`` by column name in lower case.
+
+    Returns {} without that table. Raises PipelineError for a name that the pipeline itself adds, or
+    that is no identifier.
+    """
     columns = {name.lower(): expression for name, expression in table.texts("columns").items()}
     for name in columns:
         if name in ADDED_COLUMNS or name.startswith("_mayfly"):
@@ -168,6 +195,10 @@ def _columns(table: Table) -> dict[str, str]:
 
 
 def _queue_sink(table: Table) -> QueueSink:
+    """Return the sink in a ``[[sink]]`` table of kind "queue".
+
+    Raises PipelineError for a missing or wrong value.
+    """
     return QueueSink(
         name=_name(table, "name"),
         url=_url(table),
@@ -180,6 +211,10 @@ def _queue_sink(table: Table) -> QueueSink:
 
 
 def _file_sink(table: Table) -> FileSink:
+    """Return the sink in a ``[[sink]]`` table of kind "files".
+
+    Raises PipelineError for a missing or wrong value.
+    """
     return FileSink(
         name=_name(table, "name"),
         format=table.one_of("format", SINK_FORMATS, "parquet"),
@@ -189,6 +224,10 @@ def _file_sink(table: Table) -> FileSink:
 
 
 def _kafka_sink(table: Table) -> KafkaSink:
+    """Return the sink in a ``[[sink]]`` table of kind "kafka", with defaults for key and value.
+
+    Raises PipelineError for a missing or wrong value.
+    """
     plain = KafkaSink(
         name=_name(table, "name"),
         bootstrap_servers=table.text("bootstrap_servers"),
@@ -223,6 +262,10 @@ SINKS: dict[str, Callable[[Table], Sink]] = {
 
 
 def _limit(table: Table) -> Limit:
+    """Return the lifetime limits in table ``[limit]``, in milliseconds; empty without it.
+
+    Raises PipelineError for a queue limit without ``cap_ms``, or an asterisk inside the name.
+    """
     queues = []
     for one in table.tables("queue"):
         name, cap_ms = one.text("name"), one.number("cap_ms", most=LONGEST_LIFE_MS)
@@ -238,6 +281,10 @@ def _limit(table: Table) -> Limit:
 
 
 def _delay_line(table: Table) -> DelayLine:
+    """Return the settings of the delay line in the ``[delay_line]`` table; defaults without it.
+
+    Raises PipelineError for a wrong value or an unknown key.
+    """
     slot_ms = table.number("slot_ms", most=_SLOT_MS_MAX)
     line = DelayLine(
         ttl_rule=table.one_of("ttl_rule", ("send", "release"), DelayLine.ttl_rule),
@@ -249,6 +296,10 @@ def _delay_line(table: Table) -> DelayLine:
 
 
 def _route(table: Table, sinks: Iterable[Sink]) -> Route:
+    """Return the route in a ``[[route]]`` table.
+
+    Raises PipelineError if its sink does not exist, or if its SQL condition uses ``outcome``.
+    """
     route = Route(
         to=_sink_name(table, "to", table.text("to"), sinks),
         when=table.optional_text("when"),
@@ -261,9 +312,10 @@ def _route(table: Table, sinks: Iterable[Sink]) -> Route:
 
 
 def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...]) -> str | None:
-    """Return the name of the sink for refused rows: by default the first queue sink.
+    """Return the name of the sink that gets refused rows: the key, else the first queue sink.
 
-    None if no row can be refused; fails if a sink must be named.
+    Returns None if there is no queue sink and all sources are queues, so that no row can be
+    refused. Raises PipelineError if rows can be refused and no sink is known for them.
     """
     name = top.plain_text("dead_letter")
     if name is not None:
@@ -279,9 +331,9 @@ def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...])
 
 
 def _reports(top: Table, sinks: tuple[Sink, ...]) -> str | None:
-    """Return the name of the queue sink for owed reports: by default the first.
+    """Return the name of the sink for owed report messages: the key, else the first queue sink.
 
-    None without one.
+    Returns None without a queue sink. Raises PipelineError if the key names a sink of another kind.
     """
     queues = [sink for sink in sinks if isinstance(sink, QueueSink)]
     name = top.plain_text("reports")
@@ -297,7 +349,7 @@ def _reports(top: Table, sinks: tuple[Sink, ...]) -> str | None:
 
 
 def _check_consumers(top: Table, config: PipelineConfig) -> None:
-    """Fail if two sources of one queue manager have the same consumer."""
+    """Raise PipelineError if two sources on one queue manager have the same consumer name."""
     queues = [source for source in config.sources if isinstance(source, ClaimedSource)]
     seen = {(source.url, source.manager, source.consumer) for source in queues}
     if len(seen) < len(queues):
@@ -305,7 +357,7 @@ def _check_consumers(top: Table, config: PipelineConfig) -> None:
 
 
 def _check_routes(top: Table, config: PipelineConfig) -> None:
-    """Fail if a route has an outcome that cannot occur without a delay line."""
+    """Raise PipelineError if a route selects an outcome that only a delay line can produce."""
     for number, route in enumerate(config.routes, 1):
         if route.outcome != State.RELEASED.value and not config.has_delay_line:
             top.fail(
@@ -315,7 +367,7 @@ def _check_routes(top: Table, config: PipelineConfig) -> None:
 
 
 def _check_sinks(top: Table, config: PipelineConfig) -> None:
-    """Fail if two sinks share a name, or a folder that is written has another user."""
+    """Raise PipelineError if two sinks share a name, or if a sink's folder is used twice."""
     names = [sink.name for sink in config.sinks]
     if len(set(names)) < len(names):
         top.fail("[[sink]]", f"two have the same name: {', '.join(names)}")
@@ -329,7 +381,10 @@ def _check_sinks(top: Table, config: PipelineConfig) -> None:
 
 
 def _name(table: Table, key: str) -> str:
-    """Return a name of letters, digits, '.', '_' and '-'; fails for another text."""
+    """Return the required value of ``key``; raises PipelineError unless [A-Za-z0-9._-] only.
+
+    A name begins with a letter or a digit, and has at most 100 characters.
+    """
     name = table.text(key)
     if not _NAME.fullmatch(name):
         table.fail(key, f"{name!r} is not a name of letters, digits, '.', '_' and '-'")
@@ -337,7 +392,7 @@ def _name(table: Table, key: str) -> str:
 
 
 def _sink_name(table: Table, key: str, name: str, sinks: Iterable[Sink]) -> str:
-    """Return ``name`` if a sink has it; fails with a suggestion otherwise."""
+    """Return ``name`` if a sink has it; raises PipelineError with a suggestion if none has."""
     names = [sink.name for sink in sinks]
     if name not in names:
         table.fail(key, f"no sink is named {name!r}{suggestion(name, names)}")
@@ -345,7 +400,10 @@ def _sink_name(table: Table, key: str, name: str, sinks: Iterable[Sink]) -> str:
 
 
 def _trigger(top: Table) -> str:
-    """Return the trigger: "available now", or an interval with its unit."""
+    """Return the value of ``trigger``: "available now", or an interval, by default "1 second".
+
+    Raises PipelineError for another text.
+    """
     trigger = top.text("trigger", "1 second")
     if trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(trigger):
         top.fail("trigger", f"{trigger!r} is neither {AVAILABLE_NOW!r} nor like '1 second'")
@@ -353,7 +411,7 @@ def _trigger(top: Table) -> str:
 
 
 def _place(table: Table, key: str) -> str:
-    """Return a required path or URL, made absolute."""
+    """Return the path or URL in ``key``, made absolute; raises PipelineError if missing."""
     place = table.place(key)
     if place is None:
         raise table.error(key, "is missing")
@@ -361,13 +419,13 @@ def _place(table: Table, key: str) -> str:
 
 
 def _token_file(table: Table) -> str | None:
-    """Return the path of the token file, None if it is not given."""
+    """Return the absolute path in ``token_file``, None if the key is missing."""
     file = table.local_place("token_file")
     return None if file is None else str(file)
 
 
 def _url(table: Table) -> str:
-    """Return the checked url of a Flight server."""
+    """Return the Flight server's URL in ``url``; raises PipelineError if missing or invalid."""
     try:
         return check_url(table.text("url"))
     except PipelineError:
@@ -377,7 +435,10 @@ def _url(table: Table) -> str:
 
 
 def _queue_name(table: Table, key: str) -> str:
-    """Return a required queue name of at most 48 characters."""
+    """Return the required queue name in ``key``.
+
+    Raises PipelineError if it is missing or has more than 48 characters.
+    """
     name = table.text(key)
     if len(name) > _QUEUE_NAME_LENGTH:
         table.fail(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
@@ -385,7 +446,10 @@ def _queue_name(table: Table, key: str) -> str:
 
 
 def _optional_queue_name(table: Table, key: str) -> str | None:
-    """Return a queue name of at most 48 characters, None if it is not given."""
+    """Return the queue name in ``key``, None if missing.
+
+    Raises PipelineError for more than 48 characters.
+    """
     name = table.plain_text(key)
     if name is not None and len(name) > _QUEUE_NAME_LENGTH:
         table.fail(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")

@@ -1,4 +1,4 @@
-"""The metrics that a pipeline observes in each batch, as Spark's progress event reports them.
+"""The counts that a pipeline observes in each batch, by their names in Spark's progress event.
 
 They are ``observedMetrics`` of a StreamingQueryProgress. Each source has one metric: IN_PREFIX and
 the number of its table in the file, from 1, as ``mayfly_in_1``. OUT counts rows that left the delay
@@ -30,12 +30,15 @@ LATE_MS_MAX = "late_ms_max"
 
 
 def counts_in() -> list[Column]:
-    """Return the aggregate columns for the rows of a source."""
+    """Return the aggregate column, named ROWS, that counts the rows of a source in a batch."""
     return [f.count(f.lit(1)).alias(ROWS)]
 
 
 def counts_out(is_let_go: Column) -> list[Column]:
-    """Return the aggregate columns by outcome; LET_GO counts the rows with ``is_let_go``."""
+    """Return the columns that count the rows leaving the pipeline, by outcome.
+
+    LET_GO counts the rows for which ``is_let_go`` is true.
+    """
     outcome = f.col("outcome")
     deadline = f.col("expire_at_ms")
     is_released = outcome == State.RELEASED.value

@@ -31,9 +31,9 @@ _Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
 def dead_letters(rows: DataFrame, queue: str | None, application: str) -> DataFrame:
-    """Return refused rows as messages for a dead-letter queue, by default SYSTEM.DEAD.LETTER.QUEUE.
+    """Return refused rows as messages for dead-letter queue ``queue``, each with an MQDLH in front.
 
-    ``application`` is the name of the pipeline, for the header.
+    ``queue`` None means SYSTEM.DEAD.LETTER.QUEUE. ``application`` becomes PutApplName of the MQDLH.
     """
     is_message = f.col("refused_row").isNull()
     reasoned = f.to_json(f.struct("refusal", f.col("refused_row").alias("row"))).cast("binary")
@@ -51,9 +51,10 @@ def dead_letters(rows: DataFrame, queue: str | None, application: str) -> DataFr
 
 
 def _writer(queue: str, application: str) -> Callable[[_Batches], _Batches]:
-    """Return the function for mapInArrow that makes dead letters of rows."""
+    """Return the function for Spark's mapInArrow that turns refused rows into dead letters."""
 
     def write(batches: _Batches) -> _Batches:
+        """Yield a batch of dead letters for each batch of refused rows."""
         for batch in batches:
             letters = [_letter(row, queue, application) for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(letters, schema=_LETTER)
@@ -62,7 +63,7 @@ def _writer(queue: str, application: str) -> Callable[[_Batches], _Batches]:
 
 
 def _letter(row: dict[str, Any], queue: str, application: str) -> dict[str, Any]:
-    """Return the dead letter of a row: the MQDLH, then the data."""
+    """Return the columns of one dead letter; its payload is the MQDLH, then the row's data."""
     refused = row["queue"] or ""
     dead, header = behind_header(
         _described(row),
@@ -79,7 +80,10 @@ def _letter(row: dict[str, Any], queue: str, application: str) -> dict[str, Any]
 
 
 def _described(row: dict[str, Any]) -> Descriptor:
-    """Return the format and encoding of a dead letter's data; a row that is no message is JSON."""
+    """Return format, encoding and CCSID of a dead letter's data, as a message descriptor.
+
+    A row that is no message has JSON as data: MQSTR in UTF-8. Null fields become "" and 0.
+    """
     if not row["is_message"]:
         return Descriptor(format=_TEXT_FORMAT, encoding=MQENC_NATIVE, coded_char_set_id=_UTF8)
     return Descriptor(

@@ -8,8 +8,8 @@ from mayfly.verbs.contracts.files import ConfigurationError
 
 
 class PipelineError(ConfigurationError):
-    """A key of a pipeline's file is unknown, missing, or has a value that cannot be used."""
+    """A key of a pipeline's TOML file is unknown or missing, or has a value that cannot be used."""
 
 
 class RowsBackedOut(errors.PipelineError):
-    """Messages that fail alone were backed out of a batch: the restart repeats it without them."""
+    """Messages that made a batch fail were backed out; after a restart it runs without them."""

@@ -1,4 +1,4 @@
-"""Describes a pipeline in plain words, stage by stage, with the guarantees of each."""
+"""Explains a pipeline in plain words, stage by stage, for ``mayfly pipeline explain``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mayfly.pipeline.parts import (
 
 
 def explain(config: PipelineConfig) -> str:
-    """Return the description: a line for each source, limit, route and sink."""
+    """Return the description: a heading, and lines for sources, limits, routes and sinks."""
     lines = [f"Pipeline {config.name}: {_pace(config)}; its checkpoint is {config.checkpoint}."]
     for title, section in (
         ("Reads", map(_source, config.sources)),
@@ -36,14 +36,14 @@ def explain(config: PipelineConfig) -> str:
 
 
 def _pace(config: PipelineConfig) -> str:
-    """Return when batches run, in words."""
+    """Return in words when batches run, such as "a batch every 1 second, until it is stopped"."""
     if config.is_available_now:
         return "takes what is there now, and ends"
     return f"a batch every {config.trigger}, until it is stopped"
 
 
 def _source(source: Source) -> str:
-    """Return a line about a source."""
+    """Return the line that describes a source and how its messages are taken."""
     if isinstance(source, QueueSource):
         where = f"{source.manager} at {source.url}" if source.manager else source.url
         return (
@@ -62,7 +62,7 @@ def _source(source: Source) -> str:
 
 
 def _limits(config: PipelineConfig) -> Iterator[str]:
-    """Yield the lines about lifetime limits."""
+    """Yield the lines about lifetime limits; one line that says so if the pipeline has no limit."""
     limit = config.limit
     if limit.cap_ms is not None:
         yield f"no message lives longer than {limit.cap_ms} ms from its put"
@@ -73,7 +73,7 @@ def _limits(config: PipelineConfig) -> Iterator[str]:
 
 
 def _holds(config: PipelineConfig) -> Iterator[str]:
-    """Yield the lines about rows that wait, and where."""
+    """Yield the lines that say which rows wait in the pipeline before they go on."""
     if any(isinstance(source, QueueSource) for source in config.sources):
         yield "messages of queues: not at all; their lifetimes go on, up to where they are put"
     if config.has_delay_line:
@@ -86,7 +86,7 @@ def _holds(config: PipelineConfig) -> Iterator[str]:
 
 
 def _routes(config: PipelineConfig) -> Iterator[str]:
-    """Yield the lines about routes and the rows that no route selects."""
+    """Yield a line for each route, then lines for the rows that no route selects."""
     for route in config.routes:
         rows = f"{route.outcome} rows"
         yield (
@@ -109,14 +109,17 @@ def _routes(config: PipelineConfig) -> Iterator[str]:
 
 
 def _rest(config: PipelineConfig, outcome: State, text: str) -> Iterator[str]:
-    """Yield the line about rows of an outcome that no route selects, if there can be any."""
+    """Yield the line ``text`` about the rows of an outcome that no route selects.
+
+    Yields nothing if a route without a condition selects all of them.
+    """
     routes = [route for route in config.routes if route.outcome == outcome.value]
     if all(route.when is not None for route in routes):
         yield f"the rest of the {text}" if routes else text
 
 
 def _sink(sink: Sink, config: PipelineConfig) -> str:
-    """Return a line about a sink."""
+    """Return the line that describes a sink, and for a queue sink its dead-letter queue."""
     if isinstance(sink, FileSink):
         return f"{sink.name}: {sink.format} files in {sink.path}, a folder for each batch"
     if isinstance(sink, KafkaSink):
@@ -131,7 +134,7 @@ def _sink(sink: Sink, config: PipelineConfig) -> str:
 
 
 def _once(config: PipelineConfig) -> Iterator[str]:
-    """Yield the lines about exactly-once guarantees."""
+    """Yield a line for each guarantee that rows are written exactly once; Kafka sinks have none."""
     yield "a batch that is repeated after a crash has the same rows, under the same number"
     if any(isinstance(source, StagingSource) for source in config.sources):
         yield "delayed messages: each is released once, with the end of its claim"

@@ -1,4 +1,4 @@
-"""Users' SQL expressions as columns; Spark's errors about them become PipelineErrors."""
+"""SQL expressions of a pipeline's file as Spark columns; Spark's errors become PipelineErrors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _SPARKS_LOGGER = "SQLQueryContextLogger"
 
 @contextmanager
 def as_pipeline_error(path: Path, where: str) -> Iterator[None]:
-    """Turn errors of Spark and its options within the block into a PipelineError at ``where``."""
+    """Return a context that turns Spark's analysis errors into a PipelineError about ``where``.
+
+    An OptionError is turned as well. Spark does not log its errors inside the context.
+    """
     logger = PySparkLogger.getLogger(_SPARKS_LOGGER)
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -39,7 +42,10 @@ def as_pipeline_error(path: Path, where: str) -> Iterator[None]:
 def columns_of(
     rows: DataFrame, expressions: Mapping[str, str], path: Path, where: str
 ) -> dict[str, Column]:
-    """Return columns by name; raises PipelineError for an expression that Spark cannot compute."""
+    """Return a Spark column for each SQL expression, by name.
+
+    Raises PipelineError if Spark cannot compute an expression, or if it is not deterministic.
+    """
     columns = {}
     for name, expression in expressions.items():
         with as_pipeline_error(path, f"{where}, {name}: {expression!r}"):
@@ -49,9 +55,10 @@ def columns_of(
 
 
 def condition(rows: DataFrame, expression: str, path: Path, where: str) -> Column:
-    """Return the column of a condition.
+    """Return the Spark column of a SQL condition.
 
-    Raises PipelineError unless it is boolean and computable.
+    Raises PipelineError unless the expression is boolean, deterministic and computable from
+    ``rows``.
     """
     with as_pipeline_error(path, f"{where}, when: {expression!r}"):
         column = f.expr(expression)
@@ -64,13 +71,13 @@ def condition(rows: DataFrame, expression: str, path: Path, where: str) -> Colum
 
 
 def _check_repeatable(rows: DataFrame) -> None:
-    """Raise OptionError for uuid(), rand() and the like, since a batch may have to be repeated."""
+    """Raise OptionError if ``rows`` use uuid(), rand() or the like: a repeat would differ."""
     plan: Any = rows._jdf.queryExecution().analyzed()
     if not plan.deterministic():
         raise OptionError("gives another value each time: a batch that Spark repeats must be equal")
 
 
 def _first_line(error: AnalysisException | ParseException) -> str:
-    """Return the first line of an error of Spark, without its SQLSTATE."""
+    """Return the first line of Spark's error text, without the SQLSTATE behind it."""
     text = next(line for line in str(error).splitlines() if line.strip())
     return text.partition(" SQLSTATE")[0]

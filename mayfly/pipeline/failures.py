@@ -56,14 +56,18 @@ _SUFFIX = re.compile(r"(?: SQLSTATE: \w+;?)+$")
 
 
 class QueryFailure(NamedTuple):
-    """A failure in one line; ``is_final`` means that no restart cures it."""
+    """The reason of a failed query in one line; ``is_final`` means that no restart can help."""
 
     text: str
     is_final: bool
 
 
 def failure_of(error: BaseException) -> QueryFailure:
-    """Return the failure for an error of RAISED, or for the error with which a query ended."""
+    """Return the reason of an error that started or ended a query, as one line.
+
+    ``error`` is one of RAISED, or the exception of a Spark query. ``is_final`` is False for errors
+    that may pass, such as a server that cannot be reached.
+    """
     if isinstance(error, JAVA_ENDED) and not isinstance(error, Py4JJavaError):
         return QueryFailure("the Java process of Spark has ended", is_final=True)
     if not isinstance(error, PySparkException | Py4JJavaError):
@@ -73,7 +77,11 @@ def failure_of(error: BaseException) -> QueryFailure:
 
 
 def may_be_of_rows(error: BaseException) -> bool:
-    """Return True if single rows may be the cause: a task has failed, and no server has refused."""
+    """Return True if single rows may have caused the error, False if they cannot.
+
+    True for the failure of a Spark task in which no Mayfly error occurs other than ServerFailed.
+    False for an error that is not Spark's or is found while a query is planned.
+    """
     if not isinstance(error, PySparkException | Py4JJavaError):
         return False
     if isinstance(error, AnalysisException | ParseException):
@@ -85,7 +93,11 @@ def may_be_of_rows(error: BaseException) -> bool:
 
 
 def _of_text(text: str, *, is_final: bool) -> QueryFailure:
-    """Return the failure in Spark's text, with our own message if one of our errors caused it."""
+    """Return the failure in an error text of Spark, which may contain a traceback.
+
+    The innermost Mayfly error decides text and ``is_final``. Without one the text is Spark's, and
+    ``is_final`` is the argument.
+    """
     kinds = _kinds()
     # The innermost exception comes last in the text and is the cause.
     for name, message in reversed(_OURS.findall(text)):
@@ -99,12 +111,12 @@ def _of_text(text: str, *, is_final: bool) -> QueryFailure:
 
 
 def _one_line(text: str) -> str:
-    """Return a text in one line, without its SQLSTATE."""
+    """Return ``text`` with all white space made single spaces, without SQLSTATE at its end."""
     return _SUFFIX.sub("", " ".join(text.split()))
 
 
 def _kinds() -> dict[str, type[Exception]]:
-    """Return our exception classes by their full names."""
+    """Return the exception classes of this package by full name, such as ``mayfly.….BulkError``."""
     found: dict[str, type[Exception]] = {}
     left: list[type[Exception]] = [BulkError, spark_errors.PipelineError, PipelineError]
     while left:

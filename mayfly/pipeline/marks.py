@@ -1,4 +1,4 @@
-"""Marks in the folders of a pipeline, which name the owners of checkpoints and outputs.
+"""Marks: JSON files by which a pipeline recognises the checkpoint and output folders that it began.
 
 Each checkpoint gets an id when it is begun. Queue managers and output folders record this id. So a
 pipeline with a new checkpoint is not mistaken for the old one, and does not replace its output.
@@ -28,9 +28,10 @@ SPARKS_OWN = ("offsets", "metadata")
 
 
 def tie_checkpoint(config: PipelineConfig, spark: SparkSession) -> str:
-    """Return the id of a checkpoint; write its mark, with the sources, if it is new.
+    """Return the id of the pipeline's checkpoint; for a new checkpoint write a mark with a new id.
 
-    Raises CheckpointError when it was begun with other sources, or by another query.
+    Raises CheckpointError if the checkpoint is of other sources or of another query, or if the mark
+    is damaged.
     """
     folder = Folder(spark, config.checkpoint)
     text = folder.read(MARK)
@@ -45,9 +46,9 @@ def tie_checkpoint(config: PipelineConfig, spark: SparkSession) -> str:
 
 
 def check_mark(text: str, config: PipelineConfig) -> str:
-    """Return the id in the mark of a checkpoint.
+    """Return the checkpoint id in ``text``, the content of a mark file.
 
-    Raises CheckpointError unless the sources are equal.
+    Raises CheckpointError if the mark is damaged, or if its sources differ from the pipeline's.
     """
     try:
         mark = json.loads(text)
@@ -72,9 +73,10 @@ def check_mark(text: str, config: PipelineConfig) -> str:
 
 
 def tie_output(sink: FileSink, checkpoint_id: str, spark: SparkSession) -> None:
-    """Mark a folder as the output of a checkpoint.
+    """Mark the folder of a file sink as the output of a checkpoint; a second call changes nothing.
 
-    Raises CheckpointError if it has another owner.
+    Raises CheckpointError if the folder has the mark of another checkpoint, or batches without a
+    mark.
     """
     folder = Folder(spark, sink.path)
     text = folder.read(MARK)
@@ -93,7 +95,10 @@ def tie_output(sink: FileSink, checkpoint_id: str, spark: SparkSession) -> None:
 
 
 def identity(source: Source) -> dict[str, str]:
-    """Return the fields by which a checkpoint recognises a source; its url may change."""
+    """Return the fields of a source that must stay equal while a checkpoint is in use.
+
+    The url of a source may change.
+    """
     if isinstance(source, ClaimedSource):
         kind = "queue" if isinstance(source, QueueSource) else "staging"
         return {"kind": kind, "queue": source.queue, "consumer": source.consumer}
@@ -103,5 +108,5 @@ def identity(source: Source) -> dict[str, str]:
 
 
 def _text(source: dict[str, str]) -> str:
-    """Return the identity of a source for an error text."""
+    """Return the identity of a source for an error text: ``kind queue queue Q1 consumer C``."""
     return " ".join(f"{name} {value}" for name, value in source.items())

@@ -31,14 +31,15 @@ _Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 class _Snapshot(Collector):
-    """A snapshot of a pipeline as metrics; unknown values are left out."""
+    """Prometheus collector of one pipeline; reports the snapshot that was set last."""
 
     def __init__(self, progress: Progress | None = None, *, is_up: bool = False) -> None:
+        """Begin with a snapshot of progress, or with None for no metrics until one is set."""
         # One tuple, so that a scrape in another thread never sees half of a change.
         self.shown = (progress, is_up)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric that has a value."""
+        """Yield each metric that has a value; nothing before the first snapshot of progress."""
         progress, is_up = self.shown
         if progress is None:
             return
@@ -80,7 +81,7 @@ class _Snapshot(Collector):
 
 
 def _registry(snapshot: _Snapshot) -> CollectorRegistry:
-    """Return a registry that contains only the metrics of a snapshot."""
+    """Return a new Prometheus registry with this collector only, without metrics of the process."""
     # A registry of its own: the library's default one would add metrics of the Python process.
     registry = CollectorRegistry()
     registry.register(snapshot)
@@ -88,28 +89,28 @@ def _registry(snapshot: _Snapshot) -> CollectorRegistry:
 
 
 def metrics_text(progress: Progress, *, is_up: bool = True) -> str:
-    """Return a snapshot in the text format of Prometheus; unknown values are left out."""
+    """Return the metrics of a snapshot in Prometheus' text format; unknown values are left out."""
     written: bytes = generate_latest(_registry(_Snapshot(progress, is_up=is_up)))
     return written.decode()
 
 
 class MetricsFile:
-    """A file with the metrics of the last batch, replaced atomically."""
+    """A metrics file for Prometheus' node exporter, replaced atomically at each snapshot."""
 
     def __init__(self, path: Path) -> None:
-        """Set the path; its folder must exist."""
+        """Keep the path of the file; nothing is written yet. Its folder must exist."""
         self._path = path
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Write a snapshot; raises OSError."""
+        """Replace the file by the metrics of a snapshot; raises OSError if it cannot be written."""
         write_whole(self._path, metrics_text(progress, is_up=is_up))
 
 
 class MetricsServer:
-    """Answers ``GET /metrics`` on loopback until it is closed."""
+    """HTTP server that answers ``GET /metrics`` on 127.0.0.1 until it is closed."""
 
     def __init__(self, port: int) -> None:
-        """Listen on a port, 0 for any free one; raises OSError when it is taken."""
+        """Start to listen on ``port``, 0 for any free one; raises OSError when it is taken."""
         self._snapshot = _Snapshot()
         registry = _registry(self._snapshot)
         self._server, self._thread = start_http_server(port, _HOST, registry)
@@ -119,21 +120,21 @@ class MetricsServer:
 
     @property
     def url(self) -> str:
-        """The URL of the metrics."""
+        """The URL of the metrics page, with the port in use."""
         return f"http://{_HOST}:{self._server.server_port}{METRICS_PATH}"
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Serve this snapshot from now on."""
+        """Answer requests with the metrics of this snapshot from now on."""
         self._snapshot.shown = (progress, is_up)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening and wait for the end of the server's thread."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer METRICS_PATH with the metrics, other paths with 404; a WSGI application."""
+        """Answer METRICS_PATH with the metrics and any other path with 404 (a WSGI application)."""
         if environ["PATH_INFO"] == METRICS_PATH:
             found: Iterable[bytes] = self._metrics(environ, start_response)
             return found

@@ -1,4 +1,4 @@
-"""The parts of a pipeline, as mayfly/pipeline/config.py reads them from a TOML file."""
+"""The parts of a pipeline (sources, limits, routes, sinks), as config.py reads them from TOML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AVAILABLE_NOW = "available now"
 
 @dataclass(frozen=True)
 class QueueSource:
-    """A queue whose messages a consumer takes by durable claims."""
+    """A queue whose messages a consumer claims: reserves until their batch is written."""
 
     url: str
     queue: str
@@ -30,9 +30,9 @@ class QueueSource:
 
 @dataclass(frozen=True)
 class StagingSource:
-    """The delayed messages that are due.
+    """The delayed messages of a queue manager whose delivery time has come.
 
-    Their queue manager releases them when the batch is done.
+    Their queue manager puts them on their target queues when the batch is done.
     """
 
     url: str
@@ -72,7 +72,7 @@ class KafkaSource:
 
 @dataclass(frozen=True)
 class QueueLimit:
-    """The longest lifetime, in ms, for messages of the queues of a name, which may end in ``*``."""
+    """The longest lifetime in ms for messages of a queue, or of all queues as ``DEV.*``."""
 
     name: str
     cap_ms: int
@@ -80,9 +80,9 @@ class QueueLimit:
 
 @dataclass(frozen=True)
 class Limit:
-    """The longest lifetimes: for all queues in ``cap_ms``, and by name.
+    """The longest lifetimes in ms: ``cap_ms`` for all queues, ``queues`` by name.
 
-    The lowest that applies counts.
+    The lowest limit that applies counts; None and () are no limit.
     """
 
     cap_ms: int | None = None
@@ -91,7 +91,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class DelayLine:
-    """Settings for rows that are not from a Mayfly queue, as for ``spark.delay_line.lifetime``."""
+    """Settings of the delay line, where rows that are not from a queue wait until due.
+
+    See ``spark.delay_line.lifetime``.
+    """
 
     ttl_rule: str = "send"
     slot_ms: int = 250
@@ -100,7 +103,7 @@ class DelayLine:
 
 @dataclass(frozen=True)
 class Route:
-    """Sends the rows with an outcome to a sink, if the SQL expression ``when`` is true for them.
+    """A rule that sends rows of an ``outcome`` to sink ``to``, if SQL expression ``when`` is true.
 
     ``outcome`` is "released", "expired" or "dead_lettered"; ``when`` None selects all of them.
     """
@@ -112,7 +115,7 @@ class Route:
 
 @dataclass(frozen=True)
 class QueueSink:
-    """Queues of a queue manager; ``queue`` None means the queue that each row names."""
+    """Queues of a queue manager as a sink; ``queue`` None means the queue that each row names."""
 
     name: str
     url: str
@@ -174,15 +177,15 @@ class PipelineConfig:
 
     @property
     def is_available_now(self) -> bool:
-        """Whether it ends after the rows that were there at its start."""
+        """Whether the pipeline ends after the rows that were present at its start."""
         return self.trigger == AVAILABLE_NOW
 
     @property
     def has_delay_line(self) -> bool:
-        """Whether rows are held here; rows of queues have waited on their queues instead."""
+        """Whether a source is not a queue, so that its rows wait in Spark's delay line."""
         return not all(isinstance(source, ClaimedSource) for source in self.sources)
 
     def sink(self, name: str) -> Sink:
-        """Return the sink with this name; raises ValueError if there is none."""
+        """Return the sink with this name; raises ValueError if no sink has it."""
         [found] = [sink for sink in self.sinks if sink.name == name]
         return found

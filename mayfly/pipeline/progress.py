@@ -38,7 +38,7 @@ _KEPT_FILE = "_mayfly_progress.json"
 
 
 class Progress(NamedTuple):
-    """The state of a pipeline after a batch; counts are since the program began.
+    """The state of a pipeline after a batch; all counts are since the program began.
 
     ``batch`` is the number of the last finished batch, NO_BATCH before the first; ``at`` is its
     start (ISO 8601, UTC). ``held`` is the number of rows in the delay line. It is None while
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
     the larger of its rows in and rows out. ``overdue`` are released rows whose deadline had passed;
     the receiving queue manager discards them. ``releasing`` are delayed messages of finished
     batches that their queue manager has not released yet; then they become ``released``.
-    ``restarts`` counts those of the query.
+    ``restarts`` is the number of restarts of the query.
     """
 
     pipeline: str
@@ -72,7 +72,7 @@ class Progress(NamedTuple):
         return self.released + self.releasing + self.expired + self.dead_lettered
 
     def with_batch(self, event: Mapping[str, Any]) -> Progress:
-        """Return the state after one more batch, from Spark's progress event.
+        """Return the state after one more batch; ``event`` is Spark's progress event as a dict.
 
         Spark sends the event when a batch is committed, so a repeated batch is counted once.
         """
@@ -101,13 +101,14 @@ class Progress(NamedTuple):
         )
 
     def all_released(self) -> Progress:
-        """Return the state after queue managers have released the messages of finished batches."""
+        """Return the state with all ``releasing`` messages counted as ``released``."""
         return self._replace(released=self.released + self.releasing, releasing=0)
 
     def _held_after(self, event: Mapping[str, Any], more: int) -> int | None:
-        """Return how many rows the delay line holds after a batch, None if unknown.
+        """Return the number of rows in the delay line after the event's batch, None if unknown.
 
-        ``more`` is the number of rows in minus rows out.
+        ``more`` is the number of rows in minus rows out. The number is unknown if the count before
+        this batch is, or if a batch in between was missed.
         """
         if not any(operator["numRowsTotal"] for operator in event["stateOperators"]):
             return 0
@@ -121,19 +122,22 @@ class Progress(NamedTuple):
 
 
 class KeptProgress:
-    """A file for the next run in the checkpoint, beside Spark's own files: batch and ``held``.
+    """The file in a checkpoint with batch number and ``held``, from which the next run continues.
 
     Without a valid file only ``held`` is unknown for a while. So a file that is missing, damaged or
     of an earlier batch does no harm. A checkpoint on another machine gets no file.
     """
 
     def __init__(self, checkpoint: str) -> None:
-        """Take the checkpoint, a path or a URL as Spark accepts it."""
+        """Keep the place of the checkpoint, a path or URL for Spark; nothing is read yet."""
         local = local_path(checkpoint)
         self._file = None if local is None else Path(local) / _KEPT_FILE
 
     def load(self, pipeline: str) -> Progress:
-        """Return the snapshot to continue from."""
+        """Return the snapshot to continue from.
+
+        If the file is missing or damaged, it has zeros and NO_BATCH.
+        """
         kept: dict[str, Any] = {}
         # A folder that is not there yet, or a file that was cut off.
         with contextlib.suppress(OSError, ValueError):
@@ -144,7 +148,10 @@ class KeptProgress:
         return Progress(pipeline)
 
     def save(self, progress: Progress) -> None:
-        """Write the file after a batch; raises OSError."""
+        """Write batch number and ``held`` to the file; raises OSError.
+
+        Does nothing if the checkpoint is on another machine.
+        """
         if self._file is None:
             return
         text = json.dumps({"batch": progress.batch, "held": progress.held})
@@ -152,7 +159,7 @@ class KeptProgress:
 
 
 def local_path(checkpoint: str) -> str | None:
-    """Return the path of a checkpoint on this machine, None when it is elsewhere."""
+    """Return the path of a checkpoint on this machine, None for a URL of another file system."""
     try:
         return str(path_here(checkpoint))
     except ValueError:
@@ -176,11 +183,11 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def _count(metrics: Mapping[str, Any], name: str) -> int:
-    """Return a count, 0 where Spark has null because there was no row."""
+    """Return the metric ``name`` as a number, 0 if Spark has it as null or not at all."""
     value = metrics.get(name)
     return 0 if value is None else int(value)
 
 
 def _rate(rows: int, duration_ms: int) -> float:
-    """Return rows per second, 0.0 for a duration of 0."""
+    """Return rows per second with one decimal, 0.0 for a duration of 0 ms."""
     return round(rows * SECOND_MS / duration_ms, 1) if duration_ms else 0.0

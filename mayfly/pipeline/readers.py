@@ -1,8 +1,9 @@
-"""The consumers of a pipeline's queue sources: attaching them, and ending their claims.
+"""The readers of a pipeline's queue sources: they attach the consumers and end their claims.
 
-Spark asks for the next batch only at its next trigger, and not at all after the query is stopped.
-So the pipeline itself ends the claims that the checkpoint records as written, after each batch and
-at its end.
+A claim is a set of messages that a queue manager reserves for a consumer until their batch is
+written. Spark asks for the next batch only at its next trigger, and not at all after the query is
+stopped. So the pipeline itself ends the claims that the checkpoint records as written, after each
+batch and at its end.
 """
 
 from __future__ import annotations
@@ -28,14 +29,19 @@ _AWAY = (BulkError, OSError, *JAVA_ENDED)
 
 
 class Readers:
-    """The consumers of a pipeline, each with the epoch of its latest start."""
+    """The attached consumers of a pipeline's queue sources, with their present epochs.
+
+    A claim is a set of messages that a queue manager reserves for a consumer. An epoch is a number
+    that a later reader of the same consumer makes invalid.
+    """
 
     def __init__(
         self, checkpoint: str, spark: SparkSession | None, say: Callable[[str], None]
     ) -> None:
-        """Begin with none attached; without a session the checkpoint must be on this machine.
+        """Begin without attached consumers; no server is called yet.
 
-        ``say`` is called with the text of each failure at the end.
+        Without a Spark session only a checkpoint on this machine is read. ``say`` is called with a
+        text about each message or failure that is left at the end.
         """
         local = local_path(checkpoint)
         self._files: LogFiles | None = None
@@ -47,9 +53,10 @@ class Readers:
         self._attached: list[tuple[ClaimedSource, Attached]] = []
 
     def attach(self, config: PipelineConfig) -> PipelineConfig:
-        """Attach the consumers, fencing off earlier readers; return the pipeline with their epochs.
+        """Attach the consumer of each queue source; return the pipeline with their epochs.
 
-        Raises BulkError.
+        An epoch numbers the attaches of a consumer: readers with an earlier one can no longer claim
+        messages. Raises BulkError if a server cannot be reached or refuses.
         """
         self._attached = []
         sources: list[Source] = []
@@ -64,7 +71,11 @@ class Readers:
         return replace(config, sources=tuple(sources))
 
     def end_written(self) -> bool:
-        """End the claims that the checkpoint records as written; return True if all are ended."""
+        """End the claims that the checkpoint records as written: their messages are gone.
+
+        A claim is a set of messages reserved for a consumer. Returns True if all are ended, False
+        if a server or the checkpoint could not be reached.
+        """
         try:
             for source, attached, written in self._written():
                 with _connected(source) as client:
@@ -77,16 +88,20 @@ class Readers:
         return True
 
     def quiesce(self) -> None:
-        """Stop further claims, so that the batch in work is the last one."""
+        """Tell each queue manager to reserve no more messages: the batch in work is the last one.
+
+        A server that cannot be reached is passed over.
+        """
         for source, attached in self._attached:
             # A server that is away claims nothing either.
             with contextlib.suppress(*_AWAY), _connected(source) as client:
                 client.quiesce(attached)
 
     def give_back(self) -> None:
-        """Release claimed messages that are in no batch.
+        """Return reserved messages that are in no batch to their queues; for the end of a run.
 
-        Those of an unfinished batch stay claimed.
+        The messages of an unfinished batch stay reserved for the next start. A failure is reported
+        through ``say``, not raised.
         """
         try:
             for source, attached, written in self._written():
@@ -99,7 +114,11 @@ class Readers:
             self._say(f"what it has claimed could not be looked after: {error}")
 
     def _written(self) -> Iterator[tuple[ClaimedSource, Attached, WrittenClaims]]:
-        """Yield each attached source with the claims that the checkpoint records as written."""
+        """Yield each attached source with the last claim that the checkpoint records as written.
+
+        A claim is a set of messages reserved for a consumer. Yields nothing if the checkpoint
+        cannot be read from here or no consumer is attached.
+        """
         if self._files is None or not self._attached:
             return
         found = written_claims(self._files)
@@ -111,12 +130,12 @@ class Readers:
 
 
 def _connected(source: ClaimedSource) -> QueueClient:
-    """Return a connection to the queue manager of a source."""
+    """Return a new client of the queue manager of a source; the caller closes it."""
     return QueueClient(source.url, token_file=source.token_file, manager=source.manager)
 
 
 def _held_count(client: QueueClient, attached: Attached) -> int:
-    """Return the number of messages that a reader has claimed."""
+    """Return the number of messages that are reserved for this reader, 0 if none."""
     return sum(
         standing.message_count
         for standing in client.standings()
@@ -125,7 +144,7 @@ def _held_count(client: QueueClient, attached: Attached) -> int:
 
 
 def _unfinished(client: QueueClient, attached: Attached, batch: int) -> str:
-    """Return the text about the claimed messages of an unfinished batch."""
+    """Return a sentence for the user: how many messages of a batch stay reserved."""
     return (
         f"batch {batch} is not finished: its {_held_count(client, attached):,} messages of "
         f"{attached.queue} stay claimed by {attached.consumer} until the next start"

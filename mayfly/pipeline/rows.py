@@ -40,9 +40,10 @@ _REFUSALS = {
 
 
 def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
-    """Return all rows with their outcome, reason, report_owed and destination (column TO).
+    """Return the rows of all sources as one stream, each with its outcome and sink (column TO).
 
-    Raises PipelineError.
+    The columns reason, ended_ms and report_owed are added as well. Raises PipelineError for an
+    expression or a source that Spark refuses.
     """
     parts = [*_from_queues(config, spark), *_from_elsewhere(config, spark)]
     return _routed(config, parts)
@@ -51,9 +52,10 @@ def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
 def routed_again(
     config: PipelineConfig, spark: SparkSession, number: int, ranges: Iterable[RowRange]
 ) -> DataFrame:
-    """Return claimed messages of a queue source as a table, with the columns of ``routed_rows``.
+    """Return reserved messages of queue source ``number`` (from 1) as a table, to find bad rows.
 
-    The plan is the same, including its counts, because Spark would otherwise leave expressions out.
+    ``ranges`` are their row numbers. The columns are those of ``routed_rows``. The plan is the
+    same, including its counts, because Spark would otherwise leave expressions out.
     """
     source = config.sources[number - 1]
     assert isinstance(source, QueueSource)
@@ -62,7 +64,10 @@ def routed_again(
 
 
 def _routed(config: PipelineConfig, parts: list[DataFrame]) -> DataFrame:
-    """Return the rows of all parts with every message column, their counts and destination."""
+    """Return the rows of all ``parts`` with every message column, observed counts and sink (TO).
+
+    A column that no source has is null.
+    """
     with as_pipeline_error(config.path, "[[source]]"):
         rows = _together(parts)
     # All columns are there, whatever the sources have: a route or a key may name any of them.
@@ -88,7 +93,7 @@ def _together(parts: list[DataFrame]) -> DataFrame:
 
 
 def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
-    """Return the messages of queue sources: they have waited there; their lifetimes continue."""
+    """Return a stream for each queue source, with outcome "released"; [] without such sources."""
     found = []
     for number, source in enumerate(config.sources, 1):
         if isinstance(source, ClaimedSource):
@@ -99,7 +104,7 @@ def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]
 
 
 def _of_queue(config: PipelineConfig, source: ClaimedSource, rows: DataFrame) -> DataFrame:
-    """Return rows of a queue source with limits applied, as released rows."""
+    """Return messages of a queue source with outcome "released", deadlines cut to the limit."""
     ended = {field.name: field.dataType for field in from_arrow_schema(ENDED)}
     cap_ms = _cap_ms(config.limit)
     if cap_ms is not None:
@@ -117,7 +122,10 @@ def _of_queue(config: PipelineConfig, source: ClaimedSource, rows: DataFrame) ->
 
 
 def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
-    """Return the rows that leave the delay line; empty if no source enters it."""
+    """Return a stream of the file and Kafka rows that leave the delay line; [] without such.
+
+    Raises PipelineError for a source or a setting that Spark refuses.
+    """
     parts = [
         foreign_rows(source, number, spark, config.path)
         for number, source in enumerate(config.sources, 1)
@@ -147,7 +155,10 @@ def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFra
 
 
 def _cap_ms(limit: Limit) -> Column | None:
-    """Return the lowest lifetime limit that applies to the queue of a row, null if none does."""
+    """Return the column with the lowest lifetime limit in ms for a row's queue, null if none.
+
+    Returns None if the pipeline has no limit at all.
+    """
     caps = [f.when(_fits(one), f.lit(one.cap_ms).cast("bigint")) for one in limit.queues]
     if limit.cap_ms is not None:
         caps.append(f.lit(limit.cap_ms).cast("bigint"))
@@ -157,14 +168,17 @@ def _cap_ms(limit: Limit) -> Column | None:
 
 
 def _fits(limit: QueueLimit) -> Column:
-    """Return the condition that a limit applies to the queue of a row."""
+    """Return the condition that the row's queue has the limit's name, or matches its ``DEV.*``."""
     if limit.name.endswith("*"):
         return f.col("queue").startswith(limit.name[:-1])
     return f.col("queue") == limit.name
 
 
 def _destination(config: PipelineConfig, rows: DataFrame) -> Column:
-    """Return the name of the sink: of the first matching route, else by outcome."""
+    """Return the column with the sink's name: that of the first matching route, else by outcome.
+
+    The value is null for rows that go nowhere. Raises PipelineError for a wrong route condition.
+    """
     first = config.sinks[0].name if config.sinks else None
     to = (
         f.when(f.col("outcome") == State.RELEASED.value, f.lit(first))

@@ -34,18 +34,21 @@ class SnapshotTarget(Protocol):
     """A file or a server that shows snapshots outside of this process."""
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Show a snapshot; ``is_up`` is True while the query runs. May raise OSError."""
+        """Show a snapshot; ``is_up`` is True while the query runs.
+
+        An OSError that this raises becomes a text for the user and does not stop the pipeline.
+        """
 
 
 class RunListener(ProgressListener, Protocol):
     """A progress listener that also gets texts about failures to show or save a snapshot."""
 
     def say(self, text: str) -> None:
-        """Receive the text of such a failure."""
+        """Receive a text: a snapshot could not be shown or saved, or claims are left over."""
 
 
 def problems_before(config: PipelineConfig) -> list[ConfigProblem]:
-    """Return the mistakes that prevent a run and can be found before Java starts."""
+    """Return the problems, but no warnings, that prevent a run and can be found without Java."""
     return [problem for problem in check(config, None) if not problem.is_warning]
 
 
@@ -60,8 +63,9 @@ def run(
 ) -> RunResult:
     """Run a pipeline until it is done, SIGINT or SIGTERM arrives, or restarts are used up.
 
-    ``is_once`` ends it after the rows that were there at its start. ``shown`` also get each
-    snapshot. Raises the errors of the session: JavaNotFound, PySparkException.
+    ``is_once`` ends it after the rows that were present at its start. Each target in ``shown`` gets
+    every snapshot. A failed query is a result, not an exception. Raises JavaNotFound or
+    PySparkException if the Spark session does not start.
     """
     if is_once:
         config = replace(config, trigger=AVAILABLE_NOW)
@@ -74,6 +78,7 @@ def run(
         readers = Readers(config.checkpoint, spark, listener.say)
 
         def start_query() -> StreamingQuery:
+            """Start the pipeline's query; called for the first start and each restart."""
             return start(config, spark, readers)
 
         supervisor = Supervisor(start_query, stops, watchers, begun, limits, claims=readers)
@@ -84,7 +89,7 @@ def run(
 
 @contextlib.contextmanager
 def _session(config: PipelineConfig, master: str) -> Iterator[SparkSession]:
-    """Return a context with the Spark session of a pipeline, stopped at the end."""
+    """Return a context with a new Spark session for a pipeline; it is stopped at the end."""
     settings = {**_STOP_LIMIT, **session_settings(config)}
     spark = create_session(master, f"mayfly {config.name}", settings)
     try:
@@ -96,24 +101,27 @@ def _session(config: PipelineConfig, master: str) -> Iterator[SparkSession]:
 
 
 class _Watchers:
-    """Passes the supervisor's events to all listeners.
+    """Passes the supervisor's events to the listener, the snapshot targets and the progress file.
 
-    One that fails does not stop the pipeline.
+    An OSError of a target or of the file becomes a text for the listener and stops nothing.
     """
 
     def __init__(
         self, listener: RunListener, targets: Sequence[SnapshotTarget], kept: KeptProgress
     ) -> None:
+        """Keep the listener, the targets that show snapshots, and the file for the next run."""
         self._listener = listener
         self._targets = targets
         self._kept = kept
         self._warned: set[str] = set()
 
     def started(self, progress: Progress) -> None:
+        """Show a snapshot of a running query to all targets, then call the listener."""
         self.show(progress, is_up=True)
         self._listener.started(progress)
 
     def batch(self, progress: Progress) -> None:
+        """Save the progress file, then show the snapshot to all targets and to the listener."""
         with self._warning():
             self._kept.save(progress)
         # Metrics first: a program that reads the line about a batch finds the batch there.
@@ -121,17 +129,19 @@ class _Watchers:
         self._listener.batch(progress)
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        """Show a snapshot of a query that is down to all targets, then call the listener."""
         self.show(progress, is_up=False)
         self._listener.restarting(progress, failure, wait_ms)
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
+        """Show a snapshot to all targets, without the listener."""
         for target in self._targets:
             with self._warning():
                 target.show(progress, is_up=is_up)
 
     @contextlib.contextmanager
     def _warning(self) -> Iterator[None]:
-        """Report an OSError within the block as a text, once for each cause."""
+        """Return a context that swallows an OSError and says each text once to the listener."""
         try:
             yield
         except OSError as error:

@@ -36,10 +36,11 @@ _Write: TypeAlias = Callable[[DataFrame, int], None]
 
 
 class Part(NamedTuple):
-    """Rows of a batch that are written together: their condition, and a function to write them.
+    """Rows of a batch that one function writes together; a sink has one part or several.
 
-    ``shape`` turns them into what is written. ``surrendered`` returns the rows that no queue
-    accepted.
+    ``rows`` is the condition that selects them and ``shape`` turns them into the written form.
+    ``write`` takes rows and the batch number. ``surrendered`` returns the rows of a batch that no
+    queue accepted.
     """
 
     rows: Column
@@ -49,7 +50,11 @@ class Part(NamedTuple):
 
 
 def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
-    """Return the parts of all sinks; ``fence`` is the id of the checkpoint."""
+    """Return what to write to each sink, as parts in the file's order.
+
+    A part selects rows and writes them; a queue sink has up to three. ``fence`` is the checkpoint's
+    id.
+    """
     found: list[Part] = []
     for sink in config.sinks:
         is_for_it = f.col(TO) == sink.name
@@ -63,7 +68,7 @@ def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
 
 
 def check_sinks(config: PipelineConfig, rows: DataFrame) -> None:
-    """Raise PipelineError for a sink that cannot write such rows, or that this Spark lacks."""
+    """Raise PipelineError if a sink cannot write such columns, or needs a missing connector."""
     for number, sink in enumerate(config.sinks, 1):
         where = f"[[sink]] {number}"
         if isinstance(sink, QueueSink):
@@ -75,7 +80,7 @@ def check_sinks(config: PipelineConfig, rows: DataFrame) -> None:
 
 
 def sink_options(sink: QueueSink) -> dict[str, str]:
-    """Return the options of ``format("mayfly")`` for a sink, without the batch."""
+    """Return the options of ``format("mayfly")`` that write to this sink, except the batch."""
     given = {
         "url": sink.url,
         "tokenFile": sink.token_file,
@@ -87,15 +92,20 @@ def sink_options(sink: QueueSink) -> dict[str, str]:
 
 
 def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterator[Part]:
-    """Yield the parts of a queue sink: messages, dead letters and reports."""
+    """Yield the parts of a queue sink: one each for messages, dead letters and reports.
+
+    The last two are left out if they cannot occur. ``fence`` is the checkpoint's id.
+    """
     application = f"{fence}/{sink.name}"
     is_for_it = f.col(TO) == sink.name
     is_dead = f.col("outcome") == State.DEAD_LETTERED.value
 
     def messages(rows: DataFrame) -> DataFrame:
+        """Return the rows as messages to put on the sink's queue."""
         return _messages(rows, sink.queue)
 
     def letters(rows: DataFrame) -> DataFrame:
+        """Return refused rows as messages for the sink's dead-letter queue."""
         return dead_letters(rows, sink.dead_letter_queue, config.name)
 
     surrenders = any(isinstance(s, QueueSource) and s.epoch is not None for s in config.sources)
@@ -122,12 +132,18 @@ def _queue_writer(
     *,
     surrenders: bool = False,
 ) -> _Write:
-    """Return the function that writes shaped rows into queues, as batches of ``application``."""
+    """Return a function that puts rows on queues, shaped by ``shape``, once for each batch number.
+
+    ``application`` names the writer to the queue manager, which ignores a batch that it has
+    already. With ``surrenders`` rows that no queue accepts are kept for ``_surrendered`` instead of
+    an error.
+    """
     options = {**sink_options(sink), "txnAppId": application}
     if surrenders:
         options["surrenders"] = "true"
 
     def write(rows: DataFrame, batch_id: int) -> None:
+        """Put the rows on queues as batch ``batch_id``; nothing happens for a batch put before."""
         writer = shape(rows).write.format("mayfly").mode("append")
         writer.options(**options, txnVersion=str(batch_id)).save()
 
@@ -135,13 +151,16 @@ def _queue_writer(
 
 
 def _surrendered(sink: QueueSink, application: str, batch_id: int) -> list[Surrendered]:
-    """Return the rows of a batch that no queue accepted."""
+    """Return the rows of a batch that no queue accepted, [] if all were put; raises BulkError."""
     with StageClient(sink.url, token_file=sink.token_file, manager=sink.manager) as client:
         return client.surrendered(application, batch_id)
 
 
 def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
-    """Return the rows to put; an expired row becomes a copy without lifetime and reports."""
+    """Return rows with the columns to put, on ``queue``, or for None on the queue each names.
+
+    A row that is not released, such as a copy of an expired one, gets no deadline and no reports.
+    """
     is_released = f.col("outcome") == State.RELEASED.value
     columns = [(f.col("queue") if queue is None else f.lit(queue)).alias("queue")]
     for name in rows.columns:
@@ -155,15 +174,16 @@ def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
 
 
 def _reports(rows: DataFrame) -> DataFrame:
-    """Return the owed reports, each for the queue manager that the row names."""
+    """Return the report messages that rows owe, addressed to the manager that each names."""
     owed = rows.select("report_owed.*")
     return owed.select([n for n in owed.columns if n in STAGED.names and n != "deliver_at_ms"])
 
 
 def _file_writer(sink: FileSink) -> _Write:
-    """Return the function that writes a batch to its own subfolder, replacing it."""
+    """Return a function that writes a batch as files into ``b=NUMBER``, replacing this folder."""
 
     def write(rows: DataFrame, batch_id: int) -> None:
+        """Write the rows to the subfolder of batch ``batch_id``, replacing its files."""
         writer = _lines(rows).write.format(sink.format).options(**sink.options)
         writer.mode("overwrite").save(f"{sink.path}/b={batch_id}")
 
@@ -171,19 +191,20 @@ def _file_writer(sink: FileSink) -> _Write:
 
 
 def _lines(rows: DataFrame) -> DataFrame:
-    """Return the rows with the columns that a file gets."""
+    """Return the rows without the columns that are internal or not for files."""
     return rows.drop("report_owed", TO, SOURCE_ROW)
 
 
 def _records(sink: KafkaSink, rows: DataFrame) -> DataFrame:
-    """Return the records for a topic."""
+    """Return the rows as Kafka records: columns key and value, by the sink's expressions."""
     return rows.select(f.expr(sink.key).alias("key"), f.expr(sink.value).alias("value"))
 
 
 def _kafka_writer(sink: KafkaSink) -> _Write:
-    """Return the function that writes rows to a topic."""
+    """Return a function that writes rows to a Kafka topic; a repeated batch is written again."""
 
     def write(rows: DataFrame, _batch_id: int) -> None:
+        """Write the rows to the Kafka topic."""
         writer = _records(sink, rows).write.format("kafka").options(**sink.options)
         writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
         writer.option("topic", sink.topic).save()

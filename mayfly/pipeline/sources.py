@@ -54,12 +54,16 @@ _TAKEN_AS_THEY_ARE = {*MESSAGE_TYPE.names, *ASKED_COLUMNS}
 
 
 def source_title(number: int) -> str:
-    """Return the title of a source for errors; numbers begin at 1."""
+    """Return the title of source ``number`` (from 1) for error texts: ``[[source]] 1``."""
     return f"[[source]] {number}"
 
 
 def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataFrame:
-    """Return the stream of messages that a consumer claims; rows of a queue have SOURCE_ROW."""
+    """Return the stream of messages of a queue source, which its consumer claims (reserves).
+
+    The rows are counted for Spark's progress event. Rows of a queue source have the column
+    SOURCE_ROW.
+    """
     rows = spark.readStream.format("mayfly").options(**queue_options(source)).load()
     return _numbered(rows, number).observe(f"{IN_PREFIX}{number}", *counts_in())
 
@@ -67,25 +71,25 @@ def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataF
 def claimed_rows(
     source: QueueSource, number: int, spark: SparkSession, ranges: Iterable[RowRange]
 ) -> DataFrame:
-    """Return messages that a consumer has claimed, again and as a table."""
+    """Return messages that the consumer has reserved before, read again by row number."""
     options = {**queue_options(source), CLAIMED_ROWS: ranges_text(ranges)}
     return _numbered(spark.read.format("mayfly").options(**options).load(), number)
 
 
 def source_row(value: int) -> tuple[int, int]:
-    """Return the number of the source, from 1, and of the claimed row in a SOURCE_ROW value."""
+    """Split a SOURCE_ROW value into the source's number (from 1) and the message's row number."""
     return value >> _ROW_BITS, value & (1 << _ROW_BITS) - 1
 
 
 def _numbered(rows: DataFrame, number: int) -> DataFrame:
-    """Return rows whose claimed row number also contains the number of the source."""
+    """Return rows whose SOURCE_ROW also has the source's number; unchanged without the column."""
     if SOURCE_ROW not in rows.columns:
         return rows
     return rows.withColumn(SOURCE_ROW, f.col(SOURCE_ROW) + f.lit(number << _ROW_BITS))
 
 
 def queue_options(source: ClaimedSource) -> dict[str, str]:
-    """Return the options of ``format("mayfly")`` for a source."""
+    """Return the options of Spark's ``format("mayfly")`` that read from this source."""
     given = {
         "url": source.url,
         "tokenFile": source.token_file,
@@ -104,7 +108,11 @@ def queue_options(source: ClaimedSource) -> dict[str, str]:
 def foreign_rows(
     source: FileSource | KafkaSource, number: int, spark: SparkSession, path: Path
 ) -> DataFrame:
-    """Return files or records as message rows; raises PipelineError about the file ``path``."""
+    """Return the rows of files or of Kafka as messages, with malformed rows marked.
+
+    Raises PipelineError, which names the pipeline's file ``path``, for a wrong expression or
+    schema.
+    """
     if isinstance(source, FileSource):
         read = _files(source, number, spark, path)
     else:
@@ -126,7 +134,7 @@ def check_kafka(spark: SparkSession, path: Path, where: str) -> None:
 
 
 def _no_kafka(spark: SparkSession) -> str:
-    """Return the text that says how to add Spark's Kafka connector."""
+    """Return the error text that says how to add Kafka's connector for this version of Spark."""
     package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
     return (
         "this Spark has no Kafka: name its package in [spark], "
@@ -135,7 +143,10 @@ def _no_kafka(spark: SparkSession) -> str:
 
 
 def _files(source: FileSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
-    """Return the stream of a folder's files, corrupt lines marked; raises PipelineError."""
+    """Return the stream of a folder's files; a line that does not fit the schema is in _CORRUPT.
+
+    Raises PipelineError for a wrong schema, or a folder that Spark cannot read.
+    """
     reader = spark.readStream.format(source.format).options(**source.options)
     schema = source.schema
     if source.format in _CHECKED_FORMATS:
@@ -150,7 +161,7 @@ def _files(source: FileSource, number: int, spark: SparkSession, path: Path) -> 
 
 
 def _records(source: KafkaSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
-    """Return the stream of a topic's records; raises PipelineError."""
+    """Return the stream of a Kafka topic's records; raises PipelineError without a connector."""
     where = source_title(number)
     check_kafka(spark, path, where)
     reader = (
@@ -169,7 +180,11 @@ def _records(source: KafkaSource, number: int, spark: SparkSession, path: Path) 
 def _messages(
     read: DataFrame, source: FileSource | KafkaSource, number: int, path: Path
 ) -> DataFrame:
-    """Return the message columns that the table defines, and the row as it was read."""
+    """Return the message columns that the table's expressions define, and each row as it was read.
+
+    A source column with a message column's name is taken as it is. put_ms is by default the time of
+    the batch. Raises PipelineError if a required column is missing or an expression is wrong.
+    """
     columns = columns_of(read, source.columns, path, f"{source_title(number)}, columns")
     for name in read.columns:
         if name.lower() in _TAKEN_AS_THEY_ARE:
@@ -190,14 +205,14 @@ def _messages(
 
 
 def _read_columns(read: DataFrame) -> list[str]:
-    """Return the columns that the source itself has."""
+    """Return the columns that come from the source, without Spark's corrupt-line column."""
     return [name for name in read.columns if name != _CORRUPT]
 
 
 def _marked(messages: DataFrame) -> DataFrame:
-    """Return messages with MALFORMED and its reason.
+    """Return messages with MALFORMED (a reason code), refusal and refused_row; null for valid ones.
 
-    Malformed rows get no lifetime and no reports.
+    Malformed rows get no put time and no reports, so that the delay line passes them on at once.
     """
     reason, refusal = f.lit(None).cast("bigint"), f.lit(None).cast("string")
     for test, code, text in reversed(_tests(messages)):
@@ -215,7 +230,7 @@ def _marked(messages: DataFrame) -> DataFrame:
 
 
 def _tests(messages: DataFrame) -> list[tuple[Column, int, str]]:
-    """Return conditions that no valid message fulfils, each with its reason code and text."""
+    """Return the conditions that make a row malformed, each with its reason code and text."""
     tests = [
         (f.col(_CORRUPT).isNotNull(), MQRC_FORMAT_ERROR, "the line is not what the schema says"),
         (f.col("queue").isNull(), MQRC_UNKNOWN_OBJECT_NAME, "queue is null"),

@@ -32,14 +32,14 @@ class Stops:
         return self._stop_request_count
 
     def ask(self) -> None:
-        """Request a stop."""
+        """Add one stop request; safe in a signal handler."""
         # No lock: a signal handler may come while the thread it interrupts holds it.
         self._stop_request_count += 1
 
     def signalled(self) -> None:
-        """Request a stop because of a signal.
+        """Add one stop request because of a signal.
 
-        A signal within half a second of another is the same request.
+        A signal within half a second of another is the same request and adds nothing.
         """
         now_ms, before_ms = self.now_ms(), self._signalled_ms
         self._signalled_ms = now_ms
@@ -47,11 +47,11 @@ class Stops:
             self.ask()
 
     def now_ms(self) -> int:
-        """Return ms of a monotonic clock."""
+        """Return milliseconds of a monotonic clock with an arbitrary start."""
         return int(time.perf_counter() * SECOND_MS)
 
     def wait(self, duration_ms: int) -> None:
-        """Wait for ``duration_ms``, or until a tenth of a second after a stop request."""
+        """Wait for ``duration_ms`` milliseconds, or until about 100 ms after a new stop request."""
         count_before, end_ms = self._stop_request_count, self.now_ms() + duration_ms
         while self._stop_request_count == count_before and (left_ms := end_ms - self.now_ms()) > 0:
             self._never.wait(min(left_ms, _STEP_MS) / SECOND_MS)
@@ -60,7 +60,7 @@ class Stops:
     def listening(self) -> Iterator[None]:
         """Return a context in which SIGINT and SIGTERM are stop requests.
 
-        Then restore the handlers.
+        At its end the handlers from before are restored.
         """
         before = [
             signal.signal(number, lambda _number, _frame: self.signalled()) for number in _NUMBERS

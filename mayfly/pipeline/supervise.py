@@ -16,7 +16,7 @@ from mayfly.pipeline.progress import NO_BATCH, Progress
 
 
 class Query(Protocol):
-    """A streaming query, as far as the supervisor uses it; the names are Spark's."""
+    """A Spark streaming query, reduced to the members that the supervisor uses; Spark's names."""
 
     @property
     def isActive(self) -> bool:  # noqa: N802  # Spark's name
@@ -24,7 +24,7 @@ class Query(Protocol):
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Its state: ``isTriggerActive`` is True while a batch is in work."""
+        """The state of the query: ``isTriggerActive`` is True while a batch is in work."""
 
     @property
     def lastProgress(self) -> Mapping[str, Any] | None:  # noqa: N802  # Spark's name
@@ -42,14 +42,14 @@ class Query(Protocol):
 
 
 class Pace(Protocol):
-    """A clock, stop requests, and waits that end at a stop request."""
+    """Clock, stop requests and waits of a supervisor; tests replace it."""
 
     @property
     def stop_request_count(self) -> int:
         """The number of stop requests."""
 
     def now_ms(self) -> int:
-        """Return ms of a monotonic clock."""
+        """Return milliseconds of a monotonic clock with an arbitrary start."""
 
     def wait(self, duration_ms: int) -> None:
         """Wait for ``duration_ms``, or until soon after a stop request."""
@@ -69,45 +69,45 @@ class ProgressListener(Protocol):
 
 
 class SourceClaims(Protocol):
-    """The claims of the query on the messages of queues."""
+    """The claims of a query: messages that queue managers reserve for its consumers."""
 
     def end_written(self) -> bool:
-        """End the claims whose batches are written by the checkpoint.
+        """End the claims (reserved messages) whose batches the checkpoint records as written.
 
-        Return True if all are ended.
+        Returns True if all are ended, False if a server could not be reached.
         """
 
     def quiesce(self) -> None:
-        """Stop further claims, so that the batch in work is the last one."""
+        """Reserve no more messages, so that the batch in work is the last one."""
 
     def give_back(self) -> None:
-        """Release claimed messages that are in no batch, after the end of the query."""
+        """Return reserved messages that are in no batch to their queues, at the query's end."""
 
 
 class NoClaims:
     """The claims of a query that has none, or ends its claims itself."""
 
     def end_written(self) -> bool:
-        """Return True, as there is nothing to end."""
+        """Return True: no messages are reserved, so nothing is left to end."""
         return True
 
     def quiesce(self) -> None:
-        """Do nothing."""
+        """Do nothing: this query reserves no messages."""
 
     def give_back(self) -> None:
-        """Do nothing."""
+        """Do nothing: this query has no reserved messages to return."""
 
 
 @dataclass(frozen=True)
 class RestartLimits:
     """When a batch counts as hanging, and after how many failures the supervisor gives up.
 
-    A batch that takes longer than ``batch_ms`` hangs. The first batch after a start has
-    ``first_batch_ms``, because a cold session or a long backlog must not cause restart after
-    restart. After each restart for a hanging batch that limit doubles. ``failures_max`` failures in
-    a row, without a finished batch between them, end the run. The wait before a restart is
-    ``wait_ms`` at first and doubles up to ``wait_ms_max``. ``poll_ms`` is the interval at which the
-    query is checked.
+    All times are in milliseconds. A batch that takes longer than ``batch_ms`` hangs. The first
+    batch after a start has ``first_batch_ms``, because a cold session or a long backlog must not
+    cause restart after restart. After each restart for a hanging batch that limit doubles.
+    ``failures_max`` failures in a row, without a finished batch between them, end the run. The wait
+    before a restart is ``wait_ms`` at first and doubles up to ``wait_ms_max``. ``poll_ms`` is the
+    interval at which the query is checked.
     """
 
     poll_ms: int = 200
@@ -122,7 +122,11 @@ DEFAULT_LIMITS = RestartLimits()
 
 
 class Termination(Enum):
-    """How a run of a pipeline has ended."""
+    """How a run has ended.
+
+    DONE: nothing is left to do. STOPPED: after the batch in work. INTERRUPTED: within a batch, by a
+    second request. FAILED: by an error.
+    """
 
     DONE = "done"
     STOPPED = "stopped"
@@ -131,7 +135,7 @@ class Termination(Enum):
 
 
 class RunResult(NamedTuple):
-    """How a run has ended, and its last snapshot; ``text`` is the reason of a failure."""
+    """How a run has ended, and its last snapshot; ``text`` says why it failed, or is ""."""
 
     end: Termination
     progress: Progress
@@ -159,7 +163,11 @@ class Supervisor:
         *,
         claims: SourceClaims | None = None,
     ) -> None:
-        """Continue the counts of ``progress``; ``start`` starts the query from its checkpoint."""
+        """Prepare a run without starting it; the counts continue from ``progress``.
+
+        ``start`` starts the query from its checkpoint. ``claims`` None means that the query
+        reserves no messages.
+        """
         self._claims = NoClaims() if claims is None else claims
         self._start = start
         self._pace = pace
@@ -173,7 +181,11 @@ class Supervisor:
         self._batch = NO_BATCH
 
     def run(self) -> RunResult:
-        """Run until nothing is left to do, a stop is requested, or restarts are used up."""
+        """Run the query until it is done, a stop is requested, or restarts are used up.
+
+        Returns how it ended. Errors of the query do not leave this method: the result is
+        Termination.FAILED with a text.
+        """
         while True:
             if self._pace.stop_request_count:
                 return self._result(self._requested_termination())
@@ -192,32 +204,39 @@ class Supervisor:
             self._pace.wait(wait_ms)
 
     def _result(self, end: Termination, text: str = "") -> RunResult:
-        """End written claims, release the others unless it failed, and return the result."""
+        """End the claims of written batches, and return the result of the run.
+
+        A claim is a set of reserved messages. Unless the run failed, messages that are in no batch
+        go back to their queues.
+        """
         self._end_written()
         if self._has_started and end is not Termination.FAILED:
             self._claims.give_back()
         return RunResult(end, self._progress, text)
 
     def _requested_termination(self) -> Termination:
-        """Return how a requested stop ends the run: STOPPED, or INTERRUPTED after a second one."""
+        """Return STOPPED after one stop request, INTERRUPTED after two or more."""
         is_first = self._pace.stop_request_count == 1
         return Termination.STOPPED if is_first else Termination.INTERRUPTED
 
     def _is_terminal(self, failure: QueryFailure) -> bool:
-        """Return True if the query is not restarted after this failure."""
+        """Return True if this failure ends the run, False if the query is restarted.
+
+        True for a final failure, a query that never started, or too many failures in a row.
+        """
         # A query that never started is not tried again: a name or an address is wrong.
         return (
             failure.is_final or not self._has_started or self._failures >= self._limits.failures_max
         )
 
     def _failure_text(self, failure: QueryFailure) -> str:
-        """Return the text of the last failure, with the number of failures if several."""
+        """Return the text of the last failure, followed by the number of failures if several."""
         if self._failures < 2:
             return failure.text
         return f"{failure.text} ({self._failures} failures without a finished batch)"
 
     def _attempt(self) -> Termination | QueryFailure:
-        """Start the query and watch it until it ends; return how it ended."""
+        """Start the query and watch it until it ends; return its Termination, or the failure."""
         try:
             query = self._start()
             self._has_started, self._batch = True, NO_BATCH
@@ -229,7 +248,7 @@ class Supervisor:
     def _watch(self, query: Query) -> Termination | QueryFailure:
         """Watch a running query until it ends, hangs or a stop is requested.
 
-        Return how it ended.
+        Returns its Termination, or the failure. A query that hangs is stopped.
         """
         watch = _BatchWatch(self._limits, self._pace, self._failures)
         while True:
@@ -249,7 +268,11 @@ class Supervisor:
             self._pace.wait(self._limits.poll_ms)
 
     def _take(self, query: Query) -> bool:
-        """Count the batches finished since the last call; return True if there are any."""
+        """Count the batches finished since the last call; return False if none is new.
+
+        Otherwise ends the claims of these batches, reports each to the watcher and forgets earlier
+        failures.
+        """
         last = query.lastProgress
         if last is None or last["batchId"] == self._batch:
             return False
@@ -267,12 +290,15 @@ class Supervisor:
         return True
 
     def _end_written(self) -> None:
-        """End written claims; then the delayed messages of finished batches count as released."""
+        """End the claims of written batches; if that succeeds, count their messages as released."""
         if self._claims.end_written():
             self._progress = self._progress.all_released()
 
     def _stop(self, query: Query) -> Termination | QueryFailure:
-        """Stop after the batch in work, or at once after a second stop request."""
+        """Stop the query after the batch in work, or at once after a second stop request.
+
+        Returns STOPPED or INTERRUPTED; if the query fails meanwhile, a failure that is final.
+        """
         self._claims.quiesce()
         # Nothing is claimed any more: claimed messages are in the batch in work, or in one that
         # was finished a moment ago.
@@ -295,21 +321,25 @@ class Supervisor:
 
 
 class _BatchWatch:
-    """Detects a batch that takes too long; waiting for the next batch has no limit."""
+    """Detects a batch that takes longer than its limit; waiting for the next batch has no limit."""
 
     def __init__(self, limits: RestartLimits, pace: Pace, failures: int) -> None:
+        """Start the time of the first batch; its limit doubles with each failure in a row."""
         self._limits = limits
         self._pace = pace
         self._limit_ms = limits.first_batch_ms << failures
         self._since_ms = pace.now_ms()
 
     def batch_finished(self) -> None:
-        """Restart the time limit for the next batch."""
+        """Restart the time limit, now for the next batch."""
         self._limit_ms = self._limits.batch_ms
         self._since_ms = self._pace.now_ms()
 
     def look(self, *, is_busy: bool) -> QueryFailure | None:
-        """Return the failure when a batch hangs, else None."""
+        """Return the failure if the batch in work has exceeded its limit, else None.
+
+        ``is_busy`` False restarts the time: no batch is in work.
+        """
         now_ms = self._pace.now_ms()
         if not is_busy:
             self._since_ms = now_ms

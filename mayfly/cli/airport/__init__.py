@@ -1,1 +1,4 @@
-"""The demo: one real year of flights as boarding calls, live for a day and replayed as a whole."""
+"""The airport demo: flights of a real year as messages, live for a day and replayed as a year.
+
+Each flight is one message, its boarding call.
+"""

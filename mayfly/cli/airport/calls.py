@@ -1,8 +1,8 @@
 """The boarding calls of a day as a Spark stream: each row comes at its moment of the wall clock.
 
-The day passes a fixed number of times as fast as the real one. Delivery time and deadline of a row
-are moments of the wall clock. So a batch that comes late shortens the wait of its calls, and shifts
-nothing.
+A boarding call is the message about one flight. The day passes a fixed number of times as fast as
+the real one. Delivery time and deadline of a row are moments of the wall clock. So a batch that
+comes late shortens the wait of its calls, and shifts nothing.
 """
 
 from __future__ import annotations
@@ -50,31 +50,32 @@ _OVERLAP_SECONDS = 1.0
 
 
 class Compression(NamedTuple):
-    """How a day passes on the wall clock: from ``begin_ms`` on, ``factor`` times as fast."""
+    """The time scale of a day: from ``begin_ms`` of the wall clock on, ``factor`` times as fast."""
 
     day_begin_ms: int
     begin_ms: int
     factor: int
 
     def on_the_wall(self, day_ms: int) -> int:
-        """Return the moment of the wall clock (ms) for a moment of the day, rounded down."""
+        """Return the wall-clock moment (epoch ms) of a moment of the day, rounded down."""
         return self.begin_ms + (day_ms - self.day_begin_ms) // self.factor
 
     def in_the_day(self, at_ms: int) -> int:
-        """Return the moment of the day (ms) for a moment of the wall clock."""
+        """Return the moment of the day (epoch ms) at a moment of the wall clock."""
         return self.day_begin_ms + (at_ms - self.begin_ms) * self.factor
 
     def minutes(self, duration_ms: int) -> float:
-        """Return how many minutes of the day a duration of the wall clock (ms) lasts."""
+        """Return the minutes of the day that a wall-clock duration in ms lasts."""
         return duration_ms * self.factor / MINUTE_MS
 
 
 def write_calls(
     flights: Sequence[Flight], compression: Compression, reports: str, path: Path
 ) -> None:
-    """Write the calls, in put order, to the file that the stream waits for; thus the day begins.
+    """Write the day's messages, in put order, to the file that the stream waits for.
 
-    ``reports`` names the reply-to queue of expiration reports.
+    The day begins with this file, which appears atomically. ``reports`` names the reply-to queue of
+    expiration reports.
     """
     on_the_wall = compression.on_the_wall
     columns = {
@@ -94,16 +95,16 @@ def write_calls(
 
 
 def deadline_ms(flight: Flight, compression: Compression) -> int:
-    """Return the deadline of a call on the wall clock, in ms since 1970."""
+    """Return the wall-clock deadline of a flight's message, in ms since 1970."""
     return compression.on_the_wall(flight.put_ms + LIFE_MS)
 
 
 def put_calls(
     spark: SparkSession, calls: Path, url: str, token_file: Path, checkpoint: Path
 ) -> StreamingQuery:
-    """Start the stream that puts each call once, at its moment; return the streaming query.
+    """Start the Spark stream that puts each flight's message once, at its moment.
 
-    There are no calls until `write_calls` has written them.
+    Returns the running query. It puts nothing until `write_calls` has written the file ``calls``.
     """
     spark.dataSource.register(CallsSource)
     return (
@@ -119,11 +120,11 @@ def put_calls(
 
 
 class CallsSource(DataSource):
-    """The Spark data source of calls; its option ``path`` is the file that `write_calls` writes."""
+    """Spark data source of the messages about flights; option ``path`` is `write_calls`' file."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format``."""
+        """Return the name of this source for Spark's ``format``."""
         return FORMAT
 
     def schema(self) -> StructType:
@@ -131,33 +132,33 @@ class CallsSource(DataSource):
         return from_arrow_schema(_COLUMNS)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """Return the reader of the stream."""
+        """Return the reader of the stream; the file need not exist yet."""
         return CallsReader(Path(self.options[_PATH]))
 
 
 class CallRange(InputPartition):
-    """The calls of one batch: ``[first, after)`` in put order."""
+    """The messages of one batch: numbers ``first`` to below ``after``, in put order."""
 
     def __init__(self, first: int, after: int) -> None:
-        """Take the number of the first call, and of the call after the last one."""
+        """Keep the number of the first message, and that of the message after the last one."""
         super().__init__((first, after))
         self.first = first
         self.after = after
 
 
 class CallsReader(DataSourceStreamReader):
-    """Reads the calls whose moment has come; the offset is how many these are."""
+    """Reads the messages whose moment has come; the stream's offset is their number."""
 
     def __init__(self, path: Path) -> None:
-        """Take the path of the file, which is read again for each batch."""
+        """Keep the path of the file, which is read again for each batch."""
         self._path = path
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the offset before the first call."""
+        """Return the offset of a new stream: 0 messages read."""
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the number of calls whose moment has come by now."""
+        """Return the number of messages whose moment has come; ``start`` without the file."""
         if not self._path.exists():
             return start
         moments = pq.read_table(self._path, columns=[_MOMENT])[_MOMENT].to_numpy()
@@ -165,7 +166,7 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: max(start[_OFFSET], due_count)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return the calls of a batch as one partition; the empty first batch as several.
+        """Return the messages of a batch as one partition; the empty first batch as several.
 
         Their tasks run in parallel, so that all Python workers that the streams will need are
         started. A later start would take hours of the day.
@@ -174,7 +175,7 @@ class CallsReader(DataSourceStreamReader):
         return [CallRange(start[_OFFSET], end[_OFFSET]) for _ in range(share_count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the calls of a partition."""
+        """Yield the messages of a partition; for an empty partition wait a second."""
         assert isinstance(partition, CallRange)
         if partition.first == partition.after:
             threading.Event().wait(_OVERLAP_SECONDS)

@@ -31,7 +31,7 @@ _TOKEN_BYTES = 32
 
 
 class DaySnapshot(NamedTuple):
-    """The numbers of calls in each state, at one moment of the day (ms since 1970)."""
+    """The numbers of messages in each state, at one moment of the day (ms since 1970)."""
 
     now_ms: int
     staged_count: int
@@ -41,7 +41,7 @@ class DaySnapshot(NamedTuple):
 
 
 class Waited(NamedTuple):
-    """The call that was asked for a millisecond before its delivery time, and again at it.
+    """The example call, asked for a millisecond before its delivery time, and again at that time.
 
     ``found_early`` and ``found_in_time`` say whether it was there. ``got_ms`` is None if it was
     never got; ``remaining_tenths`` is the Expiry that the get returned, in tenths of a second.
@@ -56,9 +56,9 @@ class Waited(NamedTuple):
 
 
 class ExpirationReport(NamedTuple):
-    """An expiration report.
+    """An expiration report: ``about`` is the MsgId of the message that expired.
 
-    ``about`` is the MsgId of the expired call, ``put_ms`` when it was sent.
+    ``put_ms`` is the time at which the report was put.
     """
 
     msg_id: bytes
@@ -78,7 +78,7 @@ class Day(NamedTuple):
 
     @property
     def expired(self) -> list[Flight]:
-        """The flights whose call was never got."""
+        """The flights whose message was never got."""
         return [flight for flight in self.flights if flight.correl_id not in self.got_ms]
 
 
@@ -92,6 +92,8 @@ class _Verb(IntEnum):
 
 
 class _Event(NamedTuple):
+    """An action of the day for one flight, with its moment (ms since 1970)."""
+
     at_ms: int
     verb: _Verb
     flight: Flight
@@ -100,9 +102,9 @@ class _Event(NamedTuple):
 def open_queue_manager(
     flights: Sequence[Flight], folder: Path | None
 ) -> tuple[QueueManager, VirtualClock]:
-    """Make the queue manager of the demo, a minute or two before the first put of the day.
+    """Make the demo's queue manager, a minute or two before the day's first put.
 
-    Returns it with its virtual clock.
+    Returns it, open and with its queues, and its virtual clock. ``folder`` None keeps it in memory.
     """
     first_put_ms = min(flight.put_ms for flight in flights)
     clock = VirtualClock(first_put_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS)
@@ -114,20 +116,20 @@ def open_queue_manager(
 def define_queues(
     queue_manager: QueueManager, flights: Sequence[Flight], scan_seconds: int
 ) -> None:
-    """Define the queues for flights and reports, and the interval of the expiry scan."""
+    """Define the queues for flights and reports, and set the expiry scan's interval in seconds."""
     queues = [*sorted({flight.queue for flight in flights}), REPORTS]
     script = [f"DEFINE QLOCAL({queue}) DEFPSIST(YES) MAXDEPTH(50000)" for queue in queues]
     run_mqsc(queue_manager, *script, f"ALTER QMGR EXPRYINT({scan_seconds})")
 
 
 def run_mqsc(queue_manager: QueueManager, *commands: str) -> None:
-    """Run MQSC commands, none of which may fail."""
+    """Run MQSC commands; an AssertionError says that one has failed."""
     result = queue_manager.mqsc("\n".join(commands))
     assert result.ok, result.text
 
 
 def make_token(folder: Path) -> Path:
-    """Write a random token to a private file in a folder; return the file."""
+    """Write a random access token to the private file ``token`` in a folder; return the file."""
     token_file = folder / "token"
     token_file.touch(mode=0o600)
     token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES))
@@ -140,9 +142,10 @@ def drive_day(
     flights: Sequence[Flight],
     report: Callable[[DaySnapshot], None] = lambda _snapshot: None,
 ) -> Day:
-    """Run a day until its last call has ended; return the results, with all reports.
+    """Run the virtual day until its last message has ended; return the results and reports.
 
-    ``report`` is called every ten minutes of the day. At least one flight must leave on time.
+    ``report`` is called every ten minutes of the day. At least one flight must leave between its
+    message's delivery time and deadline, else StopIteration is raised.
     """
     drive = _Drive(queue_manager, clock, flights, report)
     moments = groupby(_events(flights), key=lambda event: event.at_ms)
@@ -159,7 +162,7 @@ def drive_day(
 
 
 class _Drive:
-    """Runs the events of a day and records the results."""
+    """Runs the events of a day on a queue manager and records the results."""
 
     def __init__(
         self,
@@ -168,6 +171,7 @@ class _Drive:
         flights: Sequence[Flight],
         report: Callable[[DaySnapshot], None],
     ) -> None:
+        """Keep the parts of the day; nothing is put yet. ``report`` receives each snapshot."""
         self._queue_manager = queue_manager
         self._clock = clock
         self._flights = flights
@@ -181,7 +185,7 @@ class _Drive:
         self._remaining_tenths = 0
 
     def pass_time(self, until_ms: int) -> None:
-        """Advance the clock to a moment; report the state of the day every ten minutes of it."""
+        """Advance the clock to a moment, and report a snapshot at each ten minutes of the day."""
         while self._clock.now_ms() < until_ms:
             next_ms = min(until_ms, self._reported_ms + _REPORT_EVERY_MS)
             self._clock.advance(next_ms - self._clock.now_ms())
@@ -190,7 +194,7 @@ class _Drive:
                 self._report(self._snapshot())
 
     def do(self, session: Session, event: _Event) -> None:
-        """Do one event of the day, and record its result."""
+        """Do one event of the day at the present time, and record its result."""
         flight = event.flight
         if event.verb is _Verb.PUT:
             self._msg_ids[flight.correl_id] = _put(session, flight)
@@ -204,6 +208,7 @@ class _Drive:
             self._get(session, flight)
 
     def result(self, reports: list[ExpirationReport]) -> Day:
+        """Return the results of the day; call it after the last event."""
         example = self._example
         waited = Waited(
             example,
@@ -216,7 +221,7 @@ class _Drive:
         return Day(self._flights, self._msg_ids, self._got_ms, reports, waited)
 
     def _get(self, session: Session, flight: Flight) -> None:
-        """Get the call of a flight, if it is still there, and record when."""
+        """Get the message of a flight and record the time; nothing is recorded if it is gone."""
         message = session.get(flight.queue, correl_id=flight.correl_id)
         if message is None:
             return
@@ -226,7 +231,7 @@ class _Drive:
             self._remaining_tenths = message.remaining_tenths
 
     def _snapshot(self) -> DaySnapshot:
-        """Return the numbers of calls in each state now."""
+        """Return the numbers of messages in each state at the present time."""
         counts = [self._queue_manager.counts(queue) for queue in self._queues]
         staged_count = sum(count.staged for count in counts)
         available_count = sum(count.live for count in counts)
@@ -241,7 +246,10 @@ class _Drive:
 
 
 def _events(flights: Sequence[Flight]) -> list[_Event]:
-    """Return the events of the day in order; the call of one flight is also asked for too early."""
+    """Return all events of the day (puts and gets), sorted by time and kind.
+
+    The example's message is also asked for twice: a millisecond early, and at its delivery time.
+    """
     example = _example(flights)
     due_ms = example.put_ms + DELAY_MS
     events = [_Event(flight.put_ms, _Verb.PUT, flight) for flight in flights]
@@ -256,7 +264,10 @@ def _events(flights: Sequence[Flight]) -> list[_Event]:
 
 
 def _example(flights: Sequence[Flight]) -> Flight:
-    """Return the first flight that leaves after its delivery time and before its deadline."""
+    """Return the first flight that leaves while its message can be got.
+
+    That is between delivery time and deadline. Raises StopIteration if no flight does.
+    """
     return next(
         flight
         for flight in flights
@@ -266,7 +277,7 @@ def _example(flights: Sequence[Flight]) -> Flight:
 
 
 def _put(session: Session, flight: Flight) -> bytes:
-    """Put the call of a flight; return its MsgId."""
+    """Put the message of a flight on its queue; return its MsgId."""
     return session.put(
         flight.queue,
         f"Now boarding: {spelled(flight.correl_id)}".encode(),
@@ -280,14 +291,17 @@ def _put(session: Session, flight: Flight) -> bytes:
 
 
 def _take_reports(session: Session) -> Iterator[ExpirationReport]:
-    """Get all expiration reports."""
+    """Get and yield all expiration reports that are on the report queue."""
     while (message := session.get(REPORTS)) is not None:
         feedback = message.descriptor.feedback
         yield ExpirationReport(message.msg_id, message.correl_id, feedback, message.put_ms)
 
 
 def problems_of(day: Day) -> list[str]:
-    """Return what is wrong with a day, without looking at the ledger or a replay."""
+    """Return what is wrong with a day as sentences, [] if nothing is.
+
+    The ledger and the replay are not looked at.
+    """
     problems = []
     if day.waited.found_early:
         problems.append(f"{spelled(day.waited.flight.correl_id)} was got before its delivery time")

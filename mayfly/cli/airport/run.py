@@ -1,4 +1,4 @@
-"""The whole demo: a real day on a virtual clock and on the wall clock, then its year in Spark.
+"""Runs the whole demo: a real day on a virtual clock and on the wall clock, its year in Spark.
 
 The results are compared: balances of the store, lake, replay, known answer.
 """
@@ -74,9 +74,10 @@ class DemoWatcher(Protocol):
         """Called when a step begins; the step before it is done."""
 
     def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
-        """Called during the day.
+        """Called during the day on the virtual clock.
 
-        ``done`` is its share from 0 to 1, ``lake_rows`` are ledger rows.
+        ``done`` is the share of the day that is over, from 0 to 1; ``lake_rows`` is the number of
+        ledger rows in the lake.
         """
 
     def wall(self, seen: WallSeen) -> None:
@@ -85,7 +86,7 @@ class DemoWatcher(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """The input of a run: the date in 2013, the folder to write to, and the flights of the year.
+    """The input of a demo: date in 2013, folder to write to, and the flights of the year.
 
     The day on the virtual clock takes ``day_seconds`` or more. The day on the wall clock passes
     ``compression`` times as fast as the real one.
@@ -121,16 +122,19 @@ class DemoResult:
     files: list[Path]
 
     def day_counts(self) -> dict[str, int]:
-        """Return the numbers of the day: calls put, got and expired (from the lake), reports."""
+        """Return the day's numbers of messages put, got and expired (by the lake), and of reports.
+
+        The keys are calls, got, expired and reports.
+        """
         counts = _counts(self.lives) | {"calls": len(self.day.msg_ids)}
         return counts | {"reports": len(self.day.reports)}
 
     def year_counts(self) -> dict[str, int]:
-        """Return the numbers of calls, got and expired of the year."""
+        """Return the year's numbers of messages put (calls), got and expired, by name."""
         return _counts(self.year_outcomes)
 
     def as_json(self) -> dict[str, Any]:
-        """Return counts, lateness and problems for JSON; moments and durations are in ms."""
+        """Return counts, lateness and problems as a dict for JSON; times are in ms."""
         return {
             "ok": not self.problems,
             "date": f"2013-{self.plan.month:02d}-{self.plan.day:02d}",
@@ -163,7 +167,11 @@ class _LiveDay:
 
 
 def run_demo(plan: Plan, watcher: DemoWatcher) -> DemoResult:
-    """Run the demo; raises FileExistsError if the folder has files that the demo did not make."""
+    """Run the demo, write its files to the plan's folder, and return the results.
+
+    Disagreements are in ``problems`` of the result. Raises FileExistsError if the folder has files
+    that the demo did not make.
+    """
     _make_room(plan.out)
     watcher.step("Reading the flights of 2013 while Spark starts")
     with ThreadPoolExecutor(1) as pool:
@@ -196,7 +204,10 @@ def run_demo(plan: Plan, watcher: DemoWatcher) -> DemoResult:
 
 
 def _make_room(out: Path) -> None:
-    """Remove the files of an earlier run; FileExistsError if the folder has other files."""
+    """Remove the files of an earlier run, and mark the folder as the demo's.
+
+    Raises FileExistsError if the folder has files that the demo did not make.
+    """
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
         raise FileExistsError(f"{out} holds files that the demo did not make; name a new folder")
     out.mkdir(parents=True, exist_ok=True)
@@ -211,7 +222,10 @@ def _make_room(out: Path) -> None:
 
 @contextmanager
 def _session(out: Path) -> Iterator[SparkSession]:
-    """Yield a Spark session made in this thread; Spark would not find the sink in another."""
+    """Return a context with a Spark session made in this thread, stopped at the end.
+
+    Spark would not find the sink in a session of another thread.
+    """
     # Many short jobs: the settings for tests, but the three airports side by side.
     conf = {
         "spark.sql.warehouse.dir": str(out.absolute() / "lake"),
@@ -225,10 +239,7 @@ def _session(out: Path) -> Iterator[SparkSession]:
 
 
 def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoWatcher) -> _LiveDay:
-    """Run the day on the virtual clock while a stream fills the lake.
-
-    Return the results of both.
-    """
+    """Run the day on the virtual clock while a stream fills the lake; return both results."""
     lake, folder = plan.out / "lake", plan.out / "queue-manager"
     of_day = flights_of_day(plan.month, plan.day, flights)
     queue_manager, clock = open_queue_manager(of_day, folder)
@@ -253,11 +264,12 @@ def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoW
 
 
 class _Pace:
-    """Slows down the day, so that it takes its time and the stream can follow."""
+    """Slows down the day, so that it takes ``plan.day_seconds`` and the stream can follow."""
 
     def __init__(
         self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: DemoWatcher
     ) -> None:
+        """Start to measure the day; ``query`` is the stream that fills the lake."""
         self._day_seconds = plan.day_seconds
         self._begin_ms = queue_manager.now_ms()
         self._ledger = queue_manager.ledger
@@ -269,10 +281,7 @@ class _Pace:
         self._pause = threading.Event()
 
     def report(self, seen: DaySnapshot) -> None:
-        """Report the state of the day.
-
-        Then wait if the day is ahead of its pace or of the stream.
-        """
+        """Report a snapshot of the day, then wait if the day is ahead of its pace or stream."""
         done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
         self._watcher.day(seen, done, _lake_rows(self._query))
         early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
@@ -283,7 +292,10 @@ class _Pace:
             self._watcher.day(seen, done, _lake_rows(self._query))
 
     def _wait_for_lake(self) -> None:
-        """Wait until the lake has the ledger rows that were there at the last call."""
+        """Wait until the lake has the ledger rows that existed at the last call.
+
+        Returns at once if the query has ended.
+        """
         while self._query.isActive and _lake_rows(self._query) < self._position:
             self._pause.wait(_LOOK_SECONDS)
         self._catch_up_count += 1
@@ -296,7 +308,7 @@ def _lake_rows(query: StreamingQuery) -> int:
 
 
 def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
-    """Return what is wrong with the queue manager's balances, or with the number of lake rows."""
+    """Return problems of the queue manager's balances and of the number of lake rows, as texts."""
     problems = list(queue_manager.verify().problems)
     last_position = queue_manager.ledger.last_position()
     if lake_rows != last_position:
@@ -305,7 +317,7 @@ def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
 
 
 def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return the ends of the calls from the lake, without reports and releases."""
+    """Return how each flight's message ended, from the lake, without reports and releases."""
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     return lives.select("queue", "correl_id", "put_ms", "outcome", "ended_ms").toArrow()
@@ -314,7 +326,7 @@ def _lives(spark: SparkSession, lake: Path) -> pa.Table:
 def _wall_day(
     plan: Plan, spark: SparkSession, flights: Sequence[Flight], watcher: DemoWatcher
 ) -> WallDay:
-    """Run the day on the wall clock, in a folder of its own."""
+    """Run the day on the wall clock, in the new folder ``wall-clock``; return its results."""
     hours = plan.compression * SECOND_MS / _HOUR_MS
     watcher.step(f"The same day on the wall clock, {hours:g} h a second: Spark puts, gates get")
     folder = plan.out / "wall-clock"
@@ -333,7 +345,10 @@ def _replay_year(folder: Path, spark: SparkSession, flights: pa.Table) -> pa.Tab
 
 
 def _year_problems(outcomes: pa.Table, flights: pa.Table) -> list[str]:
-    """Compare the year in Spark with a replay in this process, and with the known answer."""
+    """Return differences of the year in Spark from a replay here and from the known answer.
+
+    [] if all agree. The known answer is for all flights of the year only.
+    """
     problems = []
     if not outcomes.equals(replay_in_process(trace_of(flights))):
         problems.append("the year replayed in Spark is not the year replayed in one process")
@@ -345,13 +360,13 @@ def _year_problems(outcomes: pa.Table, flights: pa.Table) -> list[str]:
 
 
 def _counts(outcomes: pa.Table) -> dict[str, int]:
-    """Return the numbers of calls, got and expired ones in an outcome table."""
+    """Return the numbers of messages in an outcome table: calls (all), got and expired."""
     kinds = outcomes["outcome"].to_pylist()
     return {"calls": len(kinds), "got": kinds.count(GOT), "expired": kinds.count(EXPIRED)}
 
 
 def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
-    """Draw all plots; return their files, and the other files of the demo."""
+    """Draw all plots; return their files, then the other files and folders of the demo."""
     folder = plan.out / "pictures"
     folder.mkdir()
     names = ("day.png", "wall-clock.png", "year.png", "demo.html")

@@ -1,6 +1,7 @@
-"""The figures of the demo: shares by airport, hour and day; comparison of lake and replay.
+"""Summaries of the demo: shares by airport, hour and day; comparison of lake and replay.
 
-All functions take outcome tables of `mayfly.pipeline.spark.replay` about boarding calls.
+All functions take outcome tables of `mayfly.pipeline.spark.replay` about boarding calls, the
+messages about flights.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ class CallEnd(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A call whose ends differ; also a call that ended not at all, or several times."""
+    """A message that ended in different ways in lake and replay, or not exactly once in one."""
 
     correl_id: bytes
     lake: tuple[CallEnd, ...]
     replay: tuple[CallEnd, ...]
 
     def __str__(self) -> str:
-        """Return the call with its ends in the lake and in the replay, on one line."""
+        """Return the message's id with its ends in the lake and in the replay, on one line."""
         return (
             f"{self.correl_id.decode()}: lake {_spelled(self.lake)}; replay {_spelled(self.replay)}"
         )
 
 
 class Presence(NamedTuple):
-    """The numbers of calls that wait and that can be got, at each of some moments.
+    """The numbers of messages that are delayed and that can be got, at each of some moments.
 
     ``expired_count`` is the number of deadlines since the moment before.
     """
@@ -63,7 +64,7 @@ class Presence(NamedTuple):
 
 
 class AirportCalls(NamedTuple):
-    """The calls of one airport on one day in put order, as columns; ``place`` counts from 1."""
+    """The messages of an airport on one day in put order, as columns; ``place`` counts from 1."""
 
     label: list[str]
     place: Ints
@@ -74,9 +75,9 @@ class AirportCalls(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    """The share of expired calls of each day: a row for each weekday, a column for each week.
+    """The share of expired messages of each day: a row per weekday, a column per week.
 
-    NaN means that there is no such day. ``month_column`` has the middle of each month.
+    NaN means that no such day exists. ``month_column`` has the middle of each month.
     """
 
     share: npt.NDArray[np.float64]
@@ -85,48 +86,54 @@ class Calendar(NamedTuple):
 
 
 def by_airport(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired of each airport, and of all together."""
+    """Return the numbers of messages of each airport, and of all in a last row "all".
+
+    The columns are airport, calls (messages), got, expired and share_expired.
+    """
     shares = _shares(outcomes, "airport", airports(outcomes))
     return pa.concat_tables([shares, _shares(outcomes, "airport", pa.repeat("all", len(outcomes)))])
 
 
 def by_hour(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired by the hour (0-23) of scheduled departure."""
+    """Return the numbers of messages by hour (0-23) of scheduled departure.
+
+    The columns are hour, calls (messages), got, expired and share_expired.
+    """
     return _shares(outcomes, "hour", pa.array(sched_ms(outcomes) % DAY_MS // _HOUR_MS))
 
 
 def by_day(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired by the day of scheduled departure.
+    """Return the numbers of messages by day of scheduled departure; 0 is 1 January.
 
-    0 is 1 January.
+    The columns are day, calls (messages), got, expired and share_expired.
     """
     return _shares(outcomes, "day", pa.array(_day(outcomes)))
 
 
 def of_day(outcomes: pa.Table, month: int, day: int) -> pa.Table:
-    """Return the calls for departures that are scheduled on a day of 2013."""
+    """Return the rows of messages whose flight is scheduled on a day of 2013."""
     return outcomes.filter(pa.array(_day(outcomes) == day_of_year(month, day)))
 
 
 def of_airport(outcomes: pa.Table, airport: str) -> pa.Table:
-    """Return the calls of one airport."""
+    """Return the rows of messages of one airport, such as "JFK"."""
     return outcomes.filter(pc.equal(airports(outcomes), airport))
 
 
 def airports(outcomes: pa.Table) -> pa.ChunkedArray:
-    """Return the airport of each call: the last part of its queue's name."""
+    """Return each message's airport, the last part of its queue name: ``BOARDING.JFK`` -> JFK."""
     return pc.list_element(pc.split_pattern(outcomes["queue"], ".", max_splits=1), 1)
 
 
 def sched_ms(outcomes: pa.Table) -> Ints:
-    """Return the scheduled departure of each call, in ms since 1970."""
+    """Return the scheduled departure of each message's flight, in ms since 1970."""
     return ints(outcomes["put_ms"]) + LEAD_MS
 
 
 def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
-    """Count the calls that wait for delivery, and those that can be got, at each of some moments.
+    """Return the numbers of delayed messages, and of those that can be got, at each moment.
 
-    A call is on the queue from its put until before the millisecond of its end.
+    A message is on the queue from its put until before the millisecond of its end.
     """
     outcomes = outcomes.filter(pc.not_equal(outcomes["outcome"], REFUSED))
     put_ms, deliver_at_ms = ints(outcomes["put_ms"]), ints(outcomes["deliver_at_ms"])
@@ -145,7 +152,7 @@ def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
 
 
 def lives_of(calls: pa.Table) -> AirportCalls:
-    """Return the calls that ended, in put order, each with a label that says how."""
+    """Return the messages that were got or expired, in put order, with labels for the plot."""
     calls = calls.filter(pc.is_in(calls["outcome"], pa.array([GOT, EXPIRED])))
     calls = calls.sort_by([("put_ms", "ascending"), ("seq", "ascending")])
     ended_ms = ints(calls["ended_ms"])
@@ -162,7 +169,7 @@ def lives_of(calls: pa.Table) -> AirportCalls:
 
 
 def calendar_of(by_day: pa.Table) -> Calendar:
-    """Arrange the table of `by_day` in weeks from Monday to Sunday."""
+    """Return the table of `by_day` arranged in weeks from Monday to Sunday."""
     days = np.asarray(by_day["day"])
     dates = np.datetime64("2013-01-01") + days
     # 1 January 2013 was a Tuesday.
@@ -178,7 +185,10 @@ def calendar_of(by_day: pa.Table) -> Calendar:
 
 
 def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
-    """Return the days with the largest shares of expired calls: label, column and row of each."""
+    """Return (label, week, weekday) of the days with the largest shares of expired messages.
+
+    The worst comes first.
+    """
     worst = np.argsort(np.nan_to_num(calendar.share), axis=None)[::-1][:count]
     days = []
     for weekday, week in zip(*np.unravel_index(worst, calendar.share.shape), strict=True):
@@ -189,7 +199,7 @@ def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
 
 
 def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> list[Difference]:
-    """Return the calls whose ends in the lake and in the replay differ; empty if all agree.
+    """Return the messages that end differently in lake and replay; [] if all agree.
 
     Both tables have the columns correl_id, outcome and ended_ms. Rows of the lake for messages that
     were released are ignored. An expired message is discarded by a get or by the scan, so its end
@@ -204,7 +214,10 @@ def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> lis
 
 
 def _agree(lake: tuple[CallEnd, ...], replay: tuple[CallEnd, ...], discard_within_ms: int) -> bool:
-    """Return True if a call ended once in both, and in the same way."""
+    """Return True if a message ended once in both tables, and in the same way.
+
+    An expired message may end up to ``discard_within_ms`` later in the lake.
+    """
     if lake == replay:
         return len(lake) == 1
     if [end.outcome for end in (*lake, *replay)] != [EXPIRED, EXPIRED]:
@@ -216,7 +229,10 @@ def _agree(lake: tuple[CallEnd, ...], replay: tuple[CallEnd, ...], discard_withi
 
 
 def _ends(rows: pa.Table) -> dict[bytes, tuple[CallEnd, ...]]:
-    """Return the ends of each call by its correlation id, without releases."""
+    """Return how each message ended, by its correlation id, without rows of releases.
+
+    The dict returns () for an id that it does not have.
+    """
     final = rows.filter(pc.not_equal(rows["outcome"], State.RELEASED.value))
     columns = [final[name].to_pylist() for name in ("correl_id", "outcome", "ended_ms")]
     ends: dict[bytes, tuple[CallEnd, ...]] = defaultdict(tuple)
@@ -226,7 +242,10 @@ def _ends(rows: pa.Table) -> dict[bytes, tuple[CallEnd, ...]]:
 
 
 def _shares(outcomes: pa.Table, name: str, keys: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Return calls, got, expired and share_expired for each key, sorted by key."""
+    """Return the numbers of messages for each key, sorted by key.
+
+    The columns are ``name``, calls (messages), got, expired and share_expired.
+    """
     marked = pa.table(
         {
             name: keys,
@@ -246,20 +265,22 @@ def _shares(outcomes: pa.Table, name: str, keys: pa.Array | pa.ChunkedArray) -> 
 
 
 def _reached(times_ms: Ints, moments_ms: Ints) -> Ints:
-    """Count for each moment the times up to and including it."""
+    """Return for each moment the number of times up to and including it."""
     return np.searchsorted(np.sort(times_ms), moments_ms, side="right")
 
 
 def _day(outcomes: pa.Table) -> Ints:
+    """Return the day of each message's scheduled departure; 0 is 1 January."""
     return (sched_ms(outcomes) - YEAR_START_MS) // DAY_MS
 
 
 def _spelled(ends: tuple[CallEnd, ...]) -> str:
+    """Return the ends of a message as text, such as "got at 1362700000000"; "nothing" if none."""
     return ", ".join(f"{end.outcome} at {end.ended_ms}" for end in ends) or "nothing"
 
 
 def _clock(at_ms: Ints) -> list[str]:
-    """Return times in ms as HH:MM:SS."""
+    """Return epoch ms as texts HH:MM:SS in UTC."""
     return [
         str(moment)[11:]
         for moment in np.datetime_as_string(at_ms.astype("datetime64[ms]"), unit="s")

@@ -1,4 +1,4 @@
-"""The demo on a terminal: the state of the day while it passes, and the summary at the end."""
+"""The demo on a terminal: a table of the day while it passes, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMED_MISSES = 3
 
 
 def picture(seen: WallSeen) -> RenderableType:
-    """Return a table of the queues at one moment, with a bar for each."""
+    """Return a table of the queues at one moment, with numbers of messages and a bar for each."""
     every = QueueSeen(
         "all", *(sum(column) for column in zip(*(q[1:] for q in seen.queues), strict=True))
     )
@@ -61,7 +61,7 @@ def picture(seen: WallSeen) -> RenderableType:
 
 
 def _picture_bar(queue: QueueSeen) -> Text:
-    """Draw all calls of a queue's day as one bar, with a color for each state."""
+    """Return a bar of all messages of a queue's day, with a color for each state."""
     bar = Text()
     done = drawn = 0
     for part, style in _PARTS.items():
@@ -94,7 +94,7 @@ def print_summary(result: DemoResult) -> None:
 
 
 def _print_waited(console: Console, day: Day) -> None:
-    """Print the life of the call that was asked for too early."""
+    """Print the steps of the example message that a get asked for too early."""
     waited = day.waited
     put_ms = waited.flight.put_ms
     due_ms = put_ms + DELAY_MS
@@ -115,7 +115,7 @@ def _print_waited(console: Console, day: Day) -> None:
 
 
 def _print_expired(console: Console, day: Day) -> None:
-    """Print the life of an expired call, and its report."""
+    """Print the steps of one expired message and its report; nothing if none expired."""
     expired = [flight for flight in day.expired if flight.departed_ms is not None] or day.expired
     if not expired:
         return
@@ -142,30 +142,35 @@ def _print_expired(console: Console, day: Day) -> None:
 
 
 def _presence(was_found: bool) -> str:
+    """Return "there" if a message was found, else "nothing there"."""
     return "there" if was_found else "nothing there"
 
 
 def _facts(console: Console, *facts: tuple[str, str]) -> None:
-    """Print names and values on lines."""
+    """Print each (name, value) pair on a line."""
     for name, value in facts:
         console.print(f"  [dim]{name:<10}[/dim]{value}", soft_wrap=True)
 
 
 def _title(console: Console, text: str) -> None:
+    """Print a heading in bold, after a blank line."""
     console.print(f"\n[bold]{text}[/bold]")
 
 
 def _airports(outcomes: pa.Table) -> Table:
+    """Return a table of the shares of expired messages by airport."""
     rows = summary.by_airport(outcomes).to_pylist()
     return _shares("airport", [(AIRPORTS.get(row["airport"], "all"), row) for row in rows])
 
 
 def _hours(outcomes: pa.Table) -> Table:
+    """Return a table of the shares of expired messages by hour of departure."""
     rows = summary.by_hour(outcomes).to_pylist()
     return _shares("hour", [(f"{row['hour']:02d}", row) for row in rows])
 
 
 def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
+    """Return a table of the rows, with a bar for the share of expired messages."""
     table = Table(box=None, pad_edge=False)
     table.add_column(key)
     for name in ("calls", "got", "expired", "share"):
@@ -180,6 +185,7 @@ def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
 
 
 def _print_wall(console: Console, result: DemoResult) -> None:
+    """Print the numbers of the day on the wall clock, and messages that ended differently."""
     wall = result.wall
     counts = wall_clock.counts_of(wall)
     hours = wall.compression.minutes(SECOND_MS) / 60
@@ -204,13 +210,13 @@ def _print_wall(console: Console, result: DemoResult) -> None:
 
 
 def _late(wall: WallDay, late: LateSummary) -> str:
-    """Return how late puts or gets were, in ms and in minutes of the day."""
+    """Return the lateness of puts or gets as text, in ms and in minutes of the day."""
     half, every = (f"{ms} ms = {wall.compression.minutes(ms):.1f} min" for ms in late)
     return f"half of them within {half}, all within {every}"
 
 
 def _miss(wall: WallDay, miss: wall_clock.Changed) -> tuple[str, str]:
-    """Return a line about a call that expired only on the wall clock."""
+    """Return ("", text) about a message that expired only on the wall clock."""
     spare, late = (wall.compression.minutes(ms) for ms in (miss.spare_ms, miss.late_ms))
     name = spelled(miss.flight.correl_id)
     return "", f"{name} left {spare:.1f} min before its deadline, its call was {late:.1f} min late"

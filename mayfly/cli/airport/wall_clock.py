@@ -1,9 +1,9 @@
-"""The day on the wall clock: how it is run, and how it is checked.
+"""The day on the wall clock: runs the boarding calls of a day in real time, and checks them.
 
-Spark puts the calls, gates get them, a stream fills the lake. The queue manager is a new one; its
-own timer releases delayed calls and discards expired ones. A call that expires on one clock and is
-got on the other left shortly before its deadline: it was put, or asked for, too late. A difference
-with another cause is a problem.
+A boarding call is the message about one flight. Spark puts the calls, gates (threads) get them, a
+stream fills the lake. The queue manager is a new one; its timer releases delayed calls and discards
+expired ones. A call that expires on one clock and is got on the other left shortly before its
+deadline: it was put, or asked for, too late. A difference with another cause is a problem.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ _HELD_UP_MS = SECOND_MS
 
 
 class GateAnswer(NamedTuple):
-    """When a gate asked for the call of a flight, and when it got the call; None if it did not."""
+    """The moments (epoch ms) when a gate asked for a flight's message, and when it got this.
+
+    ``got_ms`` is None if the gate did not get it.
+    """
 
     flight: Flight
     asked_ms: int
@@ -64,7 +67,7 @@ class GateAnswer(NamedTuple):
 
 
 class Gates:
-    """Threads that get the calls of a day as flights leave, and one that reads reports.
+    """Threads that get the messages of a day as flights leave, and one that reads reports.
 
     Use it as a context manager.
     """
@@ -76,7 +79,10 @@ class Gates:
         compression: Compression,
         reports: str,
     ) -> None:
-        """Sort the flights by departure; the calls of cancelled ones are not asked for."""
+        """Sort the flights by departure; no gate asks for the message of a cancelled flight.
+
+        No thread is started yet. ``reports`` is the queue of expiration reports.
+        """
         self._queue_manager = queue_manager
         self._compression = compression
         self._reports = reports
@@ -94,7 +100,7 @@ class Gates:
         self._threads: list[Future[None]] = []
 
     def __enter__(self) -> Self:
-        """Start the threads of the gates, and the reader of reports."""
+        """Start the threads that get the messages, and the reader of reports."""
         for line in self._departures.values():
             self._threads += [
                 self._pool.submit(self._serve, line) for _ in range(_GATES_PER_AIRPORT)
@@ -108,28 +114,28 @@ class Gates:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop the threads; flights that have not left by now are not asked for."""
+        """Stop the threads; messages of flights that have not left by now are not got."""
         self._is_over.set()
         self._pool.shutdown()
 
     def check(self) -> None:
-        """Raise the error of a thread that has failed."""
+        """Raise the error of a thread that has failed; nothing if none has."""
         for thread in self._threads:
             if thread.done():
                 thread.result()
 
     def answers(self) -> list[GateAnswer]:
-        """Return the answers so far, in their order."""
+        """Return a copy of the gates' answers so far, in order of time."""
         return list(self._answers)
 
     def reported(self) -> list[bytes]:
-        """Return the CorrelIds of the calls that were reported as expired so far."""
+        """Return the CorrelIds of the messages that were reported as expired so far."""
         return list(self._reported)
 
     def _serve(self, line: SimpleQueue[tuple[int, Flight]]) -> None:
-        """Get the calls of an airport's flights as they leave, until none is left.
+        """Get the messages of an airport's flights as they leave, until no flight is left.
 
-        Runs in a thread.
+        Waits for a message that is put late, at most until its deadline. Runs in a thread.
         """
         now_ms = self._queue_manager.now_ms
         with self._queue_manager.session(program="boarding gate") as session:
@@ -160,7 +166,7 @@ class Gates:
 
 
 class QueueSeen(NamedTuple):
-    """The numbers of calls of one queue in each state; ``calls`` is that of the whole day."""
+    """The numbers of messages of one queue in each state; ``calls`` is that of the whole day."""
 
     queue: str
     calls: int
@@ -171,12 +177,12 @@ class QueueSeen(NamedTuple):
 
     @property
     def put(self) -> int:
-        """The number of calls put so far."""
+        """The number of messages put on the queue so far."""
         return self.staged + self.available + self.got + self.expired
 
 
 class WallSeen(NamedTuple):
-    """The state of the day at one moment: calls, reports, and ledger rows in the lake.
+    """A snapshot of the day on the wall clock: messages, reports, ledger rows in the lake.
 
     ``day_ms`` is the time of the day; ``done`` is the share of the day that is over, at most 1.
     """
@@ -217,7 +223,7 @@ def live_by_the_wall(
     factor: int = COMPRESSION,
     report: Callable[[WallSeen], None] = lambda _seen: None,
 ) -> WallDay:
-    """Run a day ``factor`` times as fast as it was; return its results.
+    """Run a day on the wall clock, ``factor`` times as fast as it was; return its results.
 
     ``folder``, which must be empty, gets the queue manager, the lake and the checkpoint. ``report``
     is called five times a second. Raises the error of a stream or gate that fails.
@@ -242,7 +248,10 @@ def live_by_the_wall(
 
 
 def _running(query: StreamingQuery) -> StreamingQuery:
-    """Return a query whose first batch, an empty one, is done; later batches are much faster."""
+    """Wait until the query's first batch, an empty one, is done; return the query.
+
+    Later batches are much faster.
+    """
     query.processAllAvailable()
     return query
 
@@ -257,6 +266,7 @@ class _WallDrive:
         parts: tuple[Gates, StreamingQuery, StreamingQuery],
         compression: Compression,
     ) -> None:
+        """Keep the gates, the stream that puts, and the stream that fills the lake (``parts``)."""
         self._queue_manager = queue_manager
         self._flights = flights
         self._gates, self._puts, self._to_lake = parts
@@ -269,9 +279,10 @@ class _WallDrive:
         self._rest = threading.Event()
 
     def drive(self, report: Callable[[WallSeen], None]) -> None:
-        """Return when every call was got, or has expired and was reported.
+        """Take and report snapshots until every message was got, or has expired and was reported.
 
-        It returns a minute after the end of the day at the latest.
+        It returns a minute after the end of the day at the latest. Raises the error of a gate or
+        stream.
         """
         while self._queue_manager.now_ms() < self._end_ms:
             self._look(report)
@@ -285,9 +296,9 @@ class _WallDrive:
                 break
 
     def result(self, spark: SparkSession, lake: Path) -> WallDay:
-        """Return the results when the lake has all ledger rows.
+        """Wait until the lake has all ledger rows; return the results of the day.
 
-        Call it after the gates are closed.
+        Call it after the gates are closed. Turns the expiry scan off.
         """
         queue_manager = self._queue_manager
         # Without the scan, balance rows are the last work that falls due.
@@ -318,7 +329,7 @@ class _WallDrive:
         )
 
     def _look(self, report: Callable[[WallSeen], None]) -> WallSeen:
-        """Wait 0.2 s, then take and report a snapshot; raises the error of a thread or stream."""
+        """Wait 0.2 s, then keep and report a snapshot; raises the error of a gate or stream."""
         self._rest.wait(_LOOK_SECONDS)
         self._gates.check()
         for query in (self._puts, self._to_lake):
@@ -331,6 +342,7 @@ class _WallDrive:
         return seen
 
     def _seen_now(self) -> WallSeen:
+        """Return a snapshot of the day; its number of expired messages never decreases."""
         # Ends are counted first, then messages present, so that none counts twice. A call that
         # ends in between, and a report on its way, are missing for a moment; the count of ends
         # therefore never goes back.
@@ -357,13 +369,13 @@ class _WallDrive:
 
 
 def _lake_rows(query: StreamingQuery) -> int:
-    """Return the number of ledger rows in the lake, which is the last position."""
+    """Return the number of ledger rows in the lake: the stream's position, 0 before a batch."""
     progress = query.lastProgress
     return 0 if progress is None else int(json.loads(progress.sources[0].endOffset)["position"])
 
 
 def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return the ends of calls from the lake, without reports and releases."""
+    """Return how each flight's message ended, from the lake, without reports and releases."""
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     columns = "queue correl_id put_ms deliver_at_ms expire_at_ms ended_ms outcome".split()
@@ -378,9 +390,9 @@ class LateSummary(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """A call that was got on the virtual clock and expired on the wall clock.
+    """A message that was got on the virtual clock and expired on the wall clock.
 
-    The flight left ``spare_ms`` before the deadline. The call was both put and asked for only
+    The flight left ``spare_ms`` before the deadline. The message was both put and asked for only
     ``late_ms`` after the flight had left.
     """
 
@@ -390,7 +402,7 @@ class Changed(NamedTuple):
 
 
 def counts_of(day: WallDay) -> dict[str, int]:
-    """Return the numbers of calls: put, got, reported as expired, and still present."""
+    """Return the numbers of messages put (calls), got, reported as expired, and present."""
     return {
         "calls": len(day.lives),
         "got": sum(answer.got_ms is not None for answer in day.answers),
@@ -400,14 +412,14 @@ def counts_of(day: WallDay) -> dict[str, int]:
 
 
 def put_lateness(day: WallDay) -> LateSummary:
-    """Return how late the calls in the lake were put."""
+    """Return the median and maximum lateness of the puts in ms; zeros without messages."""
     moments = {f.correl_id: day.compression.on_the_wall(f.put_ms) for f in day.flights}
     put = zip(*_columns(day, "correl_id", "put_ms"), strict=True)
     return _lateness([put_ms - moments[call] for call, put_ms in put if call in moments])
 
 
 def get_lateness(day: WallDay) -> LateSummary:
-    """Return how late after the departures calls were got."""
+    """Return the median and maximum lateness of gets after departures in ms; zeros if none."""
     return _lateness(
         [
             answer.got_ms - _leaves_ms(day, answer.flight)
@@ -418,7 +430,10 @@ def get_lateness(day: WallDay) -> LateSummary:
 
 
 def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
-    """Return the calls that were got on the virtual clock only, the smallest ``spare_ms`` first."""
+    """Return the messages got on the virtual clock only, smallest ``spare_ms`` first.
+
+    ``virtually_got`` are the correlation ids of messages that were got there.
+    """
     put_ms = dict(zip(*_columns(day, "correl_id", "put_ms"), strict=True))
     asked_ms = {answer.flight.correl_id: answer.asked_ms for answer in day.answers}
     missed = set(virtually_got) - _got(day)
@@ -435,7 +450,7 @@ def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
 
 
 def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
-    """Return the numbers of the day for JSON; lateness is in ms of the wall clock."""
+    """Return the numbers of the day as a dict for JSON; lateness is in ms of the wall clock."""
     return {
         "compression": day.compression.factor,
         **counts_of(day),
@@ -451,7 +466,10 @@ def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
 
 
 def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
-    """Return broken rules, balances that do not add up, and differences without a cause."""
+    """Return broken rules, wrong balances, and differences without a cause, as sentences.
+
+    [] if nothing is wrong. ``virtually_got`` are the ids of messages got on the virtual clock.
+    """
     found = [*day.book_problems, *_conservation_problems(day), *_window_problems(day)]
     found += [
         f"{spelled(correl_id)} was got after its deadline"
@@ -467,9 +485,9 @@ def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
 
 
 def _conservation_problems(day: WallDay) -> Iterator[str]:
-    """Compare flights, gates and reports with the ledger in the lake.
+    """Yield differences between flights, gates and reports and the ledger in the lake.
 
-    Each call must be there once.
+    Each flight's message must be in the lake once.
     """
     correl_ids, outcomes = _columns(day, "correl_id", "outcome")
     ended: dict[str, Counter[bytes]] = {GOT: Counter(), EXPIRED: Counter()}
@@ -491,7 +509,10 @@ def _conservation_problems(day: WallDay) -> Iterator[str]:
 
 
 def _window_problems(day: WallDay) -> Iterator[str]:
-    """Yield the calls that were got outside their window or expired inside it, as the lake says."""
+    """Yield messages in the lake that were got outside their window or expired inside it.
+
+    The window begins with the delivery time and ends before the deadline.
+    """
     due = {flight.correl_id: deadline_ms(flight, day.compression) for flight in day.flights}
     names = ("correl_id", "outcome", "deliver_at_ms", "expire_at_ms", "ended_ms")
     for correl_id, outcome, deliver_ms, expire_ms, ended_ms in zip(
@@ -505,23 +526,26 @@ def _window_problems(day: WallDay) -> Iterator[str]:
 
 
 def _got(day: WallDay) -> set[bytes]:
-    """Return the correlation ids of the calls that gates got."""
+    """Return the correlation ids of the messages that gates got."""
     return {answer.flight.correl_id for answer in day.answers if answer.got_ms is not None}
 
 
 def _leaves_ms(day: WallDay, flight: Flight) -> int:
-    """Return when a flight leaves on the wall clock, in ms since 1970."""
+    """Return the moment (epoch ms) of the wall clock at which a flight leaves.
+
+    The flight must not be cancelled.
+    """
     assert flight.departed_ms is not None, "asked for, so it left"
     return day.compression.on_the_wall(flight.departed_ms)
 
 
 def _columns(day: WallDay, *names: str) -> list[list[Any]]:
-    """Return columns of the calls in the lake as lists."""
+    """Return the named columns of the day's messages in the lake, each as a list."""
     return [day.lives[name].to_pylist() for name in names]
 
 
 def _lateness(late_ms: list[int]) -> LateSummary:
-    """Return the median and the maximum; zeros for an empty list."""
+    """Return the median and the maximum of times in ms; zeros for an empty list."""
     if not late_ms:
         return LateSummary(0, 0)
     in_order: Ints = np.sort(np.array(late_ms))

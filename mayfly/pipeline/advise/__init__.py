@@ -1,1 +1,1 @@
-"""Safe receive timeouts and transaction lifetimes for a queue; effects of other settings."""
+"""Advice for a JMS listener port (non-ASF): safe receive timeouts and transaction lifetimes."""

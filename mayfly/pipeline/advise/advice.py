@@ -1,4 +1,8 @@
-"""The advice: problems of a setting, a safe setting, and the effects of both on messages."""
+"""The advice for a listener port: problems of its setting, a safe setting, effects of both.
+
+A port's transaction includes the wait of its receive and the program's on_message. If both together
+reach the total transaction lifetime, the transaction is rolled back.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ class Outlook(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """Problems of the present setting (L10), the recommended setting, and its reasons.
+    """Problems of the present setting, the recommended setting, and the reasons for it.
 
     ``arrivals``, ``before`` and ``after`` are None without recorded arrivals; ``before`` also
     without a present receive timeout.
@@ -65,11 +69,11 @@ def advise(
     idle_per_hour: int = IDLE_PER_HOUR,
     seed: int = 0,
 ) -> Advice:
-    """Check a setting, recommend one, and simulate both if there are recorded arrivals.
+    """Check a setting, recommend a safe one, and simulate both on recorded arrivals, if given.
 
     ``durations`` are the times of on_message; ``seed`` is for drawing one for each message.
     ``longest_on_message_ms`` may be longer than the longest of them. Raises AdviseError, which
-    names the value, for an invalid one.
+    names the value, for an invalid one, and if no setting is safe.
     """
     check_setting(present)
     longest_ms = durations.longest_ms if longest_on_message_ms is None else longest_on_message_ms
@@ -107,12 +111,12 @@ def recommend(
     margin_ms: int = MARGIN_MS,
     idle_per_hour: int = IDLE_PER_HOUR,
 ) -> tuple[Setting, list[str]]:
-    """Return a safe setting and the reasons for it, each with its numbers.
+    """Return a safe setting and the reasons for it as sentences, each with its numbers.
 
     The receive timeout is lifetime - longest on_message - margin: the longest safe one, since a
     shorter one only causes more idle rollbacks. If each session would then roll back more than
     ``idle_per_hour`` times an hour, the lifetime is raised. A present timeout that is safe and long
-    enough is kept. Raises AdviseError.
+    enough is kept. Raises AdviseError for an invalid value, and if no setting is safe.
     """
     check_bounds(
         longest_on_message_ms=longest_on_message_ms,
@@ -153,9 +157,10 @@ def recommend(
 def _without_lifetime(
     present: Setting, shortest_ms: int, idle_per_hour: int
 ) -> tuple[Setting, list[str]]:
-    """Return the setting advised for a port whose transactions never time out, and the reasons.
+    """Return the setting for a port whose transactions never time out, and the reasons for it.
 
-    The reasons are sentences; ``idle_per_hour`` is how many idle receives end in an hour.
+    A missing or too short receive timeout becomes ``shortest_ms``. ``idle_per_hour`` is the allowed
+    number of empty receives, for the text.
     """
     if present.receive_timeout_ms is not None and present.timeout_ms >= shortest_ms:
         return present, [_UNLIMITED]
@@ -164,7 +169,10 @@ def _without_lifetime(
 
 
 def _tried(before: Outlook | None, after: Outlook) -> str:
-    """Return the results of the simulations as a sentence."""
+    """Return the results of the simulations of both settings as a sentence for the user.
+
+    ``before`` None, or the same as ``after``, leaves its part out.
+    """
     found = after.simulated
     said = (
         f"tried on {found.messages:,} messages: {found.needless:,} of {found.taken:,} transactions "
@@ -176,9 +184,9 @@ def _tried(before: Outlook | None, after: Outlook) -> str:
 
 
 def _overload(setting: Setting, busy_share: float) -> list[str]:
-    """Return a warning if the sessions have too little time for the work.
+    """Return a warning if the sessions have too little time for the work, else [].
 
-    No timeout changes that.
+    ``busy_share`` is work divided by the time of the sessions. No timeout changes that.
     """
     if busy_share < 1:
         return []
@@ -191,7 +199,7 @@ def _overload(setting: Setting, busy_share: float) -> list[str]:
 
 
 def _raised_ms(needed_ms: int) -> int:
-    """Return a lifetime of whole seconds; raises AdviseError if it is above the maximum."""
+    """Return ``needed_ms`` rounded up to whole seconds; raises AdviseError above the maximum."""
     seconds = -(-needed_ms // SECOND_MS)
     _, most = BOUNDS["total_tran_lifetime_timeout_s"]
     if seconds > most:
@@ -205,7 +213,7 @@ def _raised_ms(needed_ms: int) -> int:
 def _too_short(
     present: Setting, longest_on_message_ms: int, room_ms: int, idle_per_hour: int
 ) -> str:
-    """Return why the present lifetime cannot be kept."""
+    """Return the sentence that says why the present transaction lifetime cannot be kept."""
     lifetime = duration_text(present.lifetime_ms)
     if longest_on_message_ms >= present.lifetime_ms:
         return (
@@ -218,7 +226,7 @@ def _too_short(
 
 
 def _too_often(shortest_ms: int, idle_per_hour: int) -> str:
-    """Return why a receive timeout is not shorter."""
+    """Return the sentence that says why a receive timeout below ``shortest_ms`` is not advised."""
     return (
         f"below {duration_text(shortest_ms)} a session can roll back more than {idle_per_hour:,} "
         "times an hour for nothing"
@@ -226,12 +234,15 @@ def _too_often(shortest_ms: int, idle_per_hour: int) -> str:
 
 
 def _shortest_ms(idle_per_hour: int) -> int:
-    """Return the shortest receive timeout with at most this number of idle rollbacks an hour."""
+    """Return the shortest receive timeout in ms with at most ``idle_per_hour`` empty receives."""
     return -(-HOUR_MS // idle_per_hour)
 
 
 def _price(room_ms: int) -> str:
-    """Return the cost of a raised lifetime, and the alternative, in words."""
+    """Return the cost of a raised lifetime in words, and the alternative if there is one.
+
+    ``room_ms`` is the receive timeout that the present lifetime allows.
+    """
     price = ", and a transaction that hangs is found that much later"
     if room_ms <= 0:
         return price
@@ -240,7 +251,7 @@ def _price(room_ms: int) -> str:
 
 
 def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
-    """Return the reason for keeping the present setting."""
+    """Return the sentence that says why the present setting is safe and kept."""
     left_ms = present.lifetime_ms - present.timeout_ms - longest_on_message_ms
     return (
         f"it is safe: after a receive of {duration_text(present.timeout_ms)} and an on_message of "
@@ -249,13 +260,16 @@ def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
 
 
 def _rounded(timeout_ms: int, shortest_ms: int) -> int:
-    """Return a timeout in whole seconds, unless that is below the shortest one allowed."""
+    """Return a timeout in ms rounded down to whole seconds, if not below ``shortest_ms``.
+
+    Otherwise the timeout is returned unchanged.
+    """
     whole_ms = timeout_ms // SECOND_MS * SECOND_MS
     return whole_ms if whole_ms >= shortest_ms else timeout_ms
 
 
 def _outlook(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> Outlook:
-    """Return the estimate and the simulation of a setting."""
+    """Return the effects of a setting: the estimate by formula, and the simulation."""
     return Outlook(
         estimate(arrivals, setting, on_message_ms), simulate(arrivals, setting, on_message_ms)
     )

@@ -18,7 +18,7 @@ _LISTED_QUEUES = 10
 
 
 class QueueArrivals(NamedTuple):
-    """The messages of one queue, in the order in which they became available.
+    """The messages of one queue, in the order in which they became available for a get.
 
     ``expire_at_ms`` is NEVER_MS without a deadline. Of several waiting messages the one with the
     lowest ``rank`` is taken first: higher priority, then earlier arrival, as MSGDLVSQ(PRIORITY).
@@ -57,10 +57,11 @@ class ArrivalSummary(NamedTuple):
 
 
 def arrivals_of(trace: pa.Table, queue: str | None = None) -> QueueArrivals:
-    """Return the arrivals on a queue of a trace (TRACE_SCHEMA); ``queue`` None is its only queue.
+    """Return the arrivals on a queue of a trace: a table with a row for each recorded message.
 
-    A delayed message arrives at its delivery time; one whose put would be refused is left out.
-    Raises AdviseError when nothing arrives, and when ``queue`` is unknown or must be named.
+    ``queue`` None is the trace's only queue. A delayed message arrives at its delivery time; one
+    whose put would be refused is left out. Raises AdviseError when nothing arrives, when the trace
+    does not have ``queue``, and for None when it has several queues.
     """
     in_order = arranged(trace)
     chosen = _chosen_queue(in_order.queues, queue)
@@ -88,7 +89,7 @@ def arrivals_of(trace: pa.Table, queue: str | None = None) -> QueueArrivals:
 
 
 def summary_of(arrivals: QueueArrivals) -> ArrivalSummary:
-    """Return a summary of the arrivals."""
+    """Return the arrivals in numbers; times and rates are None if all came in one millisecond."""
     available_ms = arrivals.available_ms
     first_ms, last_ms = int(available_ms[0]), int(available_ms[-1])
     head = (arrivals.queue, len(available_ms), first_ms, last_ms)
@@ -110,7 +111,10 @@ def summary_of(arrivals: QueueArrivals) -> ArrivalSummary:
 
 
 def _chosen_queue(queues: list[str], queue: str | None) -> str:
-    """Return ``queue``, or the only queue; raises AdviseError if it is unknown or not unique."""
+    """Return ``queue``, or for None the only queue.
+
+    Raises AdviseError if ``queue`` is unknown, if there are several, or none at all.
+    """
     if not queues:
         raise AdviseError("there is no message in it")
     known = ", ".join(queues[:_LISTED_QUEUES])
@@ -122,7 +126,7 @@ def _chosen_queue(queues: list[str], queue: str | None) -> str:
 
 
 def _ranks(level: Ints) -> Ints:
-    """Return the rank of each message: lower levels first, equal ones in their order."""
+    """Return the rank of each message from 0: lower levels first, equal levels in their order."""
     ranks = np.empty(len(level), dtype=np.int64)
     ranks[np.argsort(level, kind="stable")] = np.arange(len(level))
     return ranks

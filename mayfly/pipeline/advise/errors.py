@@ -1,4 +1,4 @@
-"""Errors of the advisor's input."""
+"""Errors of the advisor: wrong settings, files and recordings."""
 
 from __future__ import annotations
 

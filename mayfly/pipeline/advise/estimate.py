@@ -42,11 +42,12 @@ class Estimate(NamedTuple):
 
 
 def estimate(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> Estimate:
-    """Return the expected effects of a setting on recorded arrivals.
+    """Return the effects of a setting on recorded arrivals, as a formula expects them.
 
     The estimate assumes independent arrivals. It is right for one session under any load, and for
     several if on_message is short compared with the gaps and few are rolled back. Bursts count as
-    arrivals during work; for several sessions that is a rough guess.
+    arrivals during work; for several sessions that is a rough guess. All shares but ``busy_share``
+    are 0 if the port is never idle.
     """
     idle_ms = _idle_periods(arrivals.available_ms, on_message_ms / setting.max_sessions)
     span_ms, count = arrivals.span_ms, len(arrivals.available_ms)
@@ -66,9 +67,10 @@ def estimate(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> 
 
 
 def late_share(sessions: int, rate: float, from_ms: int, timeout_ms: int) -> float:
-    """Return the share, 0 to 1, of awaited messages that arrive at age ``from_ms`` or later.
+    """Return the share, 0 to 1, of awaited messages that come ``from_ms`` or later.
 
-    ``rate`` is in arrivals per ms.
+    Times count from the begin of the transaction. ``rate`` is in arrivals per ms. The share is 0 if
+    ``from_ms`` is not below the timeout, and 1 for ``from_ms`` <= 0.
     """
     if from_ms >= timeout_ms:
         return 0.0
@@ -79,14 +81,20 @@ def late_share(sessions: int, rate: float, from_ms: int, timeout_ms: int) -> flo
 
 
 def timeouts_per_ms(sessions: int, rate: float, timeout_ms: int) -> float:
-    """Return how many receives of all sessions end empty per ms; ``rate`` is in arrivals per ms."""
+    """Return the number of receives, over all sessions, that end without a message per ms.
+
+    ``rate`` is in arrivals per ms.
+    """
     mean = rate * timeout_ms
     at_end = (sessions - 1) * math.log(mean) - mean - math.lgamma(sessions)
     return rate * math.exp(at_end - _log_erlang(sessions, mean))
 
 
 def _settled(setting: Setting, arrival_rate: float, on_message_ms: Ints) -> tuple[float, float]:
-    """Return the rate at which waiting sessions get messages, and the share rolled back."""
+    """Return the rate (per ms) at which waiting sessions get messages, and the share rolled back.
+
+    Rolled-back messages come again and raise the rate, so both are computed by iteration.
+    """
     rate = arrival_rate
     hit_share = _hit_share(setting, rate, on_message_ms)
     # The only session takes its message back at once: it has not begun to wait.
@@ -98,7 +106,10 @@ def _settled(setting: Setting, arrival_rate: float, on_message_ms: Ints) -> tupl
 
 
 def _hit_share(setting: Setting, rate: float, on_message_ms: Ints) -> float:
-    """Return the share of awaited messages that are rolled back needlessly, over all durations."""
+    """Return the share, 0 to 1, of awaited messages that are rolled back needlessly.
+
+    The share is 0 without a transaction lifetime.
+    """
     if not setting.lifetime_ms:
         return 0.0
     steps = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
@@ -117,7 +128,10 @@ def _hit_share(setting: Setting, rate: float, on_message_ms: Ints) -> float:
 
 
 def _idle_periods(available_ms: Ints, service_ms: np.typing.NDArray[np.float64]) -> Ints:
-    """Return the positive idle times of a port before its arrivals, if it serves one at a time."""
+    """Return the times in ms, above 0, for which a port is idle before an arrival.
+
+    ``service_ms`` is the work for each message; the port serves one message at a time.
+    """
     done_before_ms = np.concatenate([[0.0], np.cumsum(service_ms)[:-1]])
     # The end of message i is the latest start of a busy period before it, and the work since.
     free_ms = np.maximum.accumulate(available_ms - done_before_ms) + np.cumsum(service_ms)

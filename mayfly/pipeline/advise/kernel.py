@@ -1,10 +1,11 @@
-"""The simulation of a non-ASF listener (L3 to L9) over recorded arrivals, event by event.
+"""The simulation kernel of a non-ASF listener over recorded arrivals, event by event.
 
 Every session is always in a transaction: it waits in its receive, or works on a message. Within a
 millisecond ends come first, then arrivals, then receives. A receive that ends without a message
 rolls its transaction back and begins the next. Such rollbacks are not simulated one by one; they
 are counted when the session is needed again. The functions here run unchanged as Python, over
-lists, and compiled by numba, over int64 arrays.
+lists, and compiled by numba, over int64 arrays. They follow the rules L3 to L9 of
+docs/LISTENERS.md.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ _NOBODY = -1
 
 
 class Messages(NamedTuple):
-    """The messages in order of arrival, and the heap of those that wait.
+    """The messages in order of arrival, as columns, and the heap of those that wait.
 
     ``rank`` sorts waiting messages, lowest first; ``by_rank`` is its inverse. ``backouts`` counts
     the rollbacks of a message, ``needless`` those that another receive timeout would have avoided.
+    ``waiting`` is the heap, of ranks.
     """
 
     available_ms: Numbers
@@ -51,9 +53,9 @@ class Messages(NamedTuple):
 
 
 class Sessions(NamedTuple):
-    """For each session: begin of its transaction, its message, and the end of its work.
+    """The sessions as columns: begin of the transaction, its message, and the end of the work.
 
-    The message is _NOBODY while it waits.
+    The message is _NOBODY while a session waits in its receive.
     """
 
     begin_ms: Numbers
@@ -62,7 +64,7 @@ class Sessions(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The setting; after ``give_up_ms`` a message that is rolled back is not tried again."""
+    """The setting to simulate; after ``give_up_ms`` a rolled-back message is not tried again."""
 
     timeout_ms: int
     lifetime_ms: int
@@ -71,7 +73,10 @@ class Rules(NamedTuple):
 
 
 def listen(messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
-    """Simulate the sessions over all messages; ``counts`` receives the number of each event."""
+    """Simulate a listener's sessions over all messages until the last work is done.
+
+    Fills ``counts``, whose places are IDLE to WAITING, and changes messages and sessions.
+    """
     arrival_count, arrival = len(messages.available_ms), 0
     while True:
         now_ms = _next_end(sessions)
@@ -98,7 +103,10 @@ def _next_end(sessions: Sessions) -> int:
 def _end_work(
     now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
 ) -> None:
-    """Commit or roll back the transactions that end now."""
+    """Commit or roll back the transactions whose work ends at ``now_ms``, and count them.
+
+    A rolled-back message waits again, unless it is past ``give_up_ms``.
+    """
     for session in range(len(sessions.until_ms)):
         if sessions.until_ms[session] != now_ms:
             continue
@@ -125,7 +133,10 @@ def _end_work(
 def _receive(
     now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
 ) -> None:
-    """Give waiting messages to waiting sessions, to the one that has waited longest first."""
+    """Give waiting messages to waiting sessions, longest wait first, until one of both is used up.
+
+    A message is dropped if it has expired, and moved away if it has reached BOTHRESH.
+    """
     while counts[WAITING] > 0:
         session = _longest_waiting(now_ms, sessions, rules.timeout_ms)
         if session == _NOBODY:
@@ -153,7 +164,7 @@ def _receive(
 
 
 def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
-    """Return the session whose present receive began first, _NOBODY if all work."""
+    """Return the session whose present receive began first, _NOBODY if all sessions work."""
     chosen, longest_ms = _NOBODY, -1
     for session in range(len(sessions.begin_ms)):
         if sessions.message[session] != _NOBODY:
@@ -166,15 +177,15 @@ def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
 
 
 def empty_receives(waited_ms: int, timeout_ms: int) -> int:
-    """Return how many receives are over after a wait.
+    """Return the number of receives that ended without a message in a wait of ``waited_ms``.
 
-    At the exact end of one, a message is taken.
+    A receive that is over exactly now does not count, because it still takes a message.
     """
     return max(waited_ms - 1, 0) // timeout_ms
 
 
 def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
-    """Add a message to the heap of waiting messages."""
+    """Add a message, by its rank, to the heap of waiting messages."""
     place = counts[WAITING]
     counts[WAITING] += 1
     while place > 0:
@@ -187,7 +198,7 @@ def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
 
 
 def _leave(heap: Numbers, counts: Numbers) -> None:
-    """Remove the message of the lowest rank from the heap."""
+    """Remove the message of the lowest rank from the heap; the heap must not be empty."""
     counts[WAITING] -= 1
     count = counts[WAITING]
     rank = heap[count]
@@ -204,7 +215,7 @@ def _leave(heap: Numbers, counts: Numbers) -> None:
 
 
 class ListenKernel(NamedTuple):
-    """The loop, plain or compiled, and the function that makes a column for it."""
+    """The function ``listen``, plain or compiled, and the function that converts its columns."""
 
     listen: Callable[[Messages, Sessions, Rules, Numbers], None]
     column: Callable[[Ints], Numbers]
@@ -225,7 +236,7 @@ _INNER = (
 
 @functools.cache
 def compiled() -> ListenKernel:
-    """Return the loop compiled by numba, cached on disk.
+    """Return the simulation loop compiled by numba, cached on disk.
 
     Raises ModuleNotFoundError without numba.
     """
@@ -238,7 +249,10 @@ def compiled() -> ListenKernel:
 
 
 def kernel_for(message_count: int, session_count: int) -> ListenKernel:
-    """Return the loop that is faster for this amount of work; both give the same result."""
+    """Return the simulation loop as Python or compiled by numba, whichever is faster.
+
+    The results are the same. Without numba it is Python.
+    """
     is_small = message_count * session_count < COMPILED_FROM_COUNT
     if is_small or importlib.util.find_spec("numba") is None:
         return PLAIN

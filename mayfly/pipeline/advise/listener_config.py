@@ -1,4 +1,4 @@
-"""Reads a listener's settings from a file: TOML, or properties of an application server."""
+"""The configuration of a listener port, read from a TOML file or a properties file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _PROPERTY = re.compile(r"([^\s:=]+)\s*[=:\s]\s*(.*)")
 def read_config(file: Path) -> dict[str, int]:
     """Return the settings in a file, by the field names of `Setting` and ``longest_on_message_ms``.
 
-    Raises AdviseError, which names file, key and value, and OSError when the file cannot be read.
+    Keys that are missing in the file are missing in the result. Raises AdviseError, which names
+    file, key and value, and OSError when the file cannot be read.
     """
     try:
         text = file.read_text("utf-8")
@@ -56,7 +57,10 @@ def read_config(file: Path) -> dict[str, int]:
 
 
 def _of_port(properties: dict[str, str | int], file: Path) -> dict[str, int]:
-    """Return the receive timeout from the properties of a listener port; raises AdviseError."""
+    """Return receive_timeout_ms from the custom properties of a port, {} without that property.
+
+    Raises AdviseError for an unknown or wrong property.
+    """
     # Imported late: the listener loads the whole queue manager.
     from mayfly.services.listener.settings import of_listener_port
 
@@ -68,7 +72,7 @@ def _of_port(properties: dict[str, str | int], file: Path) -> dict[str, int]:
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield keys with dots, because ``NON.ASF.RECEIVE.TIMEOUT`` is three nested tables in TOML."""
+    """Yield (key, value) with dotted keys: ``NON.ASF.RECEIVE.TIMEOUT`` is nested tables in TOML."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
@@ -77,7 +81,10 @@ def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the keys and values of a properties file; raises AdviseError for a wrong line."""
+    """Yield (key, value) of each line of a properties file, without comments.
+
+    Raises AdviseError for a line that is not KEY=VALUE.
+    """
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
@@ -89,7 +96,7 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _number(key: str, value: object, file: Path) -> int:
-    """Return a value as a whole number; raises AdviseError."""
+    """Return the value of a key as a whole number; raises AdviseError if it is none."""
     if type(value) is int:
         return value
     if isinstance(value, str) and re.fullmatch(r"-?\d+", value):

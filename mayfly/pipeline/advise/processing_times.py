@@ -1,4 +1,4 @@
-"""Durations of on_message: one constant, percentiles, or a sample of measured times."""
+"""Processing times: durations of on_message as a constant, percentiles, or measured times."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ class Durations(NamedTuple):
         return self.at_ms[-1]
 
     def drawn(self, count: int, seed: int) -> Ints:
-        """Return a random time in ms for each of ``count`` messages.
-
-        The same seed gives the same times.
-        """
+        """Return a random time in ms for each of ``count`` messages, the same for the same seed."""
         return self.at(np.random.default_rng(seed).random(count))
 
     def at(self, shares: np.typing.NDArray[np.float64]) -> Ints:
-        """Return the times at some shares, rounded up to whole ms."""
+        """Return the times in ms at these shares (0 to 1), rounded up."""
         return np.ceil(np.interp(shares, self.shares, self.at_ms)).astype(np.int64)
 
 
 def always(on_message_ms: int) -> Durations:
-    """Return a constant time in ms for every message; 0 is allowed. Raises AdviseError."""
+    """Return a constant time in ms for every message; 0 is allowed.
+
+    Raises AdviseError for a value out of range.
+    """
     check_bounds(longest_on_message_ms=on_message_ms)
     return Durations((0.0, 1.0), (on_message_ms, on_message_ms))
 
 
 def sampled(times_ms: Ints) -> Durations:
-    """Return measured times as quantiles.
+    """Return measured times in ms as quantiles.
 
     Raises AdviseError for an empty sample or a time out of range.
     """
@@ -68,10 +68,10 @@ def sampled(times_ms: Ints) -> Durations:
 
 
 def from_text(text: str, duration_ms: Callable[[str], int]) -> Durations:
-    """Return the durations in a text such as ``15s`` or ``p50=2s,p99=9s,max=15s``; max is required.
+    """Return the durations in a text such as ``15s`` or ``p50=2s,p99=9s,max=15s``.
 
-    ``duration_ms`` parses one time. Below the lowest percentile times increase linearly from 0.
-    Raises AdviseError, which quotes the wrong part.
+    ``max`` is required with percentiles. ``duration_ms`` parses one time. Below the lowest
+    percentile times increase linearly from 0. Raises AdviseError, which quotes the wrong part.
     """
     if "=" not in text:
         return always(duration_ms(text))
@@ -92,7 +92,7 @@ def from_text(text: str, duration_ms: Callable[[str], int]) -> Durations:
 
 
 def from_file(file: Path) -> Durations:
-    """Return the times in column on_message_ms of a CSV file.
+    """Return the measured times in column on_message_ms of a CSV file, as quantiles.
 
     Raises AdviseError for a wrong file or time, and OSError when the file cannot be read.
     """
@@ -116,7 +116,10 @@ def from_file(file: Path) -> Durations:
 
 
 def _share(name: str, text: str) -> float:
-    """Return the share (0 to 1) that ``p95`` or ``max`` names; raises AdviseError."""
+    """Return the share (0 to 1) that a name such as ``p95`` or ``max`` stands for.
+
+    Raises AdviseError, which quotes ``text``, for another name.
+    """
     if name == "max":
         return 1.0
     found = _PERCENTILE.fullmatch(name)

@@ -1,4 +1,4 @@
-"""The settings of a non-ASF listener that are checked and advised, and rule L10 for them."""
+"""The settings of a non-ASF listener port that are checked and advised, and their bounds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BOUNDS = {
 
 
 def check_bounds(**values: int) -> None:
-    """Raise AdviseError, with name and value, for a value outside of BOUNDS."""
+    """Raise AdviseError, with name and value, for a value outside of its range in BOUNDS."""
     for name, value in values.items():
         lowest, highest = BOUNDS[name]
         if type(value) is not int or not lowest <= value <= highest:
@@ -61,7 +61,7 @@ def check_bounds(**values: int) -> None:
 
 
 def check_setting(setting: Setting) -> None:
-    """Raise AdviseError, with name and value, for a setting outside of BOUNDS."""
+    """Raise AdviseError, with name and value, for a field outside of BOUNDS; None is allowed."""
     values = setting._asdict()
     if setting.receive_timeout_ms is None:
         del values["receive_timeout_ms"]
@@ -76,11 +76,11 @@ def duration_text(duration_ms: int) -> str:
 
 
 def problems_of(setting: Setting, longest_on_message_ms: int) -> list[str]:
-    """Return the problems of a setting by L10, as sentences; empty if it is safe or undecided.
+    """Return the reasons why a setting is unsafe, as sentences; [] if it is safe or undecided.
 
-    Safe is a receive timeout below the lifetime that leaves *more* than the longest on_message. If
-    it leaves exactly as much, a message at the very end of a receive is finished when its
-    transaction times out.
+    Safe is a receive timeout below the transaction lifetime that leaves *more* than the longest
+    on_message. If it leaves exactly as much, a message at the very end of a receive is finished
+    when its transaction times out.
     """
     if setting.receive_timeout_ms is None:
         return []

@@ -21,11 +21,11 @@ class Simulated(NamedTuple):
     """The numbers of transactions from the first arrival until all work was done.
 
     ``taken`` counts transactions with a message; each ends ``committed`` or rolled back. A rollback
-    is ``needless`` (L11) if the message came so late in the receive that on_message did not fit
-    into the rest of the lifetime. It is ``overlong`` if on_message takes the whole lifetime: no
-    receive timeout helps. ``messages_hit`` were rolled back needlessly at least once. ``requeued``
-    messages have reached BOTHRESH, ``expired`` ones were found too late, ``left`` ones were still
-    rolled back at the end.
+    is ``needless`` if the message came so late in the receive that on_message did not fit into the
+    rest of the lifetime. It is ``overlong`` if on_message takes the whole lifetime: no receive
+    timeout helps. ``messages_hit`` were rolled back needlessly at least once. ``requeued`` messages
+    have reached BOTHRESH, ``expired`` ones were found too late, ``left`` ones were still rolled
+    back at the end.
     """
 
     messages: int
@@ -55,12 +55,13 @@ def simulate(
     *,
     with_kernel: ListenKernel | None = None,
 ) -> Simulated:
-    """Simulate L3 to L9 over arrivals; ``on_message_ms`` is the duration for each message.
+    """Simulate a listener with a setting over arrivals, and return the numbers of transactions.
 
-    All sessions begin their first receive at the first arrival. A message that is there at the
-    exact end of a receive is taken; a transaction that ends exactly at its lifetime is rolled back.
-    A message without BOTHRESH that is still rolled back long after the last arrival is given up,
-    because it would come back for ever.
+    ``on_message_ms`` is the duration for each message. All sessions begin their first receive at
+    the first arrival. A message that is there at the exact end of a receive is taken; a transaction
+    that ends exactly at its lifetime is rolled back. A message without BOTHRESH that is still
+    rolled back long after the last arrival is given up, because it would come back for ever. Raises
+    AdviseError if the setting has no receive timeout.
     """
     count = len(arrivals.available_ms)
     chosen = with_kernel or kernel.kernel_for(count, setting.max_sessions)
@@ -78,7 +79,11 @@ def simulate(
 
 
 def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
-    """Return the moment after which a rollback is not tried again, NEVER_MS if BOTHRESH ends it."""
+    """Return the moment after which a rolled-back message is not tried again.
+
+    NEVER_MS if BOTHRESH ends the attempts. ``last_ms`` is the last arrival and ``longest_ms`` the
+    longest on_message.
+    """
     if 0 < setting.bothresh <= _ATTEMPTS_MAX:
         return NEVER_MS
     attempts = min(setting.bothresh, _ATTEMPTS_MAX) + 1
@@ -86,7 +91,7 @@ def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
 
 
 def _messages(arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel) -> Messages:
-    """Return the arrivals in the form of the kernel."""
+    """Return the arrivals as columns for the simulation loop; none waits or was rolled back."""
     column = chosen.column
     nothing = np.zeros(len(on_message_ms), dtype=np.int64)
     return Messages(
@@ -102,7 +107,7 @@ def _messages(arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel
 
 
 def _sessions(begin_ms: int, count: int, chosen: ListenKernel) -> Sessions:
-    """Return waiting sessions in the form of the kernel."""
+    """Return ``count`` sessions as columns for the simulation loop, waiting since ``begin_ms``."""
     column = chosen.column
     return Sessions(*(column(np.full(count, value)) for value in (begin_ms, -1, NEVER_MS)))
 
@@ -114,7 +119,7 @@ def _result(
     sessions: Sessions,
     counts: Ints,
 ) -> Simulated:
-    """Return the result from the state of the kernel after its end."""
+    """Return the numbers of a simulation from its columns after the end."""
     last_ms = int(counts[kernel.LAST_MS])
     idle = int(counts[kernel.IDLE])
     for begin_ms in sessions.begin_ms:

@@ -1,4 +1,4 @@
-"""The bulk plane: Arrow schemas of lives and messages, and the client that reads them by Flight."""
+"""The bulk plane: reads ledgers and queues, and writes to queues, as Arrow batches over Flight."""
 
 import os
 

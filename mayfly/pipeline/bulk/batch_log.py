@@ -1,8 +1,9 @@
 """Reads the batch log in the checkpoint of a Spark query: which claims are written.
 
-Spark writes ``offsets/N`` before batch N begins and ``commits/N`` when it is written completely.
-The offset of a queue is the last claim of the batch. Claims up to the offset of the last committed
-batch are written. Later claims may or may not be written while their batch is unfinished.
+A claim is a numbered set of messages that a queue manager reserves for a consumer. Spark writes
+``offsets/N`` before batch N begins and ``commits/N`` when it is written completely. The offset of a
+queue is the last claim of the batch. Claims up to the offset of the last committed batch are
+written. Later claims may or may not be written while their batch is unfinished.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ OFFSETS, COMMITS = "offsets", "commits"
 
 
 class ClaimOffset(NamedTuple):
-    """The offset of a queue: the last claim read, with its consumer, queue and store."""
+    """Spark's offset of a queue: the number of the last claim read, with consumer, queue and store.
+
+    A claim is a numbered set of messages that a queue manager reserves for a consumer.
+    """
 
     consumer: str
     queue: str
@@ -49,7 +53,7 @@ def claim_offset(value: Any) -> ClaimOffset | None:
 
 
 class LogFiles(Protocol):
-    """The files of a checkpoint; names are relative to its folder."""
+    """Access to the files of a Spark checkpoint; names are relative to its folder."""
 
     def names(self, folder: str) -> list[str]:
         """Return the file names in a subfolder, an empty list if it does not exist."""
@@ -62,7 +66,7 @@ class LocalFiles:
     """The files of a checkpoint on this machine; raises OSError for a file that cannot be read."""
 
     def __init__(self, folder: Path) -> None:
-        """Set the folder of the checkpoint."""
+        """Keep the folder of the checkpoint, which need not exist."""
         self._folder = folder
 
     def names(self, folder: str) -> list[str]:
@@ -77,9 +81,10 @@ class LocalFiles:
 
 
 class WrittenClaims(NamedTuple):
-    """The last claim of a consumer that a query has written, 0 for none.
+    """The last claim of a consumer that a Spark query has written to its sinks, 0 for none.
 
-    ``unfinished_batch`` is the batch that was begun and not committed, if it contains later claims.
+    A claim is a numbered set of reserved messages. ``unfinished_batch`` is the batch that was begun
+    and not committed, None unless it contains later claims.
     """
 
     offset: ClaimOffset
@@ -87,7 +92,11 @@ class WrittenClaims(NamedTuple):
 
 
 def written_claims(files: LogFiles) -> list[WrittenClaims]:
-    """Return the written claims of each queue that a query reads; empty before its first batch."""
+    """Return for each queue of a Spark query the last claim that the query has written.
+
+    A claim is a numbered set of messages reserved for a consumer. Returns [] before the first
+    batch. ``files`` are those of the query's checkpoint.
+    """
     # The commits are read first: a batch committed meanwhile then counts as unfinished, which is
     # safe. The other order could count an unfinished batch as written.
     commits, offsets = (_batches(files, folder) for folder in (COMMITS, OFFSETS))
@@ -106,12 +115,15 @@ def written_claims(files: LogFiles) -> list[WrittenClaims]:
 
 
 def _batches(files: LogFiles, folder: str) -> set[int]:
-    """Return the batch numbers that have a file in a subfolder."""
+    """Return the batch numbers that have a file in the subfolder, an empty set if it is missing."""
     return {int(name) for name in files.names(folder) if name.isdecimal()}
 
 
 def _claim_offsets(files: LogFiles, batch: int) -> list[ClaimOffset]:
-    """Return the queue offsets of a batch; offsets of other sources are skipped."""
+    """Return the offsets of queues in the file ``offsets/BATCH``; [] if the file is missing.
+
+    Offsets of other kinds of sources are skipped.
+    """
     # A line with a version, one about the batch, then one for each source in its own form.
     lines = (files.read(f"{OFFSETS}/{batch}") or "").splitlines()
     return [offset for line in lines if (offset := claim_offset(_json(line))) is not None]

@@ -1,7 +1,8 @@
-"""Reads the ledger of a queue manager over Arrow Flight, by position.
+"""Client that reads the ledger of a queue manager over Arrow Flight, by position.
 
-The position of a reader is the number of the last row it has read. A range ``(after, until]``
-always returns the same rows, so that a reader that fails may repeat it.
+The ledger has a row for each message that has left a queue. The position of a reader is the number
+of the last row it has read. A range ``(after, until]`` always returns the same rows, so that a
+reader that fails may repeat it.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 
 
 def check_url(url: str) -> str:
-    """Return the url of a Flight server.
+    """Return ``url`` unchanged if it is a valid URL of a Flight server, else raise ValueError.
 
-    Raises ValueError unless it is grpc://HOST:PORT, grpc+tls://HOST:PORT, or grpc+unix:///FOLDER
-    for the server that has the queue manager in a folder open.
+    Valid are grpc://HOST:PORT, grpc+tls://HOST:PORT, and grpc+unix:///FOLDER for the server that
+    has the queue manager in a folder open. No connection is made.
     """
     parts = urlsplit(url)
     if parts.scheme == FOLDER_SCHEME:
@@ -76,7 +77,10 @@ def check_url(url: str) -> str:
 
 
 def _token_in(token_file: str | Path | None) -> str:
-    """Return the token from a file, or from MAYFLY_TOKEN; raises NoToken."""
+    """Return the access token in a file, or for None that in MAYFLY_TOKEN.
+
+    Raises NoToken if the file cannot be read, or the token is missing.
+    """
     try:
         return read_token(token_file)
     except TokenMissing as error:
@@ -84,7 +88,11 @@ def _token_in(token_file: str | Path | None) -> str:
 
 
 def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
-    """Return the TLS options of Flight from MAYFLY_TLS_*; raises NoRoots, NoCertificate."""
+    """Return the TLS arguments of ``flight.connect``, read from the files that MAYFLY_TLS_* name.
+
+    ``tls_root_certs`` wins over MAYFLY_TLS_ROOTS. Raises NoRoots or NoCertificate for a file that
+    cannot be read or is not PEM, and NoCertificate for a certificate without a key.
+    """
     if tls_root_certs is None and os.environ.get(ROOTS_VARIABLE):
         try:
             tls_root_certs = Path(os.environ[ROOTS_VARIABLE]).read_bytes()
@@ -114,7 +122,10 @@ def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
 
 
 def _folder_socket(url: str) -> FlightSocket:
-    """Open the socket in a folder; raises ServerNotReachable."""
+    """Return the opened socket of the server in the URL's folder.
+
+    Raises ServerNotReachable if the folder cannot be opened.
+    """
     try:
         return FlightSocket(folder_of_url(url))
     except OSError as error:
@@ -186,11 +197,15 @@ class LedgerClient:
             folder_socket.close()
 
     def address(self) -> str:
-        """Return the url of the server's port, for other processes; raises BulkError."""
+        """Return the URL of the server's port, for other processes; raises BulkError."""
         return str(self._ask_action(ADDRESS_ACTION, {})["url"])
 
     def info(self) -> LedgerInfo:
-        """Return the queue manager, its store and the positions of the ledger; raises BulkError."""
+        """Return the queue manager's name, its store's id and the ledger's positions.
+
+        The ledger's positions are the first and last ones held. Raises BulkError if the server
+        cannot be reached or refuses.
+        """
         return LedgerInfo(**self._ask_action(INFO_ACTION, {"manager": self._manager}))
 
     def read(
@@ -201,11 +216,11 @@ class LedgerClient:
         instance_id: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``(after_position, until_position]`` in batches of schema LEDGER.
+        """Yield the ledger rows ``(after_position, until_position]`` in batches of schema LEDGER.
 
-        ``instance_id`` is the store that the positions belong to. Each position comes exactly once
-        and in order, or a BulkError is raised: OtherInstance, PositionTrimmed, PositionBeyondEnd,
-        or ServerFailed when other rows came.
+        ``instance_id`` is the id of the store that the positions belong to; None is not checked.
+        Each position comes exactly once and in order, or a BulkError is raised: OtherInstance,
+        PositionTrimmed, PositionBeyondEnd, or ServerFailed when other rows came.
         """
         common = {"manager": self._manager, PROTOCOL: ledger.VERSION, "max_bytes": max_bytes}
         position, retries = after_position, Retries(self._retry_waits)
@@ -228,7 +243,10 @@ class LedgerClient:
             )
 
     def _ask_action(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Make a short call and return its answer; raises BulkError."""
+        """Send a short request and return the answer's JSON; raises BulkError.
+
+        A server that does not answer within 30 seconds is such an error.
+        """
         try:
             return self._answer(name, request, _INFO_TIMEOUT_SECONDS)
         except flight.FlightError as error:
@@ -237,11 +255,15 @@ class LedgerClient:
     def _answer(
         self, name: str, request: dict[str, Any], timeout_seconds: float = CALL_SECONDS
     ) -> dict[str, Any]:
-        """Make a call that may be repeated and return its answer; raises FlightError."""
+        """Send a request that may be repeated and return the answer's JSON; raises FlightError.
+
+        A patient client repeats the request while no server answers.
+        """
         action = flight.Action(name, json.dumps(request).encode())
         options = flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
 
         def ask() -> Any:
+            """Send the request once and return the answer's body; raises FlightError."""
             [answer] = self._flight.do_action(action, options)
             return answer.body
 
@@ -249,7 +271,11 @@ class LedgerClient:
         return found
 
     def _batches(self, ticket: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches for a ticket; raises FlightError, also after a long silence."""
+        """Yield the record batches of a Flight ticket; raises FlightError.
+
+        A server that sends nothing for ``SILENCE_SECONDS`` is an error as well. At the end, also of
+        an abandoned iteration, the stream is cancelled.
+        """
         options = flight.FlightCallOptions(headers=self._headers)
         reader = self._flight.do_get(flight.Ticket(json.dumps(ticket).encode()), options)
         watch = SilenceWatch(reader.cancel, self._silence_seconds)
@@ -272,7 +298,10 @@ class LedgerClient:
             reader.cancel()
 
     def _next_position(self, batch: pa.RecordBatch, position: int) -> int:
-        """Return the position after a batch; raises ServerFailed if positions are missing."""
+        """Return the position of the batch's last row; raises ServerFailed if rows are missing.
+
+        The first row must have the position after ``position``.
+        """
         expected = range(position + 1, position + 1 + batch.num_rows)
         if batch.column("position").to_numpy().tolist() != list(expected):
             raise ServerFailed(f"the server {self.url} left out rows after position {position}")

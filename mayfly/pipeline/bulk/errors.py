@@ -30,21 +30,18 @@ _GRPC_CONTEXT = ". gRPC client debug context:"
 
 
 class BulkError(Exception):
-    """A call on the bulk plane failed.
-
-    ``reason`` is the code for programs, ``text`` the sentence.
-    """
+    """A call to a bulk server failed: ``reason`` is a code for programs, ``text`` a sentence."""
 
     reason: ClassVar[str]
 
     def __init__(self, text: str) -> None:
-        """Take a sentence that names the values concerned."""
+        """Keep the sentence about the error; it names the values concerned."""
         super().__init__(text)
         self.text = text
 
 
 class WrongToken(BulkError):
-    """The server does not know this token."""
+    """The server does not know the access token of the client."""
 
     reason = reasons.WRONG_TOKEN
 
@@ -123,7 +120,10 @@ _BY_REASON: dict[str, type[BulkError]] = {
 
 
 def to_flight(error: BulkError) -> flight.FlightError:
-    """Return the Flight error for a server to raise: ``mayfly: REASON TEXT``, and both as JSON."""
+    """Return the Flight error that a server raises for ``error``: ``mayfly: REASON TEXT``.
+
+    Reason and text are also its JSON detail, from which `from_flight` makes the BulkError again.
+    """
     kind = flight.FlightServerError
     if isinstance(error, WrongToken):
         kind = flight.FlightUnauthenticatedError
@@ -132,9 +132,10 @@ def to_flight(error: BulkError) -> flight.FlightError:
 
 
 def from_flight(error: flight.FlightError, url: str) -> BulkError:
-    """Return the BulkError for a Flight error, with the url of the server.
+    """Return the BulkError that a Flight error of the server at ``url`` stands for.
 
-    Its text is complete, so raise it ``from None``.
+    Without a known reason it is ServerNotReachable or ServerFailed. Its text is complete, so raise
+    it ``from None``.
     """
     try:
         detail = json.loads(error.extra_info)

@@ -13,12 +13,15 @@ SOCKET_FILE = "flight.sock"
 
 
 def folder_url(folder: Path) -> str:
-    """Return the url of the server that has the queue manager in a folder open."""
+    """Return the URL of the server that has the queue manager in ``folder`` open.
+
+    Example: ``/var/QM1`` -> ``grpc+unix:///var/QM1``.
+    """
     return f"{FOLDER_SCHEME}://{quote(str(folder.absolute()))}"
 
 
 def folder_of_url(url: str) -> Path:
-    """Return the folder in a url; raises ValueError for a url of another form."""
+    """Return the folder in a URL ``grpc+unix:///FOLDER``; raises ValueError for another URL."""
     parts = urlsplit(url)
     if parts.scheme != FOLDER_SCHEME or parts.netloc or not parts.path.startswith("/"):
         raise ValueError(f"url {url!r} is not {FOLDER_SCHEME}:///FOLDER")
@@ -34,5 +37,8 @@ class FlightSocket(FolderSocket):
 
     @property
     def location(self) -> str:
-        """The address for gRPC to listen on or connect to; valid in this process only."""
+        """The address for gRPC to listen on or connect to, such as ``grpc+unix://PATH``.
+
+        The address is valid in this process only.
+        """
         return f"{FOLDER_SCHEME}://{self.path}"

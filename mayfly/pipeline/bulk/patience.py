@@ -41,17 +41,18 @@ def channel_options(keepalive_ms: int = KEEPALIVE_MS) -> list[tuple[str, int]]:
 
 
 class Retries:
-    """The retries of one call, with a wait before each."""
+    """The retries of one call, with a wait before each; an object serves one call or stream."""
 
     def __init__(self, waits_seconds: tuple[float, ...]) -> None:
-        """Take the waits in seconds; an empty tuple allows one try."""
+        """Keep the waits in seconds, one for each retry; an empty tuple allows no retry."""
         self._all = waits_seconds
         self._left = list(waits_seconds)
 
     def run(self, call: Callable[[], _Result]) -> _Result:
-        """Make a call, and repeat it while no server answers; raises the error of the last try.
+        """Return the result of ``call``, which is repeated while no server answers.
 
-        The call must be safe to repeat: its first try may have taken effect.
+        Raises the error of the last try. The call must be safe to repeat: its first try may have
+        taken effect.
         """
         while True:
             try:
@@ -61,7 +62,7 @@ class Retries:
                     raise
 
     def wait(self) -> bool:
-        """Wait before the next try and return True; return False when no try is left."""
+        """Wait before the next retry and return True; return False at once if none is left."""
         if not self._left:
             return False
         threading.Event().wait(self._left.pop(0))
@@ -73,7 +74,10 @@ class Retries:
 
 
 class SilenceWatch:
-    """Cancels a stream when its reader has waited too long for the server."""
+    """A thread that cancels a stream when its reader has waited too long for the server.
+
+    ``is_cut`` is True after it has cancelled the stream.
+    """
 
     def __init__(self, cut: Callable[[], None], limit_seconds: float = SILENCE_SECONDS) -> None:
         """Start the watching thread; ``cut`` cancels the stream and is called on that thread."""
@@ -87,7 +91,7 @@ class SilenceWatch:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Return a context during which the reader waits for the server."""
+        """Return a context for one wait for the server; only time inside it counts as silence."""
         self._wait_count += 1
         self._wait = self._wait_count
         try:
@@ -96,11 +100,11 @@ class SilenceWatch:
             self._wait = 0
 
     def stop(self) -> None:
-        """End the watching thread."""
+        """End the watching thread; later waits have no limit."""
         self._is_stopped.set()
 
     def _run(self) -> None:
-        """Cancel the stream when one wait lasts too long; the thread's function."""
+        """Call ``cut`` once when one wait lasts too long, then return; the thread's function."""
         seen, looks = 0, 0
         while not self._is_stopped.wait(self._look_seconds):
             wait = self._wait

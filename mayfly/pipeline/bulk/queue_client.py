@@ -1,8 +1,8 @@
-"""Reads a queue over Arrow Flight: by durable claims, or by a browse that changes nothing.
+"""Client that reads a queue over Arrow Flight: by durable claims, or by a browse.
 
-A consumer is attached, claims messages, reads them, and ends the claim when they are safe
-elsewhere. engine/claims describes the effect of each step on the messages. Ids in a request are
-hexadecimal.
+A reader attaches itself as a named consumer and claims messages: the queue manager reserves them
+under a number. The reader reads them, and ends the claim when they are safe elsewhere.
+engine/claims describes the effect of each step on the messages. Ids in a request are hexadecimal.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ class ConsumerUnknown(BulkError):
 
 
 class ConsumerOfOtherQueue(BulkError):
-    """The consumer belongs to another queue."""
+    """The consumer of this name was attached to another queue before."""
 
     reason = reasons.CONSUMER_QUEUE
 
 
 class ConsumerFenced(BulkError):
-    """Another reader was attached under this consumer's name, or its claims were released."""
+    """Another reader was attached under this consumer's name, or the claims were released."""
 
     reason = reasons.CONSUMER_FENCED
 
 
 class ClaimsClosed(BulkError):
-    """The claims asked for were ended, and their messages removed."""
+    """The claims in the request were ended before, and their messages removed from the queue."""
 
     reason = reasons.CLAIMS_CLOSED
 
 
 class ClaimsAhead(BulkError):
-    """The queue manager does not know the claims: it was restored from an older copy."""
+    """The queue manager does not know the claims: its store was restored from an older copy."""
 
     reason = reasons.CLAIMS_AHEAD
 
 
 class LeaseExpired(BulkError):
-    """The claims asked for were not renewed in time: their messages are available again."""
+    """The claims in the request were not renewed in time: their messages are available again."""
 
     reason = reasons.LEASE_EXPIRED
 
@@ -90,7 +90,12 @@ class Filters(NamedTuple):
 
 
 class QueueClient(LedgerClient):
-    """A connection to the queues and the ledger of one queue manager."""
+    """A connection to the queues and the ledger of one queue manager.
+
+    A claim is a set of messages that the queue manager has reserved for a consumer; a consumer's
+    claims are numbered. A reader is one attach of a consumer, and its epoch the number of this
+    attach.
+    """
 
     def __enter__(self) -> QueueClient:
         """Return the client itself."""
@@ -101,9 +106,11 @@ class QueueClient(LedgerClient):
         return f"QueueClient({self.url!r})"
 
     def attach(self, consumer: str, queue: str) -> Attached:
-        """Attach a reader as a consumer; earlier readers of that name are refused from now on.
+        """Attach a reader to ``queue`` under the name ``consumer``, which is created if it is new.
 
-        Raises ConsumerOfOtherQueue, QueueManagerRefused.
+        Returns the reader with its epoch, the number of this attach. Earlier readers of the
+        consumer raise ConsumerFenced from now on; messages that are reserved stay so. Raises
+        ConsumerOfOtherQueue if the consumer belongs to another queue, and QueueManagerRefused.
         """
         request = contract.AttachRequest(consumer, queue)
         return Attached(**self._call(contract.ATTACH, request))
@@ -117,11 +124,12 @@ class QueueClient(LedgerClient):
         max_bytes: int,
         up_to: int | None = None,
     ) -> tuple[int, int]:
-        """Claim the next messages.
+        """Claim messages: reserve the next ones of the queue for the consumer, under a new number.
 
-        Return the number of the last claim to read, and of its messages. Existing claims after
-        ``after`` come first. ``up_to`` is a :meth:`mark`: later messages are not claimed. Raises
-        ConsumerFenced; for a checkpoint that does not fit, ClaimsAhead or ClaimsClosed.
+        Returns the number of the last claim to read and the number of messages; ``(after, 0)`` if
+        the queue has none, or after :meth:`quiesce`. Open claims behind ``after`` come first.
+        ``max_bytes`` limits payload. ``up_to`` is a :meth:`mark`: later messages are not claimed.
+        Raises ConsumerFenced; for a checkpoint that does not fit, ClaimsAhead or ClaimsClosed.
         """
         name, epoch = consumer.consumer, consumer.epoch
         request = contract.ClaimRequest(name, epoch, after, max_rows, max_bytes, up_to)
@@ -129,42 +137,59 @@ class QueueClient(LedgerClient):
         return claimed.until, claimed.messages
 
     def mark(self) -> int:
-        """Return a mark that separates messages put until now from later ones."""
+        """Return a mark, a number: messages put until now are before it, later ones behind it.
+
+        :meth:`claim` takes it as ``up_to``. Raises BulkError.
+        """
         return contract.Mark(**self._call(contract.MARK)).mark
 
     def end(self, consumer: Attached, until: int) -> int:
-        """End claims up to ``until``, which removes their messages; return how many."""
+        """End claims: remove the messages reserved under numbers up to ``until`` from the queue.
+
+        Returns the number of messages removed, 0 if these claims were ended before. Raises
+        ConsumerFenced.
+        """
         request = contract.EndRequest(consumer.consumer, consumer.epoch, until)
         return self._count(contract.END, request)
 
     def end_written(self, consumer: str, instance_id: str, until: int) -> int:
-        """End claims that a checkpoint records as written; return how many messages this removed.
+        """Remove messages reserved up to claim ``until``, which a checkpoint shows as written.
 
-        Raises ConsumerUnknown, OtherInstance, ClaimsAhead.
+        No attached reader is needed. Returns the number of messages removed. Raises
+        ConsumerUnknown, OtherInstance if ``instance_id`` is not this store, and ClaimsAhead.
         """
         request = contract.EndWrittenRequest(consumer, instance_id, until)
         return self._count(contract.END_WRITTEN, request)
 
     def quiesce(self, consumer: Attached) -> None:
-        """Stop further claims of a reader, so that it can end; raises ConsumerFenced."""
+        """Let the queue manager reserve no more messages for this reader.
+
+        Raises ConsumerFenced if another reader was attached.
+        """
         self._call(contract.QUIESCE, contract.Reader(consumer.consumer, consumer.epoch))
 
     def renew(self, consumer: Attached) -> None:
-        """Renew the lease of a reader's claims; raises ConsumerFenced."""
+        """Renew the reader's claims: without this, reserved messages go back to their queue.
+
+        Raises ConsumerFenced if another reader was attached.
+        """
         self._call(contract.HEARTBEAT, contract.Reader(consumer.consumer, consumer.epoch))
 
     def rows(self, consumer: Attached, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the rows of claims ``(after, until]``, as ranges ``(after_row, until_row]``."""
+        """Return the row numbers of messages reserved under claims ``(after, until]``.
+
+        They are ranges ``(after_row, until_row]``, [] for no rows. Raises BulkError.
+        """
         request = contract.ClaimsRequest(consumer.consumer, consumer.epoch, after, until)
         found = contract.ClaimedRows(**self._call(contract.ROWS, request))
         return [(after_row, until_row) for after_row, until_row in found.ranges]
 
     def back_out(self, consumer: Attached, rows: Sequence[int], reason: int) -> BackedOut:
-        """Back out claimed messages that the reader cannot use.
+        """Back out reserved messages that the reader cannot process; return their numbers.
 
-        Rows no longer claimed do not change. Each returns to its queue, or by BOTHRESH goes to
-        BOQNAME or the dead-letter queue. Raises ConsumerFenced, and QueueManagerRefused when no
-        queue accepts a message.
+        Each returns to its queue, or beyond BOTHRESH goes to BOQNAME or the dead-letter queue with
+        ``reason``. Rows no longer reserved do not change. Raises ConsumerFenced, and
+        QueueManagerRefused when no queue accepts a message.
         """
         name, epoch = consumer.consumer, consumer.epoch
         request = contract.BackOutRequest(name, epoch, list(rows), reason)
@@ -173,9 +198,10 @@ class QueueClient(LedgerClient):
     def claimed(
         self, consumer: str, epoch: int, after_row: int, until_row: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the claimed rows ``(after_row, until_row]`` in batches of schema MESSAGE.
+        """Yield the reserved messages of rows ``(after_row, until_row]``, as batches of MESSAGE.
 
-        They come in get order, each once. Raises BulkError.
+        They come in the order of a get, each once. Raises BulkError, ServerFailed if rows are
+        missing.
         """
         row, retries = after_row, Retries(self._retry_waits)
         while True:
@@ -194,22 +220,23 @@ class QueueClient(LedgerClient):
             raise ServerFailed(f"the server {self.url} ended at row {row}, not {until_row}")
 
     def standings(self) -> list[ConsumerState]:
-        """Return the states of all consumers, by name."""
+        """Return the state of each consumer and its reserved messages, by name; [] without any."""
         return [
             ConsumerState(**standing) for standing in self._call(contract.CONSUMERS)["consumers"]
         ]
 
     def release(self, consumer: str, *, epoch: int | None = None) -> int:
-        """Make the claimed messages of a consumer available again; return how many.
+        """Return the messages reserved for a consumer to their queue; return how many these are.
 
         With an epoch it raises ConsumerFenced unless the reader with that epoch is the newest.
         """
         return self._count(contract.RELEASE, contract.ReleaseRequest(consumer, epoch))
 
     def attached(self, consumer: str, epoch: int) -> Attached:
-        """Return the reader of a consumer with an epoch that :meth:`attach` returned.
+        """Return the reader that :meth:`attach` gave this epoch, without a new attach.
 
-        Raises ConsumerUnknown. Later calls are refused if the epoch is not the newest.
+        Raises ConsumerUnknown if the consumer was never attached. If the epoch is not the newest,
+        later calls with the reader raise ConsumerFenced.
         """
         info = self.info()
         for standing in self.standings():
@@ -220,44 +247,52 @@ class QueueClient(LedgerClient):
         raise ConsumerUnknown(f"there is no consumer {consumer!r} (server {self.url})")
 
     def ranges(self, queue: str, count: int) -> list[tuple[int, int]]:
-        """Return about ``count`` key ranges ``(low, high)`` that cover the messages now queued."""
+        """Return about ``count`` key ranges ``(low, high)`` that cover the messages on a queue.
+
+        Returns [] for an empty queue. Raises QueueManagerRefused if the queue does not exist or may
+        not be browsed.
+        """
         answer = self._call(contract.RANGES, contract.RangesRequest(queue, count))
         return [(low, high) for low, high in answer["ranges"]]
 
     def browse(
         self, queue: str, within: tuple[int, int], filters: Filters
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the live messages in a key range, in get order, in batches of schema MESSAGE."""
+        """Yield the live messages with ``low <= key < high`` that pass the filters.
+
+        They come in the order of a get, in batches of schema MESSAGE, and stay on the queue. Raises
+        BulkError.
+        """
         low, high = within
         ids = _hex(filters.msg_id), _hex(filters.correl_id)
         request = contract.BrowseRequest(queue, low, high, *ids, filters.priority)
         yield from self._read(contract.BROWSE_VERB, request)
 
     def _read(self, verb: str, request: NamedTuple) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches of a verb; raises BulkError."""
+        """Yield the record batches that the server sends for a request; raises BulkError."""
         try:
             yield from self._batches({verb: self._request(request)})
         except flight.FlightError as error:
             raise self._error(error) from None
 
     def _count(self, verb: str, request: NamedTuple) -> int:
-        """Make a call and return the number of messages in its answer."""
+        """Send a request and return the number of messages changed by it; raises BulkError."""
         return contract.Counted(**self._call(verb, request)).messages
 
     def _request(self, request: NamedTuple | None) -> dict[str, Any]:
-        """Return a request as a dict, with queue manager and protocol version."""
+        """Return a request as JSON fields, with the queue manager's name and protocol version."""
         fields = {} if request is None else request._asdict()
         return {"manager": self._manager, PROTOCOL: contract.VERSION, **fields}
 
     def _call(self, verb: str, request: NamedTuple | None = None) -> dict[str, Any]:
-        """Make a call and return its answer; raises BulkError."""
+        """Send a request and return the answer's fields; raises BulkError."""
         try:
             return self._answer(verb, self._request(request))
         except flight.FlightError as error:
             raise self._error(error) from None
 
     def _error(self, error: flight.FlightError) -> BulkError:
-        """Return the BulkError for a Flight error."""
+        """Return the BulkError that a Flight error of the server stands for."""
         try:
             detail = json.loads(error.extra_info)
             return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
@@ -278,7 +313,7 @@ class MessagePage(NamedTuple):
 
 
 def message_batch(messages: MessagePage) -> pa.RecordBatch:
-    """Return one or more messages as a record batch of schema MESSAGE."""
+    """Return messages as one record batch of schema MESSAGE; at least one message is needed."""
     *own, packed, payloads = messages.columns
     count = len(packed)
     columns = {
@@ -297,9 +332,10 @@ def message_batch(messages: MessagePage) -> pa.RecordBatch:
 
 
 def _queues(queue: str | Sequence[str], count: int) -> pa.Array:
-    """Return the column of queue names."""
+    """Return the column of ``count`` queue names: one name repeated, or a name for each message."""
     return pa.repeat(queue, count) if isinstance(queue, str) else pa.array(queue, type=pa.string())
 
 
 def _hex(identifier: bytes | None) -> str | None:
+    """Return an id in hexadecimal, None for None."""
     return None if identifier is None else identifier.hex()

@@ -1,4 +1,4 @@
-"""The Arrow schemas of the bulk plane; ledger rows as record batches of limited size.
+"""The Arrow schemas of the bulk plane, and ledger rows as record batches of limited size.
 
 Every column has a type that Spark reads directly; ids are raw bytes, times epoch ms.
 """
@@ -31,7 +31,7 @@ _TYPES = {
 
 
 def schema_of(columns: Iterable[Column]) -> pa.Schema:
-    """Return the Arrow schema for the columns of a contract."""
+    """Return the Arrow schema for columns of (name, kind, whether null is allowed)."""
     return pa.schema(
         [pa.field(name, _TYPES[kind], nullable=nullable) for name, kind, nullable in columns]
     )
@@ -49,7 +49,10 @@ MESSAGE = schema_of(messages.COLUMNS)
 
 
 def ledger_batch(rows: Sequence[tuple[Any, ...]], manager: str, instance_id: str) -> pa.RecordBatch:
-    """Return one or more ledger rows (tuples in the order of LEDGER_COLUMNS) as a record batch."""
+    """Return one or more ledger rows, tuples as the store has them, as a batch of schema LEDGER.
+
+    ``manager`` and ``instance_id`` (the store's id) become the first two columns of each row.
+    """
     *plain, ended = zip(*rows, strict=True)
     arrays = [pa.repeat(manager, len(rows)), pa.repeat(instance_id, len(rows))]
     arrays += [
@@ -61,7 +64,7 @@ def ledger_batch(rows: Sequence[tuple[Any, ...]], manager: str, instance_id: str
 
 
 def _ended_column(ended: Sequence[str | None]) -> pa.Array:
-    """Return the column ``ended`` from the stored texts of counts."""
+    """Return the column ``ended``: the counts of each balance row, null for other rows."""
     # Nearly every row is a life and has none.
     if not any(ended):
         return pa.nulls(len(ended), type=ENDED)
@@ -69,14 +72,20 @@ def _ended_column(ended: Sequence[str | None]) -> pa.Array:
 
 
 def _counts(stored: str) -> dict[str, int]:
-    """Return stored counts by outcome, unknown outcomes summed as OTHER_OUTCOMES."""
+    """Return the counts in a stored text by outcome; unknown outcomes are summed.
+
+    The sum has the key OTHER_OUTCOMES.
+    """
     counts = unpack_counts(stored)
     known = {code: counts.pop(code, 0) for code in OUTCOME_CODES}
     return {**known, OTHER_OUTCOMES: sum(counts.values())}
 
 
 def pages(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in slices of at most ``max_bytes``; a row that is larger comes alone."""
+    """Yield the rows of a batch in slices of at most ``max_bytes``, without a copy.
+
+    A row that is larger comes alone.
+    """
     if batch.nbytes <= max_bytes or batch.num_rows <= 1:
         yield batch
         return

@@ -1,6 +1,7 @@
-"""Writes rows into queues over Arrow Flight, exactly once: onto stages that a commit names.
+"""Client that writes rows into queues over Arrow Flight, exactly once, by stages and a commit.
 
-engine/bulk/stages.py describes stages. A client that does not know whether a call has reached the
+A stage is a table of uploaded rows that are on no queue yet; a commit puts the rows of the stages
+that it names (engine/bulk/stages.py). A client that does not know whether a call has reached the
 server repeats it: for a stage with a new attempt, for a commit unchanged.
 """
 
@@ -54,7 +55,7 @@ _BY_REASON: dict[str, type[BulkError]] = {kind.reason: kind for kind in (StageLo
 
 
 class Committed(NamedTuple):
-    """The result of a commit; ``batch`` is the newest batch committed."""
+    """The result of a commit: the newest committed batch, and how its rows ended."""
 
     batch: int
     put_count: int
@@ -63,7 +64,10 @@ class Committed(NamedTuple):
 
 
 class StageClient(LedgerClient):
-    """A connection that writes to one queue manager; a context manager."""
+    """A connection that writes rows to queues of one queue manager; a context manager.
+
+    A stage is a table of uploaded rows that are on no queue until a commit.
+    """
 
     def __enter__(self) -> StageClient:
         """Return the client itself."""
@@ -80,9 +84,10 @@ class StageClient(LedgerClient):
         stage: tuple[int, str],
         rows: Iterable[pa.RecordBatch],
     ) -> int:
-        """Write rows of schema STAGED onto a stage; return their number, 0 if the batch is decided.
+        """Upload rows of schema STAGED to a new stage, on no queue yet; return their number.
 
-        ``stage`` is partition and attempt. Raises BulkError.
+        ``stage`` is (partition, attempt). Returns 0 if the batch was committed before. Raises
+        BulkError; then no stage is left.
         """
         upload = self.begin(query, batch, stage)
         try:
@@ -94,7 +99,10 @@ class StageClient(LedgerClient):
         return upload.finish()
 
     def begin(self, query: str, batch: int, stage: tuple[int, str]) -> Upload:
-        """Begin to write onto a new stage (partition, attempt); raises BulkError."""
+        """Begin an upload to a new stage (partition, attempt) of a batch; raises BulkError.
+
+        A stage is a table of rows that are on no queue until a commit.
+        """
         partition, attempt = stage
         request = self._request(StageRequest(query, batch, partition, attempt))
         descriptor = flight.FlightDescriptor.for_command(json.dumps({STAGE_VERB: request}).encode())
@@ -113,11 +121,12 @@ class StageClient(LedgerClient):
         dead_letter_queue: str = "",
         surrenders: bool = False,
     ) -> Committed:
-        """Put the rows of a batch; return when all are on their queues.
+        """Put the rows uploaded to a batch's stages; return when all are on their queues.
 
         For a batch that was committed before, only rows not yet put are put, whatever ``stages``
         contains. With ``surrenders``, rows that have a number at their source and that no queue
-        will accept are left for :meth:`surrendered`. Raises StageLost and RowsRefused.
+        will accept are left for :meth:`surrendered`. Raises StageLost if a stage is missing,
+        RowsRefused if no queue accepts a row.
         """
         commit = CommitRequest(query, batch, list(stages), dead_letter_queue, surrenders)
         request = self._request(commit)
@@ -132,7 +141,10 @@ class StageClient(LedgerClient):
                 return Committed(state.batch, *counts)
 
     def surrendered(self, query: str, batch: int) -> list[tuple[int, int, str]]:
-        """Return the rows that a batch has left out: number at the source, reason code and text."""
+        """Return the rows of a batch that no queue accepted, [] if all were put; raises BulkError.
+
+        Each is (number at the source, MQRC reason code, reason in words).
+        """
         request = self._request(SurrenderedRequest(query, batch))
         try:
             found = SurrenderedRows(**self._answer(SURRENDERED_ACTION, request))
@@ -141,11 +153,11 @@ class StageClient(LedgerClient):
         return [(row, reason, text) for row, reason, text in found.rows]
 
     def _request(self, request: NamedTuple) -> dict[str, Any]:
-        """Return a request as a dict, with queue manager and protocol version."""
+        """Return a request as JSON fields, with the queue manager's name and protocol version."""
         return {"manager": self._manager, PROTOCOL: VERSION, **request._asdict()}
 
     def error(self, error: flight.FlightError) -> BulkError:
-        """Return the BulkError for a Flight error."""
+        """Return the BulkError that a Flight error of the server stands for."""
         try:
             detail = json.loads(error.extra_info)
             return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
@@ -154,10 +166,10 @@ class StageClient(LedgerClient):
 
 
 class Upload:
-    """Rows being written onto one stage."""
+    """An upload of rows to one stage; :meth:`finish` completes it, :meth:`abort` drops it."""
 
     def __init__(self, client: StageClient, call: tuple[Any, Any]) -> None:
-        """Take the two ends of a Flight call: its writer and its answers."""
+        """Keep the two ends of the Flight call: the writer of rows and the reader of answers."""
         self._client = client
         self._writer, self._answers = call
         self._sent_count = 0
@@ -174,10 +186,10 @@ class Upload:
         self._sent_count += rows.num_rows
 
     def finish(self) -> int:
-        """Complete the stage and return its number of rows, which are durable then.
+        """Complete the upload, and return its number of rows, which are durable then.
 
-        Raises BulkError. Returns 0 if the batch is decided already, so that nothing was kept.
-        Raises ServerFailed when fewer rows have arrived than were sent.
+        Returns 0 if the batch was committed before, so that nothing was kept. Raises BulkError,
+        ServerFailed when fewer rows have arrived than were sent.
         """
         try:
             # An empty batch marks the end: an upload without it is no stage.
@@ -200,6 +212,6 @@ class Upload:
         return self._sent_count
 
     def abort(self) -> None:
-        """Cancel the upload; none of its rows are kept."""
+        """Cancel the upload; none of its rows are kept. Errors of the connection are ignored."""
         with suppress(flight.FlightError):
             self._writer.close()

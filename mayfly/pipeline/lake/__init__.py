@@ -1,1 +1,1 @@
-"""The lake without Spark: its files, the part that a question is about, and questions as SQL."""
+"""The lake without Spark: its files, and queries to it, for a lake in Parquet files of a ledger."""

@@ -8,16 +8,16 @@ class PipelineError(Exception):
 
 
 class LakeError(PipelineError):
-    """A folder cannot be used as a lake."""
+    """A folder is no lake, or a lake that cannot be read or continued."""
 
 
 class PartError(PipelineError, ValueError):
-    """A part of a lake is wrongly named: a wrong date, hour or queue name."""
+    """The name of a part of a lake is wrong: a date, an hour or a queue name."""
 
 
 class ExportError(PipelineError, ValueError):
-    """The outcome to export, or the target file, cannot be used."""
+    """The outcome to export is unknown, or the target file cannot be written."""
 
 
 class PlotError(PipelineError, ValueError):
-    """No picture can be made, because there are no lives or the file name is wrong."""
+    """No picture can be made: the lake has no ended messages, or the file's suffix is wrong."""

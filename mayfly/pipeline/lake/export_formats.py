@@ -1,4 +1,4 @@
-"""The filters and file formats of an export of lives, for both engines that write one."""
+"""The file formats and filters of an export of ended messages, for Spark and DuckDB alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ ID_NAMES = ("msg_id", "correl_id", "origin_id")
 
 
 def export_condition(part: LakePart, outcomes: Sequence[str], late_after_ms: int | None) -> str:
-    """Return all filters as one SQL condition; outcomes must have passed :func:`check_export`."""
+    """Return the filters as one SQL condition over ledger rows, ``true`` without any.
+
+    ``outcomes`` must have passed :func:`check_export`. ``late_after_ms`` selects messages got later
+    than this after their delivery time.
+    """
     filters = [part.condition()]
     if outcomes:
         names = ", ".join(f"'{name}'" for name in outcomes)

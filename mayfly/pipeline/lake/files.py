@@ -4,7 +4,7 @@
     LAKE/date=D/run-<generation>-<id>.parquet      rows of many batches, sorted by queue (a run)
     LAKE/_runs/date=D/run-….parquet                a run that has not replaced the batches yet
     LAKE/_mayfly/manifest.json                     which runs and sketches contain which batches
-    LAKE/_mayfly/leases/                           who reads, and since which generation
+    LAKE/_mayfly/leases/                           one file for each reader, with its generation
 
 The manifest is replaced atomically. A batch's file is read unless the manifest records it in a run;
 a run is read when the manifest names it. A reader lists the files first and then reads the
@@ -48,19 +48,22 @@ class BatchName(NamedTuple):
 
 
 def batch_name(name: str) -> BatchName | None:
-    """Return the parts of a batch's file name, None if it is no such name."""
+    """Return store and batch number in a file name, None if it is not that of a batch.
+
+    Example: ``batch-0a1b-000000000007.parquet`` -> ``("0a1b", 7)``.
+    """
     found = _BATCH.fullmatch(name)
     return None if found is None else BatchName(found[1], int(found[2]))
 
 
 def is_run(name: str) -> bool:
-    """Return True if a file name is that of a run."""
+    """Return True for the file name of a run: a file merged from many batches."""
     return _RUN.fullmatch(name) is not None
 
 
 @dataclass
 class DateEntry:
-    """The entry of the manifest for one date.
+    """The entry of the manifest for one date: its runs, which are files merged from many batches.
 
     ``through`` is the last batch of each store that the runs contain. Runs in ``hidden`` stay in
     ``_runs`` as long as readers of a generation before ``since`` need the files they replace.
@@ -74,10 +77,11 @@ class DateEntry:
 
 @dataclass
 class Manifest:
-    """The state of a lake's runs and sketches; ``generation`` increases with every change.
+    """The list of a lake's runs (merged files) and sketches, with a generation number.
 
-    ``sketched`` is, by date and store, the last batch that the sketches count. ``retired`` maps a
-    file to a generation: only readers of an earlier generation need it.
+    ``generation`` increases with every change. ``sketched`` is, by date and store, the last batch
+    that the sketches count. ``retired`` maps a file to a generation: only readers of an earlier
+    generation need it.
     """
 
     generation: int = 0
@@ -88,7 +92,10 @@ class Manifest:
 
     @classmethod
     def load(cls, lake: Path) -> Manifest:
-        """Return the manifest of a lake, an empty one if it has none; raises LakeError."""
+        """Return the manifest of a lake: the list of its merged files. Empty if it has none.
+
+        Raises LakeError for a damaged manifest or one of another version.
+        """
         path = lake / MARKS / "manifest.json"
         try:
             held: dict[str, Any] = json.loads(path.read_text())
@@ -105,7 +112,10 @@ class Manifest:
             raise LakeError(f"{path} is damaged: {error}") from error
 
     def publish(self, lake: Path) -> None:
-        """Increase the generation, and replace the stored manifest with this one."""
+        """Increase the manifest's generation by 1 and store it in the lake, durably.
+
+        The caller holds the lake's lock.
+        """
         self.generation += 1
         held = {name: value for name, value in vars(self).items() if name != "dates"}
         dates = {name: vars(entry) for name, entry in self.dates.items()}
@@ -113,23 +123,29 @@ class Manifest:
         write_safely(path, json.dumps({"version": _VERSION, **held, "dates": dates}))
 
     def entry(self, date: str) -> DateEntry:
-        """Return the entry of a date for changing it; create it if missing."""
+        """Return the entry of a date, which the caller may change; a new one if it is missing."""
         return self.dates.setdefault(date, DateEntry())
 
     def holds(self, date: str, name: str) -> bool:
-        """Return True if a run contains the rows of this batch's file, which may be removed."""
+        """Return True if a merged file contains the rows of this batch's file.
+
+        The batch's file may be removed then. False for a file that is not a batch's.
+        """
         batch = batch_name(name)
         through = self.dates[date].through if date in self.dates else {}
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
     def is_sketched(self, date: str, name: str) -> bool:
-        """Return True if the stored sketches count the rows of this batch's file."""
+        """Return True if the stored sketches (summaries) count the rows of this batch's file.
+
+        False for a file that is not a batch's.
+        """
         batch = batch_name(name)
         through = self.sketched.get(date, {})
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
     def has_rows_of(self, store: str) -> bool:
-        """Return True if a run contains batches of a store."""
+        """Return True if merged files have rows of the store with this (shortened) id."""
         return any(store in entry.through for entry in self.dates.values())
 
 
@@ -144,7 +160,8 @@ class LakeFile(NamedTuple):
 class Snapshot:
     """The files to read at one moment, which contain every row of a lake once.
 
-    ``missing`` are files that the manifest names and that do not exist.
+    ``batches`` are files of single batches and ``runs`` files merged from many. ``missing`` are
+    files that the manifest names and that do not exist.
     """
 
     lake: Path
@@ -155,12 +172,12 @@ class Snapshot:
 
     @property
     def files(self) -> tuple[LakeFile, ...]:
-        """All files, runs first."""
+        """All files to read, merged ones first."""
         return self.runs + self.batches
 
     @property
     def unsketched(self) -> tuple[LakeFile, ...]:
-        """The files whose rows no stored sketch counts."""
+        """The files whose rows are not counted in the stored sketches (summaries) yet."""
         if not self.manifest.sketched:
             return self.files
         # A run's batches were sketched before it was written.
@@ -169,7 +186,11 @@ class Snapshot:
 
     @classmethod
     def take(cls, lake: Path) -> Snapshot:
-        """List the files of a lake, then read its manifest; the order matters. Raises LakeError."""
+        """Return the Parquet files of a lake at this moment; raises LakeError if damaged.
+
+        The files are listed before the manifest is read, so that none is missed. A file that the
+        manifest names and that does not exist is in ``missing``.
+        """
         listed = [
             LakeFile(path.parent.name.removeprefix(_DATE), path)
             for path in sorted(lake.glob(f"{_DATE}*/*.parquet"))
@@ -197,13 +218,13 @@ class Snapshot:
 
 
 def run_path(lake: Path, date: str, name: str, *, is_hidden: bool) -> Path:
-    """Return the path of a run; a hidden one is in ``_runs``."""
+    """Return the path of a run (a merged file) of a date; a hidden one is in ``_runs``."""
     root = lake / RUNS if is_hidden else lake
     return root / f"{_DATE}{date}" / name
 
 
 def existing_lake(lake_path: str | Path) -> Path:
-    """Return the folder of a lake; raises LakeError if it does not exist."""
+    """Return the absolute path of a lake; raises LakeError if the folder does not exist."""
     lake = local_folder(lake_path)
     if not lake.is_dir():
         raise LakeError(f"there is no lake at {lake}")
@@ -211,7 +232,7 @@ def existing_lake(lake_path: str | Path) -> Path:
 
 
 def local_folder(path: str | Path) -> Path:
-    """Return an absolute path on this machine; raises LakeError for a URL of another machine."""
+    """Return the absolute path on this machine; raises LakeError for a URL of another machine."""
     try:
         return local_path(path).absolute()
     except ValueError as error:
@@ -219,7 +240,7 @@ def local_folder(path: str | Path) -> Path:
 
 
 def check_complete(snapshot: Snapshot) -> None:
-    """Raise LakeError when a file that the manifest names does not exist."""
+    """Raise LakeError if a file that the manifest names does not exist."""
     if snapshot.missing:
         raise LakeError(f"{snapshot.missing[0]} is missing: lake {snapshot.lake} is not complete")
 
@@ -229,9 +250,9 @@ def check_complete(snapshot: Snapshot) -> None:
 
 @contextlib.contextmanager
 def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterator[None]:
-    """Return a context that holds a file lock of a lake.
+    """Return a context that holds a file lock of a lake, and waits for it first.
 
-    The kernel releases it if the process dies.
+    ``is_shared`` lets other shared holders in. The kernel releases the lock if the process dies.
     """
     path = lake / MARKS / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,9 +266,10 @@ def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterat
 
 @contextlib.contextmanager
 def maintained(lake: Path) -> Iterator[bool]:
-    """Return a context that holds the maintenance lock, without waiting for it.
+    """Return a context that tries to hold the maintenance lock of a lake, without waiting.
 
-    It yields True; False if another process has the lock, or the lake is read-only.
+    The context yields True if it holds the lock. It yields False if another process has the lock,
+    or the lake is read-only.
     """
     path = lake / MARKS / "maintenance"
     try:
@@ -268,10 +290,17 @@ def maintained(lake: Path) -> Iterator[bool]:
 
 
 class Lease:
-    """Prevents the removal of the files of a generation, until it is closed or the process ends."""
+    """A reader's claim on the files of a lake's generation: they are not removed until close().
+
+    It also ends with the process. ``snapshot`` has the files to read.
+    """
 
     def __init__(self, lake: Path) -> None:
-        """Take a snapshot of a lake, and a lease on its files; raises LakeError."""
+        """Take a snapshot of a lake and protect its files from removal.
+
+        A read-only lake, or one without a manifest folder, needs no protection and gets none.
+        Raises LakeError for a damaged manifest.
+        """
         self._descriptor: int | None = None
         # A lake of bare files is never compacted, so it needs no lease; a read-only one has none.
         if not os.access(lake / MARKS, os.W_OK):
@@ -286,7 +315,7 @@ class Lease:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def close(self) -> None:
-        """Return the lease; a second call has no effect."""
+        """Give up the protection of the files; a second call does nothing."""
         if self._descriptor is not None:
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
@@ -295,7 +324,7 @@ class Lease:
 
 @contextlib.contextmanager
 def reading(lake_path: str | Path) -> Iterator[list[str]]:
-    """Yield the paths of a lake's Parquet files, which contain every row once.
+    """Return a context with the paths of a lake's Parquet files, which contain every row once.
 
     The files stay until the end of the block, whatever a stream adds and a compaction replaces. The
     newest date comes first, because older files may lack columns. Raises LakeError without a lake,
@@ -314,7 +343,11 @@ _KEPT: dict[Path, list[Lease]] = {}
 
 
 def kept_snapshot(lake: Path) -> Snapshot:
-    """Return a snapshot whose files stay while this process lives, because Spark reads late."""
+    """Return a snapshot of a lake whose files stay while this process lives; Spark reads late.
+
+    After _LEASES_MAX newer snapshots of the lake its protection ends. Raises LakeError for a
+    damaged manifest.
+    """
     lease = Lease(lake)
     kept = _KEPT.setdefault(lake, [])
     generation = lease.snapshot.manifest.generation
@@ -328,9 +361,9 @@ def kept_snapshot(lake: Path) -> Snapshot:
 
 
 def oldest_lease(lake: Path) -> int | None:
-    """Return the oldest generation that has a reader, None without readers.
+    """Return the oldest generation of a lake's manifest that still has a reader, None without.
 
-    Hold the lock meanwhile.
+    The caller holds the lake's lock. Leases of killed readers are removed.
     """
     generations = []
     for path in (lake / MARKS / "leases").glob("*-*"):
@@ -351,7 +384,7 @@ def oldest_lease(lake: Path) -> int | None:
 
 
 def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, survive a crash of the machine (fsync)."""
+    """Make a file's content, or a folder's names, survive a crash of the machine (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -360,7 +393,7 @@ def sync(path: Path) -> None:
 
 
 def write_safely(path: Path, text: str) -> None:
-    """Replace a small file atomically and durably: after a crash it is the old or the new one."""
+    """Replace a small file atomically and durably: after a crash it has the old or the new text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".new")
     unfinished.write_text(text)
@@ -370,7 +403,7 @@ def write_safely(path: Path, text: str) -> None:
 
 
 def move_into_place(written: Path, target: Path) -> None:
-    """Sync a finished file and rename it to its name in the lake, durably."""
+    """Move a finished file to its final path in the lake, durably; makes the folder if needed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     sync(written)
     written.replace(target)

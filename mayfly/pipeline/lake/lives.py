@@ -1,4 +1,7 @@
-"""Finds lives in a lake by MsgId or CorrelId, with DuckDB: ten million in about a second."""
+"""Finds ended messages in a lake by MsgId or CorrelId, with DuckDB.
+
+Ten million rows take about a second. A row is the record of a message's stay on one queue.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,11 @@ _IDS = (LifeRecord._fields.index("msg_id"), LifeRecord._fields.index("correl_id"
 def lives_with_ids(
     lake_path: str | Path, identifiers: Sequence[bytes], limit: int
 ) -> list[tuple[str, LifeRecord]]:
-    """Return the lives whose MsgId or CorrelId is one of some ids, each with its queue manager.
+    """Return the records of messages whose MsgId or CorrelId is one of the ids, latest first.
 
-    The latest come first, at most ``limit`` for each id and column. Ids have 24 bytes. Raises
-    LakeError without a lake, or when a file is missing or damaged.
+    A record is a message's stay on one queue; it comes with the name of its queue manager. At most
+    ``limit`` records come for each id and column, [] if none. Ids have 24 bytes. Raises LakeError
+    without a lake, or when a file is missing or damaged.
     """
     found: dict[tuple[str, int], tuple[str, LifeRecord]] = {}
     with ledger_view(lake_path, EVERYTHING) as ledger:
@@ -51,7 +55,7 @@ def lives_with_ids(
 def _rows(
     ledger: duckdb.DuckDBPyConnection, sql: str, identifier: bytes, limit: int
 ) -> list[tuple[Any, ...]]:
-    """Return the rows with an id; if there are more than ``limit``, the latest."""
+    """Return the rows of a query for an id; the latest ``limit`` rows if there are more."""
     found = ledger.execute(sql.format(latest="", limit=limit + 1), [identifier]).fetchall()
     if len(found) <= limit:
         return found

@@ -1,4 +1,4 @@
-"""Counts and durations of lives as SQL that both Spark and DuckDB accept.
+"""The measures of a lake, counts and durations of messages, as SQL for both Spark and DuckDB.
 
 Each text is an expression over the columns of the ledger (bulk/schema.py); null is not counted.
 """
@@ -43,7 +43,7 @@ _OWING = {
 
 
 def ended_in(counts: str = "ended") -> str:
-    """Return SQL for the number of ended lives in a balance.
+    """Return SQL for the number of ended messages in a balance row, over all outcomes.
 
     ``counts`` is the column of its counts. A count is null in files of a version that did not know
     the outcome.
@@ -55,7 +55,8 @@ def ended_in(counts: str = "ended") -> str:
 def conditions(late_after_ms: int = LATE_AFTER_MS) -> dict[str, str]:
     """Return for each of COUNT_NAMES the SQL condition of the ledger rows that it counts.
 
-    ``owed_*`` are the lives that owed a report of this cause, as far as the ledger shows.
+    ``late`` are messages got later than ``late_after_ms`` after their delivery time. ``owed_*`` are
+    messages that owed a report of this cause, as far as the ledger shows.
     """
     return {
         "lives": IS_LIFE,

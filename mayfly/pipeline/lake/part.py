@@ -20,9 +20,9 @@ _CELL_MS = f"(CAST(unix_date(date) AS BIGINT) * {DAY_MS} + hour * {HOUR_MS})"
 
 
 class LakePart(NamedTuple):
-    """Lives that ended in ``[from_ms, until_ms)`` on some queues; a bound of None is no bound.
+    """A part of a lake: the messages that ended in ``[from_ms, until_ms)`` on some queues.
 
-    A queue name may end in ``*``; no name means every queue.
+    Bounds are epoch ms; None is no bound. A queue name may end in ``*``; no name means every queue.
     """
 
     from_ms: int | None = None
@@ -31,18 +31,18 @@ class LakePart(NamedTuple):
 
     @property
     def is_of_whole_hours(self) -> bool:
-        """Whether both bounds are whole hours, so that hourly sketches can answer."""
+        """Whether both bounds are whole hours, as hourly summaries (sketches) need it."""
         bounds_ms = (self.from_ms, self.until_ms)
         return all(bound_ms is None or bound_ms % HOUR_MS == 0 for bound_ms in bounds_ms)
 
     def files(self, files: Iterable[LakeFile]) -> list[LakeFile]:
-        """Return the files that may contain rows of this part."""
+        """Return those of the files whose date may contain rows of this part."""
         first = "" if self.from_ms is None else _date(self.from_ms)
         last = "9999" if self.until_ms is None else _date(self.until_ms - 1)
         return [file for file in files if first <= file.date <= last]
 
     def condition(self, at_ms: str = "ended_ms") -> str:
-        """Return the SQL condition for ledger rows.
+        """Return the SQL condition for ledger rows of this part, ``true`` if it is everything.
 
         ``at_ms`` is the column compared with the bounds.
         """
@@ -56,7 +56,10 @@ class LakePart(NamedTuple):
         return " AND ".join(bounds) or "true"
 
     def cell_condition(self) -> str:
-        """Return the SQL condition for sketches; the bounds must be whole hours."""
+        """Return the SQL condition for hourly summaries (sketches) of this part of a lake.
+
+        The bounds must be whole hours.
+        """
         # The dates are given as well, so that Parquet skips files and row groups of other dates.
         dates = []
         if self.from_ms is not None:
@@ -70,10 +73,11 @@ EVERYTHING = LakePart()
 
 
 def part_between(first: str | None, last: str | None, queues: Sequence[str] = ()) -> LakePart:
-    """Return the part from one date, hour or moment to another, the last one included completely.
+    """Return the part of a lake from one date, hour or moment to another.
 
-    They are written as 2026-11-20, 2026-11-20T14, 2026-11-20T14:30 or 2026-11-20T14:30:15, in UTC.
-    Raises PartError for other texts, for a wrong queue name, and if the end is before the begin.
+    The last one is included completely. They are written as 2026-11-20, 2026-11-20T14,
+    2026-11-20T14:30 or 2026-11-20T14:30:15, in UTC; None is no bound. Raises PartError for other
+    texts, for a wrong queue name, and if the end is before the begin.
     """
     for queue in queues:
         _named(queue)
@@ -93,7 +97,10 @@ _FORMS = (
 
 
 def _moment_and_length_ms(text: str) -> tuple[int, int]:
-    """Return the epoch ms of a date, hour or moment, and its length in ms; raises PartError."""
+    """Return the epoch ms of a date, hour or moment, and its length in ms.
+
+    Example: ``2026-11-20T14`` has a length of 3,600,000 ms. Raises PartError for another text.
+    """
     for form, length_ms in _FORMS:
         try:
             moment = datetime.strptime(text, form).replace(tzinfo=UTC)
@@ -104,12 +111,15 @@ def _moment_and_length_ms(text: str) -> tuple[int, int]:
 
 
 def _date(at_ms: int) -> str:
-    """Return the UTC date of a moment, as 2026-11-20."""
+    """Return the UTC date of an epoch ms, as ``2026-11-20``."""
     return (_EPOCH + timedelta(milliseconds=at_ms)).date().isoformat()
 
 
 def _named(name: str) -> str:
-    """Return the SQL condition for a queue name, or a prefix with ``*``; raises PartError."""
+    """Return the SQL condition for a queue name, or for a prefix with ``*`` at the end.
+
+    Raises PartError for a text that is not a queue name.
+    """
     found = _NAME.fullmatch(name)
     if found is None:
         raise PartError(f"{name!r} is not the name of a queue, nor one that ends in *")

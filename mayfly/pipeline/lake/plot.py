@@ -1,4 +1,4 @@
-"""Pictures of a lake's timeline: lives that ended and their waits, by time and by queue.
+"""Plots of a lake's timeline: messages that ended and their waits, by time and by queue.
 
 The same numbers make an interactive page without other files (Plotly) or an image (matplotlib); the
 suffix of the file decides.
@@ -28,13 +28,13 @@ _MINUTE_MS = 60_000
 
 
 def check_plot_file(file: Path) -> None:
-    """Raise PlotError unless a file's suffix is one that can be written."""
+    """Raise PlotError unless the suffix of the file is .html, .png, .svg or .pdf."""
     if file.suffix not in (_PAGE, *_IMAGES):
         raise PlotError(f"{file} ends in none of {', '.join((_PAGE, *_IMAGES))}")
 
 
 def draw_timeline(timeline: LakeTimeline, file: Path) -> None:
-    """Draw a timeline into a file; raises PlotError for a wrong suffix."""
+    """Write a picture of the timeline to a file, replacing it; raises PlotError for its suffix."""
     check_plot_file(file)
     if file.suffix == _PAGE:
         _page(timeline).write_html(file, config={"displaylogo": False})
@@ -43,7 +43,7 @@ def draw_timeline(timeline: LakeTimeline, file: Path) -> None:
 
 
 def _title(timeline: LakeTimeline) -> str:
-    """Return the title: the number of lives, the share expired, the time span."""
+    """Return the picture's title: number of messages, share expired, and time span in UTC."""
     total = sum(float(counts.sum()) for counts in timeline.ended.values())
     share = 100 * float(timeline.ended["expired"].sum()) / total
     first, last = timeline.starts[0], timeline.starts[-1] + np.timedelta64(timeline.step_ms, "ms")
@@ -53,7 +53,7 @@ def _title(timeline: LakeTimeline) -> str:
 
 
 def _titles(timeline: LakeTimeline) -> tuple[str, str, str]:
-    """Return the titles of the three diagrams."""
+    """Return the titles of the three diagrams, with the length of a time step."""
     step = spelled_duration(timeline.step_ms)
     per = f"per {_ONE.get(step, step)}"
     return (
@@ -64,7 +64,7 @@ def _titles(timeline: LakeTimeline) -> tuple[str, str, str]:
 
 
 def _staged(timeline: LakeTimeline) -> str:
-    """Return the line about the staging queue, whose lives continue on other queues."""
+    """Return the line about messages that waited on the staging queue, "" if none did."""
     if not timeline.staged:
         return ""
     ends = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in timeline.staged.items())
@@ -72,12 +72,12 @@ def _staged(timeline: LakeTimeline) -> str:
 
 
 def _label(share: QueueShare) -> str:
-    """Return the text at a bar: percent, expired lives, all lives."""
+    """Return the text beside a queue's bar, such as ``2.5 %: 5 of 200``."""
     return f"{share.expired_percent:.1f} %: {share.expired:,} of {share.lives:,}"
 
 
 def _page(timeline: LakeTimeline) -> go.Figure:
-    """Return the interactive figure."""
+    """Return the interactive Plotly figure with three diagrams."""
     figure = make_subplots(rows=3, cols=1, subplot_titles=_titles(timeline), vertical_spacing=0.11)
     # In the middle of their step, as the bars of the image are.
     middles = timeline.starts + np.timedelta64(timeline.step_ms // 2, "ms")
@@ -125,7 +125,7 @@ def _page(timeline: LakeTimeline) -> go.Figure:
 
 
 def _image(timeline: LakeTimeline) -> Figure:
-    """Return the figure for an image."""
+    """Return the matplotlib figure with three diagrams."""
     figure = Figure(figsize=(16, 13), dpi=120, layout="constrained")
     ended, waited, share = figure.subplots(3, 1)
     waited.sharex(ended)

@@ -33,9 +33,11 @@ GROUP BY manager, queue"""
 
 
 def report_of_queues(percentiles: Percentiles, late_after_ms: int) -> str:
-    """Return the query for one row per queue: counts, percentiles, and the newest balance.
+    """Return the SQL query for a lake's report: for each queue counts, percentiles and balance.
 
-    A queue that was defined again has the sum of the balances of all its stores.
+    A queue that was defined again has the sum of the newest balances of all its stores.
+    ``percentiles`` makes the engine's SQL for percentiles. ``{ledger}`` in the text is the table's
+    name.
     """
     measured = [
         *(f"{_count(text)} AS {name}" for name, text in conditions(late_after_ms).items()),
@@ -51,7 +53,7 @@ WHERE m.lives > 0 OR b.put > 0"""
 
 
 def _count(condition: str) -> str:
-    """Return SQL that counts the rows with a condition, 0 if it is null for all."""
+    """Return SQL that counts the rows for which the condition is true; 0 if there are none."""
     # count_if of DuckDB is null where the condition is null for all rows.
     return f"count(CASE WHEN {condition} THEN 1 END)"
 
@@ -77,9 +79,10 @@ FROM {{ledger}} WHERE {IS_LIFE} AND queue = '{STAGING_QUEUE}' GROUP BY outcome""
 
 
 def course_of_lives(percentiles: Percentiles, step_ms: int, ranks: Sequence[float]) -> str:
-    """Return the query for one row per time step in which lives ended, in order of time.
+    """Return the SQL query for each time step's ended messages and waits, in order of time.
 
-    ``step_ms`` is the length of a step.
+    ``step_ms`` is the length of a step. Steps without a message have no row. ``percentiles`` makes
+    the engine's SQL for percentiles. ``{ledger}`` in the text is the table's name.
     """
     start = f"ended_ms - ended_ms % {step_ms}"
     outcomes = (State.GOT, State.EXPIRED)

@@ -1,4 +1,4 @@
-"""The report of a lake: one row for each queue, the same from both engines."""
+"""The report of a lake: one row for each queue, the same from Spark and from DuckDB."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ class QueueBalance(NamedTuple):
 
 @dataclass(frozen=True)
 class QueueReport:
-    """How the lives of one queue ended, in numbers.
+    """How the messages of one queue ended, in numbers.
 
-    ``waited_*_ms`` are percentiles of the time from delivery time to get. ``left_*_ms`` are those
-    of the lifetime left at the get, for messages with a deadline. ``released_late_*_ms`` are those
-    of the time from delivery time to release, on a staging queue. None means that there were no
-    such messages. ``late`` counts messages that waited longer than ``late_after_ms``, ``owed`` the
-    owed reports by cause. ``balance`` is None before the first balance. ``outcomes`` has ``other``
-    if lives ended in a way that this version does not know.
+    ``lives`` is the number of ended messages, each stay on the queue counted once. ``waited_*_ms``
+    are percentiles of the time from delivery time to get. ``left_*_ms`` are those of the lifetime
+    left at the get, for messages with a deadline. ``released_late_*_ms`` are those of the time from
+    delivery time to release, on a staging queue. None means that no such messages exist. ``late``
+    counts messages that waited longer than ``late_after_ms``, ``owed`` the owed reports by cause.
+    ``balance`` is None before the first balance. ``outcomes`` has ``other`` if messages ended in a
+    way that this version does not know.
     """
 
     manager: str
@@ -58,12 +59,12 @@ class QueueReport:
 
 
 def reports_of(rows: Iterable[Mapping[str, Any]]) -> list[QueueReport]:
-    """Return the reports from rows of ``queries.report_of_queues``, by queue manager and name."""
+    """Return the reports made of ``queries.report_of_queues`` rows, by queue manager and name."""
     return sorted(map(_queue_report, rows), key=lambda report: (report.manager, report.queue))
 
 
 def _queue_report(row: Mapping[str, Any]) -> QueueReport:
-    """Return the report from a row of ``queries.report_of_queues``."""
+    """Return the report of one queue, made of a row of ``queries.report_of_queues``."""
     lives = row["lives"]
     measured = {
         f"{name}_p{_percent(rank)}_ms": value
@@ -85,7 +86,7 @@ def _queue_report(row: Mapping[str, Any]) -> QueueReport:
 
 
 def _outcomes(row: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of lives by outcome, unknown outcomes as OTHER_OUTCOMES."""
+    """Return the number of ended messages by outcome; unknown outcomes are summed as ``other``."""
     # An older version has sketched lives with an outcome that it did not know, without a count.
     known = {code: row[code] or 0 for code in OUTCOME_CODES}
     other_count = row["lives"] - sum(known.values())
@@ -93,4 +94,5 @@ def _outcomes(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _percent(rank: float) -> int:
+    """Return a rank as a whole percent: 0.95 -> 95."""
     return round(rank * 100)

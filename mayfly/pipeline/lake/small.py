@@ -1,4 +1,4 @@
-"""Answers queries about small lakes with DuckDB in this process: in about a second, without Java.
+"""Queries to small lakes, answered with DuckDB in this process: in about a second, without Java.
 
 The queries are those of ``queries.py``, which Spark answers for larger lakes. All rows are read, so
 that percentiles are exact.
@@ -60,7 +60,7 @@ _TEXTS = (
 
 
 def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
-    """Return True if a part of a lake is small enough for DuckDB.
+    """Return True if the files of a part of a lake have at most SMALL_LAKE_BYTES.
 
     Raises LakeError without a lake.
     """
@@ -71,9 +71,10 @@ def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
 def ledger_report(
     lake_path: str | Path, *, part: LakePart = EVERYTHING, late_after_ms: int = LATE_AFTER_MS
 ) -> list[QueueReport]:
-    """Return the report of each queue used in a part of a lake, by queue manager and name.
+    """Return a report for each queue in a part of a lake, by queue manager and name.
 
-    All numbers are exact. Raises LakeError without a lake, or when a file is missing or damaged.
+    Queues without messages are left out; [] if the part has none. All numbers are exact. Raises
+    LakeError without a lake, or when a file is missing or damaged.
     """
     with ledger_view(lake_path, part) as ledger:
         if ledger is None:
@@ -82,7 +83,11 @@ def ledger_report(
 
 
 def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> LakeTimeline:
-    """Return the timeline of a part of a lake; raises LakeError, and PlotError without lives."""
+    """Return the timeline of a part of a lake: ended messages and waits by time step.
+
+    Raises PlotError if no messages have ended there. Raises LakeError without a lake, or when a
+    file is missing or damaged.
+    """
     with ledger_view(lake_path, part) as ledger:
         if ledger is None:
             raise PlotError(f"no lives in {lake_path}")
@@ -100,10 +105,11 @@ def export_lives(
     outcomes: Sequence[str] = (),
     late_after_ms: int | None = None,
 ) -> int:
-    """Write the lives that pass all filters to a new file; return how many.
+    """Write the ended messages that pass all filters to a new file; return their number.
 
     The files are like those of ``spark.export.export_lives``. Raises LakeError without a lake, or
-    when a file is missing or damaged, and ExportError as ``check_export``.
+    when a file is missing or damaged. Raises ExportError for an unknown suffix or outcome, or a
+    file that exists.
     """
     file = local_folder(target)
     check_export(file, outcomes)
@@ -127,9 +133,10 @@ def export_lives(
 def ledger_view(
     lake_path: str | Path, part: LakePart
 ) -> Iterator[duckdb.DuckDBPyConnection | None]:
-    """Yield a connection with the rows of a part as view VIEW; None if the part has no files.
+    """Return a context with a DuckDB connection whose view VIEW has the rows of a part.
 
-    Raises LakeError without a lake, or when a file is missing or damaged.
+    Yields None if the part has no files. Raises LakeError without a lake, or when a file is missing
+    or damaged.
     """
     lease = Lease(existing_lake(lake_path))
     try:
@@ -156,7 +163,7 @@ def ledger_view(
 
 
 def _empty_file(folder: Path) -> str:
-    """Write a Parquet file with the columns of this version and no rows; return its path."""
+    """Write a Parquet file with the ledger columns of this version and no rows; return its path."""
     file = folder / "date=1970-01-01" / "empty.parquet"
     file.parent.mkdir()
     pq.write_table(LEDGER.empty_table(), file)
@@ -164,19 +171,19 @@ def _empty_file(folder: Path) -> str:
 
 
 def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
-    """Return the rows of a query as dicts."""
+    """Return the rows of a query as dicts by column name; ``{ledger}`` in it becomes VIEW."""
     found = ledger.execute(query.format(ledger=VIEW))
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 def _percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Return SQL for exact percentiles, interpolated between two values."""
+    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values."""
     return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
 
 
 def _write(ledger: duckdb.DuckDBPyConnection, condition: str, file: Path, kind: str) -> None:
-    """Write the selected lives to a file of a kind: parquet, csv or json."""
+    """Write the rows that fulfil the condition to a file of a kind: parquet, csv or json."""
     spelled = {} if kind == "parquet" else {name: f"lower(hex({name}))" for name in ID_NAMES}
     if kind == "csv":
         texts = {name: spelled.get(name, name) for name in (*ID_NAMES, *_TEXTS)}

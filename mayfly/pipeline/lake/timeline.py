@@ -1,4 +1,4 @@
-"""The timeline of a lake: how many lives ended at which time, for a picture."""
+"""The timeline of a lake: how many messages ended in which time step, for a picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class QueueShare(NamedTuple):
-    """The number of lives of a queue that have ended, and how many of them expired."""
+    """A queue with the number of its ended messages, and how many of these expired."""
 
     queue: str
     lives: int
@@ -41,17 +41,17 @@ class QueueShare(NamedTuple):
 
     @property
     def expired_percent(self) -> float:
-        """The share of expired lives, in percent."""
+        """The share of expired messages in percent."""
         return 100 * self.expired / self.lives
 
 
 @dataclass(frozen=True)
 class LakeTimeline:
-    """How many lives ended in each time step, and the queues with the largest share of expiries.
+    """How many messages ended in each time step, and the queues with the largest share of expiries.
 
     ``starts`` are the starts of the steps in UTC; ``waited_s`` are seconds, NaN in a step without
-    gets. ``staged`` are the lives on the staging queue by outcome. No other number here includes
-    them, because a delayed message lives there first, and then on its queue.
+    gets. ``staged`` counts the messages that waited on the staging queue, by outcome. No other
+    number here includes them, because a delayed message is there first, and then on its queue.
     """
 
     step_ms: int
@@ -68,10 +68,10 @@ Rows = Sequence[Mapping[str, Any]]
 def step_between(
     lake_path: str | Path, span: Mapping[str, Any] | None, least_ms: int = SECOND_MS
 ) -> int:
-    """Return the length of a step, in ms, that suits a time span; at least ``least_ms``.
+    """Return the length of a time step in ms that gives at most _STEPS_MAX steps, or a day.
 
-    ``span`` has ``first_ms`` and ``last_ms``, when the first and last life ended. Raises PlotError
-    if there are no lives.
+    ``span`` has ``first_ms`` and ``last_ms``, when the first and last message ended. The step is at
+    least ``least_ms``. Raises PlotError if no messages have ended.
     """
     if span is None or span["first_ms"] is None:
         raise PlotError(f"no lives in {lake_path}")
@@ -81,7 +81,10 @@ def step_between(
 
 
 def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> LakeTimeline:
-    """Return a timeline from the counts by step, by queue, and by outcome of the staged lives."""
+    """Return a timeline made of query rows: by step, by queue, and by outcome when staged.
+
+    ``staged`` rows count the messages on the staging queue.
+    """
     counts = ("lives", State.GOT.value, State.EXPIRED.value)
     table = np.array([[row[name] for name in counts] for row in steps], dtype=np.float64).T
     lives, got, expired = table

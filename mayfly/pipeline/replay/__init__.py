@@ -1,1 +1,1 @@
-"""The what-if replay in one process: the rules of lifetimes over a trace, with other settings."""
+"""The what-if replay: decides again how recorded messages end, with other lifetime settings."""

@@ -1,4 +1,4 @@
-"""The differences between two replays of a trace, by queue and by message."""
+"""Compares two replays of a trace: how their messages end, by queue and by message."""
 
 from __future__ import annotations
 
@@ -64,7 +64,11 @@ def compare(
     before: Settings = AS_IT_WAS,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> Comparison:
-    """Replay a trace with two settings, and return the differences; raises ReplayError."""
+    """Replay a trace with two settings, ``before`` and ``what_if``, and return the differences.
+
+    A trace is a table with a row for each recorded message; a replay decides again how each ends.
+    Raises ReplayError for an invalid trace or setting.
+    """
     in_order = arranged(trace)
     first, second = outcomes_of(in_order, before), outcomes_of(in_order, what_if)
     return Comparison(
@@ -93,7 +97,10 @@ def changed(before: pa.Table, after: pa.Table) -> pa.Table:
 
 
 def turned(messages: pa.Table) -> dict[tuple[str, str], int]:
-    """Count the messages of `changed` by their outcome before and after, highest count first."""
+    """Return the number of changed messages for each (outcome before, outcome after).
+
+    ``messages`` are those of `changed`. The highest number comes first.
+    """
     pairs = messages.group_by(["outcome", "new_outcome"]).aggregate([([], "count_all")])
     rows = pairs.sort_by([("count_all", "descending"), ("outcome", "ascending")]).to_pylist()
     return {(row["outcome"], row["new_outcome"]): row["count_all"] for row in rows}
@@ -106,9 +113,10 @@ def by_queue(
     *,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> pa.Table:
-    """Return the numbers of each queue (BY_QUEUE_SCHEMA), sorted by name.
+    """Return counts, waits and depth of each queue after a replay (BY_QUEUE_SCHEMA), by name.
 
-    ``outcomes`` are those of this trace under these settings. Raises ReplayError for a negative
+    ``outcomes`` are the result of the replay of this trace with these settings. A message got later
+    than ``late_after_ms`` after its delivery time counts as late. Raises ReplayError for a negative
     limit.
     """
     if late_after_ms < 0:
@@ -122,7 +130,7 @@ def by_queue(
 
 
 class _Ends(NamedTuple):
-    """How the messages of a trace ended, as arrays."""
+    """How the messages of a trace ended, as one array for each column."""
 
     outcome: Any
     get_ms: Ints
@@ -133,7 +141,10 @@ class _Ends(NamedTuple):
 
     @staticmethod
     def of(trace: Trace, outcomes: pa.Table) -> _Ends:
-        """Return the ends in outcomes that belong to this trace."""
+        """Return the outcomes of a replay, and the recorded outcomes of its trace, as arrays.
+
+        ``recorded`` is None if a message of the trace has no recorded outcome.
+        """
         recorded = trace.rows["recorded"]
         return _Ends(
             np.asarray(outcomes["outcome"], dtype=object),
@@ -147,7 +158,10 @@ class _Ends(NamedTuple):
     def of_queue(
         self, queue: str, part: slice, what_if: WhatIf, late_after_ms: int
     ) -> dict[str, Any]:
-        """Return the row of one queue."""
+        """Return the counts, waits and depth of one queue, a row of BY_QUEUE_SCHEMA.
+
+        ``part`` is the slice of the rows that belong to the queue.
+        """
         outcome = self.outcome[part]
         got = outcome == GOT
         waited_ms = (self.ended_ms[part] - self.deliver_at_ms[part])[got]
@@ -163,7 +177,10 @@ class _Ends(NamedTuple):
         return row | {"as_recorded": self._as_recorded(part)}
 
     def _receives(self, part: slice, what_if: WhatIf, got: Mask) -> tuple[int, int]:
-        """Return the number of empty receives, and the total wait of all receives in ms."""
+        """Return the number of receives without a message, and the wait of all receives in ms.
+
+        ``got`` marks the messages of the queue that were got.
+        """
         waited_ms = self.receiver_waited_ms[part][got]
         limit_ms = what_if.receive_timeout_ms
         if what_if.consumers is None:
@@ -191,7 +208,7 @@ class _Ends(NamedTuple):
         return int(depth.max())
 
     def _as_recorded(self, part: slice) -> int | None:
-        """Return how many messages of a queue end as recorded, None without a record."""
+        """Return the number of messages of a queue that end as recorded, None without a record."""
         if self.recorded is None:
             return None
         outcome = self.outcome[part]
@@ -202,6 +219,6 @@ class _Ends(NamedTuple):
 
 
 def _parts(trace: Trace) -> Iterator[tuple[str, slice]]:
-    """Yield each queue with the slice of its rows."""
+    """Yield the name of each queue of a sorted trace with the slice of the queue's rows."""
     for queue, begin, end in zip(trace.queues, trace.bounds, trace.bounds[1:], strict=False):
         yield queue, slice(begin, end)

@@ -1,4 +1,4 @@
-"""Errors of a replay's input."""
+"""Errors of a replay: invalid traces and settings."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ class ReplayError(ValueError):
 
 
 class NoLives(ReplayError):
-    """A lake contains no lives that can be replayed."""
+    """A lake contains no ended messages that can be replayed."""

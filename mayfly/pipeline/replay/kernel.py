@@ -29,7 +29,7 @@ _NOBODY = -1
 
 
 class Messages(NamedTuple):
-    """The messages of one queue in put order, and the linked lists in which they wait.
+    """The messages of one queue in put order, as columns, and the linked lists in which they wait.
 
     ``line`` is the number of a message's list: its key times ``level_count`` plus its level; level
     0 is taken first. ``by_delivery`` lists accepted messages in order of delivery.
@@ -46,7 +46,7 @@ class Messages(NamedTuple):
 
 
 class Gets(NamedTuple):
-    """The gets of a trace: moment and key for each row; ``by_time`` lists rows in order of time.
+    """The gets of one queue as columns: moment and key of each; ``by_time`` lists them by time.
 
     A get waits up to ``timeout_ms``, in the linked list of its key.
     """
@@ -61,16 +61,16 @@ class Gets(NamedTuple):
 
 
 class Consumers(NamedTuple):
-    """The moment at which each consumer becomes free, as a heap, and the time for a message."""
+    """A heap with the moment at which each consumer becomes free, and the work time per message."""
 
     free_ms: Numbers
     service_ms: int
 
 
 class Found(NamedTuple):
-    """For each message the moment of its get, and how long the receiver had waited.
+    """For each message the moment of its get, and how long the receiver had waited, in ms.
 
-    NONE without a get.
+    Both are NONE without a get.
     """
 
     taken_ms: Numbers
@@ -78,7 +78,11 @@ class Found(NamedTuple):
 
 
 def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
-    """Give each get of a trace the first message of its key, now or while the get waits."""
+    """Give each get the first message of its key, at once or during its wait.
+
+    A key stands for a correlation id. ``found`` receives the time and the wait for each message
+    got.
+    """
     arrival_count, get_count = len(messages.by_delivery), len(gets.by_time)
     arrival, turn = 0, 0
     while arrival < arrival_count or turn < get_count:
@@ -95,7 +99,10 @@ def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
 
 
 def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> None:
-    """Give each free consumer the first message, until all messages are got or expired."""
+    """Give each free consumer the first message, until all messages are got or expired.
+
+    ``found`` receives the time and the wait for each message got.
+    """
     arrival_count = len(messages.by_delivery)
     arrival, waiting = 0, 0
     now_ms = consumers.free_ms[0]
@@ -121,7 +128,10 @@ def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> N
 
 
 def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None:
-    """Give a message to the get that has waited longest, or let it wait."""
+    """Give a message that becomes available to the get waiting longest, or let the message wait.
+
+    A message that has expired by then is skipped. ``found`` receives the time if it is got.
+    """
     now_ms = messages.deliver_at_ms[message]
     if is_expired(messages.expire_at_ms[message], now_ms):
         return
@@ -140,7 +150,10 @@ def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None
 
 
 def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
-    """Serve a get, or let it wait."""
+    """Give a get the first unexpired message of its key (correlation id), or let the get wait.
+
+    ``found`` receives the time if a message is got.
+    """
     now_ms = gets.get_ms[getter]
     key = gets.key[getter]
     message = _first_of(key, messages)
@@ -155,7 +168,7 @@ def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
 
 
 def _stand(line: int, who: int, first: Numbers, last: Numbers, following: Numbers) -> None:
-    """Append a message, or a get, to its linked list."""
+    """Append a message, or a get, to the linked list number ``line``."""
     following[who] = _NOBODY
     if first[line] == _NOBODY:
         first[line] = who
@@ -165,7 +178,10 @@ def _stand(line: int, who: int, first: Numbers, last: Numbers, following: Number
 
 
 def _first_of(key: int, messages: Messages) -> int:
-    """Remove and return the first message of a key, level 0 first; _NOBODY if there is none."""
+    """Remove and return the first waiting message of a key; _NOBODY if none waits.
+
+    Level 0, the highest priority, comes first.
+    """
     begin = key * messages.level_count
     for line in range(begin, begin + messages.level_count):
         message: int = messages.first[line]
@@ -176,7 +192,7 @@ def _first_of(key: int, messages: Messages) -> int:
 
 
 def _keep_busy(free_ms: Numbers, until_ms: int) -> None:
-    """Set the root of the heap, the first free consumer, to ``until_ms`` and sift it down."""
+    """Make the first free consumer, the root of the heap, busy until ``until_ms``."""
     place, count = 0, len(free_ms)
     below = 1
     while below < count:
@@ -191,7 +207,7 @@ def _keep_busy(free_ms: Numbers, until_ms: int) -> None:
 
 
 class ReplayKernel(NamedTuple):
-    """The two functions, plain or compiled, and the function that makes a column for them."""
+    """The two serve functions, plain or compiled, and the function that converts their columns."""
 
     serve_gets: Callable[[Messages, Gets, Found], None]
     serve_consumers: Callable[[Messages, Consumers, Found], None]
@@ -203,7 +219,7 @@ PLAIN = ReplayKernel(serve_gets, serve_consumers, lambda column: column.tolist()
 
 @functools.cache
 def compiled() -> ReplayKernel:
-    """Return the kernel compiled by numba, cached on disk.
+    """Return the replay functions compiled by numba, cached on disk.
 
     Raises ModuleNotFoundError without numba.
     """
@@ -218,12 +234,15 @@ def compiled() -> ReplayKernel:
 
 
 def kernel_for(row_count: int) -> ReplayKernel:
-    """Return the kernel that is faster for this number of messages; both give the same result."""
+    """Return the replay functions as Python or compiled by numba, whichever is faster.
+
+    Below COMPILED_FROM_COUNT messages, or without numba, it is Python. The results are the same.
+    """
     if row_count < COMPILED_FROM_COUNT or importlib.util.find_spec("numba") is None:
         return PLAIN
     return compiled()
 
 
 def blank(count: int) -> Ints:
-    """Return a column of NONE, which equals _NOBODY."""
+    """Return an array of ``count`` times NONE, which means "no value"."""
     return np.full(count, NONE, dtype=np.int64)

@@ -1,7 +1,8 @@
-"""Makes a trace of the lives in a ledger: the messages put, and the moments of their gets.
+"""Makes a trace of the ended messages in a ledger: the messages put, and the moments of gets.
 
-A life contains when its message was put, delivered and got, and its deadline. Gets that found no
-message leave no life; a message that is still on its queue has none yet.
+A ledger row (a life) is the record of a message's stay on one queue. It contains when its message
+was put, delivered and got, and its deadline. Gets that found no message leave no row; a message
+that is still on its queue has none yet.
 """
 
 from __future__ import annotations
@@ -38,15 +39,18 @@ REPLAYED = (State.GOT.value, State.TRANSMITTED.value, State.EXPIRED.value)
 
 
 def is_lake(folder: Path) -> bool:
-    """Return True if a folder is a lake."""
+    """Return True if the folder is a lake: Parquet files with the ledger of a queue manager.
+
+    False if it does not exist.
+    """
     return folder.is_dir() and ((folder / "_mayfly").is_dir() or any(folder.glob("date=*")))
 
 
 def read_lives(files: Sequence[Path], lake: str | Path, manager: str | None = None) -> pa.Table:
-    """Return the columns LIFE_COLUMNS of the lives in some files that can be replayed.
+    """Return the records of ended messages in Parquet files, with the columns LIFE_COLUMNS.
 
-    Raises NoLives when there are none, ReplayError when they are of several queue managers and
-    ``manager`` names none of them.
+    Only messages that were got, transmitted or expired are included. Raises NoLives when there are
+    none, ReplayError when they are of several queue managers and ``manager`` names none of them.
     """
     schema = pa.schema([LEDGER.field(name) for name in (*LIFE_COLUMNS, "kind")])
     paths = [str(file) for file in files]
@@ -59,10 +63,10 @@ def read_lives(files: Sequence[Path], lake: str | Path, manager: str | None = No
 
 
 def chosen_manager(managers: list[str], manager: str | None, lake: str | Path) -> str:
-    """Return the queue manager whose lives to replay: ``manager``, or the only one.
+    """Return the queue manager to replay: ``manager``, or for None the only one in the lake.
 
     Raises NoLives if there is none, and ReplayError if ``manager`` is None and there are several,
-    or has no lives.
+    or if ``manager`` is not in the lake.
     """
     if not managers:
         raise NoLives(f"no lives in {lake}")
@@ -79,11 +83,11 @@ def chosen_manager(managers: list[str], manager: str | None, lake: str | Path) -
 
 
 def trace_of_lives(lives: pa.Table, *, is_by_correl_id: bool = False) -> pa.Table:
-    """Return lives as a trace: each message has a get at the moment it was got.
+    """Return records of ended messages as a trace: the table that a replay takes.
 
-    Seq is its position. A get takes the first message; with ``is_by_correl_id`` only the one of its
-    own correlation id. The lifetime counts from the put to the deadline, so it includes a cap of
-    that time.
+    Each message has a get at the moment it was got. Seq is the ledger position. A get takes the
+    first message; with ``is_by_correl_id`` only the one with the same correlation id. The lifetime
+    counts from the put to the deadline, so it includes an expiry cap of that time.
     """
     is_got = pc.not_equal(lives["outcome"], State.EXPIRED.value)
     count = len(lives)
@@ -104,4 +108,5 @@ def trace_of_lives(lives: pa.Table, *, is_by_correl_id: bool = False) -> pa.Tabl
 
 
 def _managers(lives: pa.Table) -> list[str]:
+    """Return the names of the queue managers in the records, sorted and each once."""
     return sorted(pc.unique(lives["manager"]).to_pylist())

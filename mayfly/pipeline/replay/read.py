@@ -23,10 +23,10 @@ _SUFFIXES = ".csv, .parquet, .arrow or .feather"
 
 
 def read_trace(path: str | Path) -> pa.Table:
-    """Return the checked trace from a file, or from a folder split by queue.
+    """Return the checked trace, a row for each recorded message, in a file or a folder by queue.
 
-    Raises ReplayError for a file that is no trace, with the column, row and value; OSError if it
-    cannot be read.
+    The suffix decides the format: .csv, .parquet, .arrow or .feather. Raises ReplayError for a file
+    that is no trace, with the column, row and value; OSError if it cannot be read.
     """
     file = local_trace(path)
     if file.is_dir():
@@ -41,9 +41,9 @@ def read_trace(path: str | Path) -> pa.Table:
 
 
 def checked(rows: pa.Table, name: str) -> pa.Table:
-    """Return rows as a trace, with missing columns added.
+    """Return rows as a trace (a row for each recorded message), with missing columns added.
 
-    Raises ReplayError that names ``name``.
+    Raises ReplayError for a wrong column or value; ``name`` is the file's name in its text.
     """
     _check_columns(rows, name)
     columns = {column: _cast(rows[column], column, name) for column in rows.column_names}
@@ -62,7 +62,7 @@ def checked(rows: pa.Table, name: str) -> pa.Table:
 
 
 def _read(file: Path) -> pa.Table:
-    """Return the rows of a file, read by its suffix."""
+    """Return the rows of a file, read by its suffix; raises ReplayError for another suffix."""
     suffix = file.suffix.lower()
     if suffix == ".csv":
         return _read_csv(file)
@@ -75,7 +75,10 @@ def _read(file: Path) -> pa.Table:
 
 
 def _read_csv(file: Path) -> pa.Table:
-    """Read all cells as text, so that an error can name the column; an empty cell is null."""
+    """Return the rows of a CSV file with all cells as text; an empty cell is null.
+
+    As text, because an error can name the column later.
+    """
     with pyarrow.csv.open_csv(file) as reader:
         names = reader.schema.names
     options = pyarrow.csv.ConvertOptions(
@@ -85,7 +88,7 @@ def _read_csv(file: Path) -> pa.Table:
 
 
 def _check_columns(rows: pa.Table, name: str) -> None:
-    """Raise ReplayError for a column that is unknown, repeated or missing."""
+    """Raise ReplayError if a trace has an unknown or repeated column, or lacks queue or put_ms."""
     known = FULL_TRACE_SCHEMA.names
     for column in rows.column_names:
         if column not in known:
@@ -98,7 +101,7 @@ def _check_columns(rows: pa.Table, name: str) -> None:
 
 
 def _cast(column: pa.ChunkedArray, column_name: str, name: str) -> pa.ChunkedArray:
-    """Return a column with the type of the trace; raises ReplayError."""
+    """Return a column with the type that a trace needs; raises ReplayError for a wrong value."""
     try:
         return column.cast(FULL_TRACE_SCHEMA.field(column_name).type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -106,4 +109,5 @@ def _cast(column: pa.ChunkedArray, column_name: str, name: str) -> pa.ChunkedArr
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an error's text."""
     return str(error).partition("\n")[0]

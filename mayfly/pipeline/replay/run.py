@@ -1,4 +1,4 @@
-"""Replays a trace in this process: the outcome of every message under given settings."""
+"""Runs a replay of a trace in this process: the outcome of every message under other settings."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ _GOT, _EXPIRED, _REFUSED, _LEFT = range(len(OUTCOMES))
 def replay_in_process(
     trace: pa.Table, what_if: Settings = AS_IT_WAS, *, with_kernel: ReplayKernel | None = None
 ) -> pa.Table:
-    """Return the outcome of every row of a trace, sorted by queue, put time and seq.
+    """Return the outcome of every message of a trace, sorted by queue, put time and seq.
 
-    ``trace`` has the columns of TRACE_SCHEMA, and may have those of OPTIONAL_FIELDS. A get finds a
-    message when ``deliver_at_ms <= get_ms < expire_at_ms``; an earlier get finds it only if it
-    still waits then. Messages with the same correlation id are taken in order of delivery, higher
-    priority first; gets are served in order of time. A message without a get expires at its
-    deadline, or is left if it has none. ``with_kernel`` None selects the fastest. Raises
-    ReplayError, a ValueError, for an invalid trace or setting.
+    ``trace`` has a row for each message, with the columns of TRACE_SCHEMA and perhaps
+    OPTIONAL_FIELDS. A get finds a message when ``deliver_at_ms <= get_ms < expire_at_ms``; an
+    earlier get finds it only if it still waits then. Messages with the same correlation id are
+    taken in order of delivery, higher priority first; gets are served in order of time. A message
+    without a get expires at its deadline, or is left if it has none. ``with_kernel`` None selects
+    the fastest. Raises ReplayError, a ValueError, for an invalid trace or setting.
     """
     return outcomes_of(arranged(trace), what_if, with_kernel=with_kernel)
 
@@ -76,7 +76,10 @@ def replay_in_process(
 def outcomes_of(
     trace: Trace, what_if: Settings = AS_IT_WAS, *, with_kernel: ReplayKernel | None = None
 ) -> pa.Table:
-    """Return the result of `replay_in_process` for a trace that is arranged already."""
+    """Return the result of `replay_in_process` for a trace that is sorted and checked already.
+
+    Raises ReplayError for an invalid setting.
+    """
     check_settings(what_if)
     check_queues(what_if, trace.queues)
     chosen = kernel.kernel_for(len(trace.rows)) if with_kernel is None else with_kernel
@@ -87,7 +90,7 @@ def outcomes_of(
 
 
 class _Columns(NamedTuple):
-    """The input of the kernel and its output, one array for all queues."""
+    """The input and the output of the kernel, one array each for the messages of all queues."""
 
     correl_id: pa.Array
     put_ms: Ints
@@ -100,7 +103,7 @@ class _Columns(NamedTuple):
 
     @staticmethod
     def of(trace: Trace) -> _Columns:
-        """Return the columns of a trace, without any outcome yet."""
+        """Return the columns of a trace (recorded messages) as arrays, with empty results."""
         rows, count = trace.rows, len(trace.rows)
         return _Columns(
             rows["correl_id"].combine_chunks(),
@@ -115,7 +118,10 @@ class _Columns(NamedTuple):
         )
 
     def decide(self, rows: slice, what_if: WhatIf, with_kernel: ReplayKernel) -> None:
-        """Compute the outcomes of the messages of one queue."""
+        """Replay the messages of one queue, and store their windows and the gets that found them.
+
+        ``rows`` is the slice of the queue's rows.
+        """
         put_ms = self.put_ms[rows]
         windows = windows_at_put(
             put_ms,
@@ -147,7 +153,7 @@ class _Columns(NamedTuple):
             whole[rows] = part
 
     def as_table(self, trace: Trace) -> pa.Table:
-        """Return the outcomes as a table of OUTCOME_SCHEMA."""
+        """Return the outcomes of all queues as a table of OUTCOME_SCHEMA."""
         windows, taken_ms = self.windows, self.found.taken_ms
         refused = windows.refused
         ended_ms = np.where(taken_ms != NONE, taken_ms, windows.expire_at_ms)
@@ -171,7 +177,7 @@ def _key(correl_id: pa.Array) -> Ints:
 def _messages(
     windows: Windows, line: Ints, level_count: int, with_kernel: ReplayKernel
 ) -> Messages:
-    """Return the messages of one queue in the form of the kernel."""
+    """Return the messages of one queue as the columns that the replay functions take."""
     column = with_kernel.column
     accepted = np.flatnonzero(~windows.refused)
     line_count = (int(line.max()) // level_count + 1) * level_count
@@ -188,7 +194,10 @@ def _messages(
 
 
 def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: ReplayKernel) -> Gets:
-    """Return the gets of one queue in the form of the kernel."""
+    """Return the recorded gets of one queue as the columns that the replay functions take.
+
+    ``timeout_ms`` None means that a get does not wait.
+    """
     column = with_kernel.column
     key_count = int(key.max()) + 1
     return Gets(
@@ -203,7 +212,7 @@ def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: ReplayKe
 
 
 def _nothing_found(count: int, with_kernel: ReplayKernel) -> Found:
-    """Return the empty result of ``count`` messages for the kernel to fill."""
+    """Return an empty result for ``count`` messages, which the replay functions fill."""
     column = with_kernel.column
     return Found(column(kernel.blank(count)), column(kernel.blank(count)))
 

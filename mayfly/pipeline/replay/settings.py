@@ -19,12 +19,13 @@ CONSUMERS_MAX = 100_000
 
 
 class WhatIf(NamedTuple):
-    """The settings to try on a queue; None keeps the value of the trace.
+    """The settings to try on a queue in a replay; None keeps the value of the trace.
 
-    A cap can only shorten a lifetime (X3). ``from_release`` is TTLFROM(RELEASE). With ``consumers``
-    the gets of the trace are ignored: this number of consumers, idle before the first put, take any
-    message and work on it for ``service_ms``. ``receive_timeout_ms`` is the longest wait of a
-    receive; None is no wait for a get of the trace, and an endless wait for a consumer.
+    ``cap_ms`` is the longest lifetime (CAPEXPRY) and can only shorten one. ``from_release`` is
+    TTLFROM(RELEASE): the lifetime begins at the delivery time. With ``consumers`` the gets of the
+    trace are ignored: this number of consumers, idle before the first put, take any message and
+    work on it for ``service_ms``. ``receive_timeout_ms`` is the longest wait of a receive; None is
+    no wait for a get of the trace, and an endless wait for a consumer.
     """
 
     life_ms: int | None = None
@@ -53,7 +54,7 @@ _BOUNDS: dict[str, tuple[int, int]] = {
 
 
 def settings_of(settings: Settings, queue: str) -> WhatIf:
-    """Return the settings for one queue."""
+    """Return the replay settings for a queue: by its name, else of EVERY_OTHER, else AS_IT_WAS."""
     if isinstance(settings, WhatIf):
         return settings
     return settings.get(queue, settings.get(EVERY_OTHER, AS_IT_WAS))
@@ -67,7 +68,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_queues(settings: Settings, queues: Collection[str]) -> None:
-    """Raise ReplayError for settings of a queue that is not in the trace."""
+    """Raise ReplayError if settings name a queue on which the trace has no message."""
     if isinstance(settings, WhatIf):
         return
     for queue in settings:

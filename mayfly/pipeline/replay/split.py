@@ -17,7 +17,10 @@ _PREFIX = "queue="
 
 
 def write_split(trace: pa.Table, folder: str | Path) -> None:
-    """Write a trace into folders by queue; existing files of these queues are replaced."""
+    """Write a trace (recorded messages) into folders ``queue=NAME``, replacing their files.
+
+    Raises ReplayError for an invalid trace, or a URL of another machine.
+    """
     ds.write_dataset(
         as_trace(trace),
         str(local_trace(folder)),
@@ -30,7 +33,10 @@ def write_split(trace: pa.Table, folder: str | Path) -> None:
 
 
 def local_trace(path: str | Path) -> Path:
-    """Return the path of a trace; raises ReplayError if it is not on this machine."""
+    """Return the path of a trace (a file of recorded messages) on this machine.
+
+    Raises ReplayError for a URL of another machine.
+    """
     try:
         return local_path(path)
     except ValueError as error:
@@ -38,12 +44,12 @@ def local_trace(path: str | Path) -> Path:
 
 
 def is_split(folder: Path) -> bool:
-    """Return True if a folder contains a trace split by queue."""
+    """Return True if the folder has subfolders ``queue=NAME``: a trace split by queue."""
     return any(folder.glob(f"{_PREFIX}*"))
 
 
 def queue_folders(folder: str | Path) -> list[Path]:
-    """Return the folders of the queues, sorted by path; raises ReplayError if there are none."""
+    """Return the folders ``queue=NAME`` sorted by path; raises ReplayError if none exists."""
     folders = sorted(local_trace(folder).absolute().glob(f"{_PREFIX}*"))
     if not folders:
         raise ReplayError(f"{folder} is not split by queue: it has no folder queue=NAME")
@@ -51,7 +57,10 @@ def queue_folders(folder: str | Path) -> list[Path]:
 
 
 def read_queue(folder: Path) -> pa.Table:
-    """Return the rows of one queue, whose name is in the name of its folder; raises ReplayError."""
+    """Return the recorded messages of one queue, as a trace, from its folder ``queue=NAME``.
+
+    Raises ReplayError without a Parquet file, or for missing values.
+    """
     rows = pa.concat_tables([pq.read_table(file, partitioning=None) for file in _files(folder)])
     name = queue_of(folder)
     if "queue" in rows.column_names:
@@ -60,12 +69,15 @@ def read_queue(folder: Path) -> pa.Table:
 
 
 def queue_of(folder: Path) -> str:
-    """Return the queue name in the name of a folder."""
+    """Return the queue name in the name of a folder: ``queue=DEV.Q1`` -> ``DEV.Q1``."""
     return unquote(folder.name.removeprefix(_PREFIX))
 
 
 def read_split(folder: str | Path) -> pa.Table:
-    """Return the trace of all queues; raises ReplayError."""
+    """Return the recorded messages of all folders ``queue=NAME`` as one trace.
+
+    Raises ReplayError if no such folder exists, or for missing values.
+    """
     return pa.concat_tables([read_queue(path) for path in queue_folders(folder)])
 
 

@@ -1,4 +1,4 @@
-"""The form of a trace: one row per message; arranged, by queue and in put order."""
+"""The trace: a table with one row per recorded message, and its sorted form by queue and put."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Trace(NamedTuple):
 def as_trace(rows: pa.Table) -> pa.Table:
     """Return rows with exactly the columns of FULL_TRACE_SCHEMA; missing optional ones are null.
 
-    Raises ReplayError where a required value is missing.
+    Raises ReplayError if a required value is null.
     """
     for field in OPTIONAL_FIELDS:
         if field.name not in rows.column_names:
@@ -70,7 +70,7 @@ def as_trace(rows: pa.Table) -> pa.Table:
 
 
 def arranged(trace: pa.Table) -> Trace:
-    """Return a trace sorted by queue, put time and seq.
+    """Return a trace (recorded messages) sorted by queue, put time and seq, and checked.
 
     Raises ReplayError when two rows of a queue have the same seq, and for values that are missing
     or out of range, with the column, row and value.
@@ -96,12 +96,12 @@ def arranged(trace: pa.Table) -> Trace:
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """Return an int64 column as `ints` does, without a copy if no row is null."""
+    """Return an int64 column as an array, with NONE for nulls; without a copy if it has no null."""
     return ints(column) if column.null_count else np.asarray(column)
 
 
 def check_range(column: pa.ChunkedArray, name: str, largest: int) -> None:
-    """Raise ReplayError for a value below 0 or above ``largest``; rows count from 1."""
+    """Raise ReplayError, with row (from 1) and value, for a value not from 0 to ``largest``."""
     bounds = pc.min_max(column).as_py()
     if bounds["min"] is None or (bounds["min"] >= 0 and bounds["max"] <= largest):
         return
@@ -111,7 +111,7 @@ def check_range(column: pa.ChunkedArray, name: str, largest: int) -> None:
 
 
 def _taken(rows: pa.Table, order: pa.Array) -> pa.Table:
-    """Return rows in another order; a column of nulls is not copied."""
+    """Return the rows in the order of these row numbers; a column of nulls is not copied."""
     columns = [
         column if column.null_count == len(rows) else column.combine_chunks().take(order)
         for column in rows.columns
@@ -120,7 +120,7 @@ def _taken(rows: pa.Table, order: pa.Array) -> pa.Table:
 
 
 def _whole(column: pa.ChunkedArray) -> Any:
-    """Return the column as one array."""
+    """Return a chunked column as one array."""
     return column.combine_chunks()
 
 
@@ -138,7 +138,7 @@ def _is_ordered(codes: Any, put_ms: Ints, seq: Ints) -> bool:
 
 
 def _check_seq(trace: Trace) -> None:
-    """Raise ReplayError if a seq occurs twice in a queue."""
+    """Raise ReplayError if two rows of a queue have the same sequence number."""
     seq = numbers(trace.rows["seq"])
     rises = seq[1:] > seq[:-1]
     rises[trace.bounds[1:-1] - 1] = True
@@ -152,7 +152,7 @@ def _check_seq(trace: Trace) -> None:
 
 
 def _check_nulls(rows: pa.Table) -> None:
-    """Raise ReplayError for a null in a required column."""
+    """Raise ReplayError, with column and row, for a null in a required column."""
     for field in TRACE_SCHEMA:
         column = rows[field.name]
         if column.null_count and not field.nullable:

@@ -1,1 +1,1 @@
-"""The pipeline on Apache Spark; `mayfly.spark` has the public names."""
+"""The parts of a pipeline that run on Apache Spark; `mayfly.spark` has the public names."""

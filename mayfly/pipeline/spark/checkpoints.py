@@ -1,4 +1,4 @@
-"""Marks in checkpoints: each checkpoint belongs to one kind of query and its columns.
+"""Checkpoints of Spark queries: marks that tie one to a delay line, and access to its files.
 
 Spark itself would continue another query's checkpoint, or fail with an error that does not show the
 reason. The folder may be on any file system that Spark knows.
@@ -21,10 +21,11 @@ _KIND = "delay line"
 
 
 def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, str]) -> str:
-    """Mark a checkpoint as that of a delay line whose rows have these columns (name to type).
+    """Mark a new checkpoint as a delay line's, or check its mark; return the folder's full URL.
 
-    Returns the folder in the form for Spark's options. Raises CheckpointError when another query
-    has begun it, or its rows have other columns.
+    A delay line holds rows until their delivery time. ``columns`` are the rows' columns (name to
+    type). Raises CheckpointError if another query has begun the checkpoint, if its rows have other
+    columns, or if the mark is damaged.
     """
     folder = Folder(spark, checkpoint)
     mark = folder.read(_MARK)
@@ -50,7 +51,7 @@ def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, s
 
 
 def check_scheme(spark: SparkSession, path: str) -> None:
-    """Raise CheckpointError for a URL whose scheme has no file system in this Spark."""
+    """Raise CheckpointError if ``path`` is a URL whose scheme has no file system in this Spark."""
     scheme = scheme_of(path)
     if not scheme:
         return
@@ -66,10 +67,10 @@ def check_scheme(spark: SparkSession, path: str) -> None:
 
 
 class Folder:
-    """A folder on any file system that Spark knows."""
+    """A folder on any file system that Spark knows, by Hadoop's classes."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        """Take a path or a URL, which need not exist.
+        """Find the file system of a path or URL; the folder need not exist.
 
         Raises CheckpointError for an unknown scheme.
         """
@@ -83,7 +84,7 @@ class Folder:
         self.path: str = self._files.makeQualified(given).toString()
 
     def has(self, name: str) -> bool:
-        """Return True if a file or folder of this name exists in it."""
+        """Return True if a file or subfolder of this name exists in the folder."""
         return bool(self._files.exists(self._new_path(self.path, name)))
 
     def names(self, folder: str) -> list[str]:

@@ -54,7 +54,7 @@ class ClusterFailed(PipelineError):
 
 @dataclass(frozen=True)
 class Daemon:
-    """A master or worker: the process of its keeper, and the file with its log."""
+    """A running Spark master or worker: the keeper process that watches it, and its log file."""
 
     name: str
     keeper: subprocess.Popen[bytes]
@@ -62,10 +62,10 @@ class Daemon:
 
 
 class Worker:
-    """A worker that is restarted after it has ended."""
+    """A Spark worker process that is started again after it has ended."""
 
     def __init__(self, start: Callable[[], Daemon]) -> None:
-        """Start the worker; ``start`` is called for each start."""
+        """Start the worker; ``start`` is called now and for each restart."""
         self._start = start
         self.daemon = start()
         self._restarts_in_a_row = 0
@@ -74,7 +74,8 @@ class Worker:
     def mend(self) -> bool:
         """Restart the worker if it has ended; return True if it was restarted.
 
-        After each end soon after a start, twice as many calls pass before the next restart.
+        A worker that ends soon after each start is restarted less often: the number of calls before
+        the next restart doubles.
         """
         self._looks += 1
         if self.daemon.keeper.poll() is None:
@@ -91,7 +92,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running cluster: the URL of its master for a session, of its console, and its processes."""
+    """A running cluster: the URLs of its master and its web console, and its processes."""
 
     master_url: str
     console_url: str
@@ -99,13 +100,14 @@ class Cluster:
     workers: list[Worker]
 
     def check(self) -> None:
-        """Raise ClusterFailed if one of its processes has ended."""
+        """Raise ClusterFailed, with the end of the log, if a master or worker has ended."""
         _check([self.master, *(worker.daemon for worker in self.workers)])
 
     def mend(self) -> list[Daemon]:
         """Restart the workers that have ended, and return them; call it about every second.
 
-        Raises ClusterFailed if the master has ended, because its list of applications is lost.
+        Returns [] if none was restarted. Raises ClusterFailed if the master has ended, because its
+        list of applications is lost.
         """
         _check([self.master])
         return [worker.daemon for worker in self.workers if worker.mend()]
@@ -136,6 +138,7 @@ def cluster(
     with ExitStack() as stack:
 
         def start(work: Path, *command: str) -> Daemon:
+            """Start a Spark process that ends with the ``with`` block; return it."""
             return stack.enter_context(_daemon(work, command, environment))
 
         master = start(folder / "master", *master_command)
@@ -151,7 +154,7 @@ def cluster(
 
 
 def _free_port(port: int) -> int:
-    """Return ``port`` if it is free, any free port for 0; raises ClusterFailed."""
+    """Return ``port``, or a free port for 0; raises ClusterFailed if it is taken."""
     with socket.socket() as probe:
         # As Spark's own sockets: a port that was closed a moment ago counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -167,7 +170,10 @@ def _free_port(port: int) -> int:
 
 @contextmanager
 def _daemon(work: Path, command: tuple[str, ...], environment: dict[str, str]) -> Iterator[Daemon]:
-    """Start a master or worker under a keeper, with its own folder, and end both afterwards."""
+    """Return a context with a running master or worker; both it and its keeper end afterwards.
+
+    ``command`` is the Spark class and its arguments. The log is ``work`` with the suffix ``.log``.
+    """
     kind, *arguments = command
     spark_class = f"{environment['SPARK_HOME']}/bin/spark-class"
     log = work.with_suffix(".log")
@@ -193,7 +199,10 @@ def _daemon(work: Path, command: tuple[str, ...], environment: dict[str, str]) -
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of the daemons, which executors inherit; raises JavaNotFound."""
+    """Return the environment variables of master and workers.
+
+    Raises JavaNotFound if no Java can run Spark.
+    """
     package = str(Path(__file__).parents[2])
     path = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
@@ -209,7 +218,10 @@ def _environment() -> dict[str, str]:
 
 
 def _wait_for(console_url: str, daemons: list[Daemon], worker_count: int) -> None:
-    """Wait until the master answers and has ``worker_count`` workers; raises ClusterFailed."""
+    """Wait until the master answers and has ``worker_count`` workers.
+
+    Raises ClusterFailed after START_LIMIT_SECONDS, or as soon as a process has ended.
+    """
     for _ in range(round(START_LIMIT_SECONDS / _TICK_SECONDS)):
         if _workers_alive(console_url) == worker_count:
             return
@@ -221,7 +233,7 @@ def _wait_for(console_url: str, daemons: list[Daemon], worker_count: int) -> Non
 
 
 def _check(daemons: list[Daemon]) -> None:
-    """Raise ClusterFailed, with the end of its log, if a process has ended."""
+    """Raise ClusterFailed, with the end of the log, if one of the processes has ended."""
     for daemon in daemons:
         if daemon.keeper.poll() is not None:
             end = daemon.log.read_text(errors="replace")[-_SHOWN_LOG_CHARS:]
@@ -229,7 +241,7 @@ def _check(daemons: list[Daemon]) -> None:
 
 
 def _workers_alive(console_url: str) -> int | None:
-    """Return the number of the master's workers, None while it does not answer."""
+    """Return the number of registered workers, None while the master does not answer."""
     # Nothing on this machine is behind a proxy, whatever the environment says.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

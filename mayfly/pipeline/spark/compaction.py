@@ -1,8 +1,9 @@
-"""Merges the many small files of a lake into few large ones, by date and sorted by queue.
+"""Compaction: merges the many small files of a lake into few large ones, by date.
 
-A run is written beside the lake, synced, and then named by the manifest; only then are the files it
-replaces removed. Runs of a date are merged again as more arrive, large ones rarely. Spark sorts,
-and spills to disk where memory is short.
+A lake is a folder of Parquet files with the ledger of a queue manager. A merged file is a run,
+sorted by queue. It is written beside the lake, synced, and then named by the manifest; only then
+are the files it replaces removed. Runs of a date are merged again as more arrive, large ones
+rarely. Spark sorts, and spills to disk where memory is short.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _RUN_ROWS_MAX = 20_000_000
 
 
 class LakeCompaction(NamedTuple):
-    """The numbers of a compaction: dates, files read, files written instead."""
+    """The numbers of a compaction: dates changed, files read, and files written instead."""
 
     dates: int
     files_before: int
@@ -60,11 +61,12 @@ class _Task(NamedTuple):
 def compact_lake(
     spark: SparkSession, lake_path: str | Path, *, is_thorough: bool = True
 ) -> LakeCompaction:
-    """Compact every date of a lake that has files to merge; repeated at once, it has nothing to do.
+    """Merge the many small files of a lake into few for each date, and return the numbers.
 
-    Sketches are updated first. With ``is_thorough`` False it skips dates with few files and leaves
-    large runs alone, as suits a lake that a stream still writes. Raises LakeError when there is no
-    lake, a file of it is missing, or another process maintains it.
+    A second call at once changes nothing. Sketches (summaries) are updated first. With
+    ``is_thorough`` False it skips dates with few files and leaves large files alone, as suits a
+    lake that a stream still writes. Raises LakeError when there is no lake or a file of it is
+    missing, LakeBusy when another process maintains it.
     """
     lake = existing_lake(lake_path)
     with upkeep(lake):
@@ -77,13 +79,16 @@ def compact_lake(
 
 
 def compact_beside(spark: SparkSession, lake_path: str | Path) -> None:
-    """Compact the dates that need it while a stream writes; do nothing if another process does."""
+    """Compact the dates that need it while a stream writes the lake.
+
+    Does nothing if another process maintains the lake. Raises LakeError if a file is missing.
+    """
     with contextlib.suppress(LakeBusy):
         compact_lake(spark, lake_path, is_thorough=False)
 
 
 def _tasks(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[_Task]:
-    """Yield the compaction task of each date; its ``sources`` may be empty."""
+    """Yield the merge task of each date in order; ``sources`` is empty for nothing to merge."""
     by_date: dict[str, tuple[list[LakeFile], list[LakeFile]]] = {}
     for file in snapshot.runs:
         by_date.setdefault(file.date, ([], []))[0].append(file)
@@ -96,7 +101,10 @@ def _tasks(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[_Task]:
 
 
 def _all_of(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
-    """Return all files of a date, an empty list if they are one sorted run already."""
+    """Return all files of a date to be merged, or [] if they are merged already.
+
+    ``runs`` are files merged before, ``batches`` files of single batches.
+    """
     # Runs of one generation are one sorted whole that was too large for one file.
     generations = {file.path.name.split("-")[1] for file in runs}
     is_done = not batches if len(generations) == 1 else len(runs) + len(batches) < 2
@@ -104,7 +112,10 @@ def _all_of(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
 
 
 def _to_merge(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
-    """Return the files of a date that are worth merging now."""
+    """Return the files of a date that are worth merging now; [] for few batch files.
+
+    These are all batch files, and the last merged files (``runs``) if the date has many.
+    """
     if len(batches) <= FILES_LEFT_MAX:
         return []
     if len(runs) < _RUNS_MAX:
@@ -116,7 +127,7 @@ def _to_merge(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
 
 
 def _jobs(tasks: list[_Task]) -> Iterator[list[_Task]]:
-    """Yield the tasks in groups; each group is one Spark job."""
+    """Yield the merge tasks in groups, one for each Spark job, limited in bytes and dates."""
     job: list[_Task] = []
     for task in tasks:
         size_bytes = sum(other.size_bytes for other in job) + task.size_bytes
@@ -129,7 +140,7 @@ def _jobs(tasks: list[_Task]) -> Iterator[list[_Task]]:
 
 
 def _compact(spark: SparkSession, lake: Path, job: list[_Task]) -> int:
-    """Write the runs of some dates and name them in the manifest; return the number of runs."""
+    """Merge the files of some dates and list the new ones in the manifest; return their number."""
     staging = lake / UPKEEP_STAGING / uuid.uuid4().hex
     sources = [file for task in job for file in task.sources]
     (
@@ -153,14 +164,14 @@ def _compact(spark: SparkSession, lake: Path, job: list[_Task]) -> int:
 
 
 def _move_in(part: Path, lake: Path, date: str, generation: int) -> str:
-    """Move a written file to the hidden runs of a date; return its name."""
+    """Move a merged file into the lake's hidden folder of a date; return its new name."""
     name = f"run-{generation:06d}-{uuid.uuid4().hex[:8]}.parquet"
     move_into_place(part, run_path(lake, date, name, is_hidden=True))
     return name
 
 
 def _name_runs(manifest: Manifest, task: _Task, names: list[str]) -> None:
-    """Replace the merged files of a date by the new runs in the manifest."""
+    """Replace the merged files of a date in the manifest by the new files ``names``, in memory."""
     entry = manifest.entry(task.date)
     replaced = {file.path.name for file in task.sources}
     retire(manifest, f"{RUNS}/date={task.date}", [n for n in entry.hidden if n in replaced])

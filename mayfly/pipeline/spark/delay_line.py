@@ -1,4 +1,6 @@
-"""The delay line for streams that are not a Mayfly queue: rows are held, released and expired.
+"""The delay line: holds rows of a Spark stream until their delivery time or their expiry.
+
+It is for streams that are not a Mayfly queue.
 
     messages → window (rules of lifetime.columns) → due already ───────────────┐
                                                   └ pack → held by slot → unpack → outcome, report
@@ -61,17 +63,14 @@ _MANAGER_NAME_LENGTH = 48
 
 
 def prepare_session(spark: SparkSession) -> SparkSession:
-    """Apply SESSION_SETTINGS to a session, for queries that are started later.
-
-    Return the session.
-    """
+    """Set SESSION_SETTINGS in a Spark session, for queries that start later; return the session."""
     for name, value in SESSION_SETTINGS.items():
         spark.conf.set(name, value)
     return spark
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raise OptionError, which names the setting, unless a session has all SESSION_SETTINGS."""
+    """Raise OptionError, which names the setting, unless the session has all SESSION_SETTINGS."""
     for name, value in SESSION_SETTINGS.items():
         found = spark.conf.get(name, None)
         if found is None or found.lower() != value.lower():
@@ -91,23 +90,23 @@ def lifetime(
     manager_name: str = "MAYFLY",
     as_of_ms: int | None = None,
 ) -> DataFrame:
-    """Return messages with their outcomes: added columns outcome, reason, ended_ms, report_owed.
+    """Return messages with their outcome: adds columns outcome, reason, ended_ms, report_owed.
 
     A row is a message of ``spark.messages`` (queue, put_ms and payload at least). It may have the
     intervals ``life_ms`` and ``delay_ms``, else the moments ``expire_at_ms`` and ``deliver_at_ms``;
     ``cap_ms``, as a column or for all rows, limits the lifetime. Outcomes:
 
-    * ``dead_lettered``: refused, at once, with a reason code and without a window
-    * ``released``: at or after deliver_at_ms and before expire_at_ms
-    * ``expired``: at or after expire_at_ms, never handed out
-    * ``delayed``: none of these yet; only if ``messages`` is no stream
+    * ``dead_lettered``: refused, at once, with a reason code and without a window * ``released``:
+    at or after deliver_at_ms and before expire_at_ms * ``expired``: at or after expire_at_ms, never
+    handed out * ``delayed``: none of these yet; only if ``messages`` is no stream
 
     A stream holds rows until they are due; write it with `write_stream`. A DataFrame that is no
     stream gets the outcomes as of ``as_of_ms``, by default now. With ``ttl_rule`` "release" life_ms
     begins at the delivery time. ``slot_ms`` is the most by which a row may become ready later than
     due. ``shards`` is the number of tasks over which one slot may spread (default:
     spark.sql.shuffle.partitions). Both may change from run to run. ``manager_name`` is the queue
-    manager that the reports name. Raises OptionError.
+    manager that the reports name. Raises OptionError for a wrong argument, column or session
+    setting.
     """
     spark = messages.sparkSession
     streams = messages.isStreaming
@@ -132,12 +131,13 @@ def lifetime(
 def write_stream(
     rows: DataFrame, checkpoint: str | Path, *, options: Mapping[str, str] | None = None
 ) -> DataStreamWriter:
-    """Return the writer of a stream that `lifetime` made, tied to its own checkpoint.
+    """Return the writer of a stream that `lifetime` made, tied to ``checkpoint``.
 
     The caller adds sink, trigger and start(). A batch that Spark repeats after a crash is the same
     batch with the same id. If the repeat replaces the batch in the sink, every row is there once.
-    Raises OptionError for asynchronous progress tracking, under which a repeated batch may differ.
-    Raises CheckpointError for a checkpoint of another query, or one with other columns.
+    Raises OptionError for other rows, and for asynchronous progress tracking, under which a
+    repeated batch may differ. Raises CheckpointError for a checkpoint of another query, or one with
+    other columns.
     """
     given = {name.lower(): value for name, value in (options or {}).items()}
     if given.get(_ASYNC_PROGRESS.lower(), "false").lower() != "false":
@@ -163,13 +163,16 @@ def _check_options(*, cap_ms: int | None, ttl_rule: str, slot_ms: int, shards: i
 
 
 def _check_whole(name: str, value: int | None, least: int, most: int) -> None:
-    """Raise OptionError unless a value is None or an int from ``least`` to ``most``."""
+    """Raise OptionError unless the value is None or an int from ``least`` to ``most``."""
     if value is not None and not (type(value) is int and least <= value <= most):
         raise OptionError(f"{name} {value!r} is not a whole number from {least} to {most}")
 
 
 def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> DataFrame:
-    """Return messages with window and reason by the rules, without the interval columns."""
+    """Return messages with reason, deliver_at_ms and expire_at_ms, without the interval columns.
+
+    A refused message has a reason other than MQRC_NONE, and null for both moments.
+    """
     begun = messages.withColumns(_begun(messages, cap_ms, ttl_rule))
     put, life, delay, cap, deadline = (f.col(name) for name in _BEGUN)
     window = spark_window(f, put, life, delay, cap, from_release=ttl_rule == "release")
@@ -193,7 +196,10 @@ def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> Dat
 
 
 def _begun(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> dict[str, Column]:
-    """Return the columns of _BEGUN: inputs of the rules, limited so that no bigint overflows."""
+    """Return the columns of _BEGUN, from which the rules compute each row's delivery and expiry.
+
+    Values are limited so that no bigint overflows.
+    """
     column = _columns_of(messages)
     put = f.when(column("put_ms").between(0, LATEST_DUE_MS), column("put_ms"))
     life, expire_at = column("life_ms"), f.greatest(column("expire_at_ms"), put)
@@ -210,9 +216,10 @@ def _begun(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> dict[s
 
 
 def _columns_of(messages: DataFrame) -> Any:
-    """Return a function from a column's name to the column, or to nulls if it is missing."""
+    """Return a function that returns the column of a name, or nulls if the rows have none."""
 
     def column(name: str) -> Column:
+        """Return the column ``name``, or a column of nulls if the rows do not have it."""
         return f.col(name) if name in messages.columns else f.lit(None).cast("bigint")
 
     return column
@@ -221,7 +228,7 @@ def _columns_of(messages: DataFrame) -> Any:
 def _held(
     timed: DataFrame, row_type: StructType, slot_ms: int, shards: int, manager_name: str
 ) -> DataFrame:
-    """Return the rows that leave the state of the delay line, with their outcomes."""
+    """Return the stream of rows that leave the delay line's state when due, with their outcome."""
     expected = to_arrow_schema(
         row_type, timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone")
     )
@@ -237,9 +244,10 @@ def _held(
 
 
 def due_shards(spark: SparkSession) -> list[int]:
-    """Return one shard for each task of a stage, so that each task gets slot DUE of one shard.
+    """Return a shard number for each Spark task, such that the tasks share rows that are due.
 
-    Shards in sequence, such as 0 and 1, may hash to the same task.
+    Slot DUE of each of these shards goes to another task. Shards in sequence, such as 0 and 1, may
+    hash to the same task.
     """
     tasks = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     shard, slot = f.col("id").cast("int"), f.lit(DUE).cast("bigint")
@@ -251,9 +259,10 @@ def due_shards(spark: SparkSession) -> list[int]:
 
 
 def _ending(manager_name: str) -> Any:
-    """Return the function for mapInArrow that adds the outcomes to rows of no stream."""
+    """Return the function for Spark's mapInArrow that adds outcomes to rows that are no stream."""
 
     def end(batches: Batches) -> Batches:
+        """Yield the rows with their outcomes, as of the time in NOW_COLUMN."""
         for batch in batches:
             if batch.num_rows:
                 yield end_rows(batch.drop_columns([NOW_COLUMN]), batch_ms(batch), manager_name)
@@ -262,12 +271,12 @@ def _ending(manager_name: str) -> Any:
 
 
 def _ended_type(row_type: StructType) -> StructType:
-    """Return the schema of rows with the columns of their outcome."""
+    """Return the schema of rows with the outcome columns of ENDED added."""
     return StructType([*row_type.fields, *from_arrow_schema(ENDED).fields])
 
 
 def _held_columns(ended_type: StructType) -> dict[str, str]:
-    """Return name and Spark SQL type of the columns that the streaming state keeps."""
+    """Return the columns that the streaming state keeps, from name to Spark SQL type."""
     return {
         field.name: field.dataType.simpleString()
         for field in ended_type

@@ -1,4 +1,4 @@
-"""How messages leave the delay line: their outcome at a moment, and the report owed for it."""
+"""The ending of messages in the delay line: their outcome at a moment, and the report owed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def end_rows(rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.RecordB
 
     A row has a ``reason``; if that is MQRC_NONE, it also has the window ``deliver_at_ms``,
     ``expire_at_ms``. A row whose deadline has come is expired, even if its delivery time has come,
-    too (E4).
+    too. ``manager_name`` is the queue manager that reports name.
     """
     ends = _ends(rows, now_ms)
     columns = {
@@ -60,7 +60,7 @@ def end_rows(rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.RecordB
 
 
 def _ends(rows: pa.RecordBatch, now_ms: int) -> Any:
-    """Return a code for each row at ``now_ms``: released, expired, refused or held."""
+    """Return an array with _RELEASED, _EXPIRED, _REFUSED or _HELD for each row at ``now_ms``."""
     ends = np.full(rows.num_rows, _HELD, dtype=np.int8)
     # Each line wins over the one before it.
     ends[is_due(rows["deliver_at_ms"], now_ms)] = _RELEASED
@@ -70,7 +70,7 @@ def _ends(rows: pa.RecordBatch, now_ms: int) -> Any:
 
 
 def _reports_owed(rows: pa.RecordBatch, ends: Any, now_ms: int, manager_name: str) -> pa.Array:
-    """Return the report for each row that owes one, null for the others."""
+    """Return a column with the report message that each row owes, null for rows without one."""
     place = np.full(rows.num_rows, NONE)
     owed = []
     count = 0
@@ -86,7 +86,7 @@ def _reports_owed(rows: pa.RecordBatch, ends: Any, now_ms: int, manager_name: st
 
 
 def _asks(rows: pa.RecordBatch, cause: Cause) -> Mask:
-    """Return a mask of the rows that have the report option of a cause."""
+    """Return a mask of the rows whose report options ask for a report of this cause."""
     if "report" not in rows.schema.names:
         return np.zeros(rows.num_rows, dtype=np.bool_)
     options = np.asarray(pc.fill_null(rows["report"], MQRO_NONE), dtype=np.int64)
@@ -95,7 +95,7 @@ def _asks(rows: pa.RecordBatch, cause: Cause) -> Mask:
 
 
 def _reports(cause: Cause, rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.Array:
-    """Return the reports about rows that asked for one, as rows of REPORT."""
+    """Return the report messages about ``rows``, one for each row, with the columns of REPORT."""
     descriptors = _descriptors(rows)
     originals = map(
         Original,
@@ -132,14 +132,14 @@ def _reports(cause: Cause, rows: pa.RecordBatch, now_ms: int, manager_name: str)
 
 
 def _descriptors(rows: pa.RecordBatch) -> list[Descriptor]:
-    """Return the descriptors of rows; a field that is null or missing gets its default."""
+    """Return the message descriptor of each row; a null or missing field has its default."""
     return list(
         map(Descriptor, *(_values(rows, *field) for field in Descriptor._field_defaults.items()))
     )
 
 
 def _values(rows: pa.RecordBatch, name: str, default: int | str | bytes) -> list[Any]:
-    """Return the values of a message column, with a default where it is null or missing."""
+    """Return the values of column ``name``, with ``default`` for nulls or without the column."""
     if name not in rows.schema.names or name not in REPORT.names:
         return [default] * rows.num_rows
     values: list[Any] = rows[name].fill_null(default).to_pylist()

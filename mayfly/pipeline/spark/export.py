@@ -1,7 +1,7 @@
-"""Exports lives of a lake to one file for other programs: Parquet, CSV or JSON lines.
+"""Exports ended messages of a lake to one file for other programs: Parquet, CSV or JSON lines.
 
-Rows are ordered by queue, store and position. Spark sorts and writes, so memory stays bounded; the
-file appears atomically.
+A lake is a folder of Parquet files with the ledger of a queue manager. Rows are ordered by queue,
+store and position. Spark sorts and writes, so memory stays bounded; the file appears atomically.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def export_lives(
     late_after_ms: int | None = None,
     where: str | None = None,
 ) -> int:
-    """Write the lives that pass all filters to a new file; return how many.
+    """Write the ended messages of a lake that pass all filters to a new file; return how many.
 
-    The suffix decides the format. Columns are those of `read_lake`; in CSV and JSON ids are
-    hexadecimal, and JSON leaves out nulls. ``late_after_ms`` keeps messages that were got later
-    than this after their delivery time; ``where`` is an SQL condition over the columns. Raises
-    LakeError without a lake, and ExportError as ``check_export``.
+    A row is the record of a message's stay on one queue. The suffix of ``target`` decides the
+    format. Columns are those of `read_lake`; in CSV and JSON ids are hexadecimal, and JSON leaves
+    out nulls. ``outcomes`` () keeps all. ``late_after_ms`` keeps messages that were got later than
+    this after their delivery time; ``where`` is an SQL condition over the columns. Raises LakeError
+    without a lake, and ExportError for an unknown suffix or outcome, or a file that exists.
     """
     lake, file = existing_lake(lake_path), local_folder(target)
     check_export(file, outcomes)
@@ -58,7 +59,7 @@ def export_lives(
 
 
 def _write(lives: DataFrame, file: Path, kind: str) -> int:
-    """Write lives to one file of a kind: parquet, csv or json; return their number."""
+    """Write rows to one file of a kind (parquet, csv, json), even if none; return their number."""
     if kind != "parquet":
         lives = lives.withColumns({name: f.lower(f.hex(name)) for name in ID_NAMES})
     staging = file.with_name(f".{file.name}-{uuid.uuid4().hex}")

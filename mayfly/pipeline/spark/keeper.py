@@ -1,4 +1,4 @@
-"""Runs one command as a child that ends with the starter of this script, however that ends.
+"""Keeper: runs one command as a child process that ends with the starter of this script.
 
 Start it as ``python -I keeper.py COMMAND…`` with a pipe as standard input, which the starter keeps
 open. The pipe closes when the starter ends: by a return, an interrupt or a kill -9. Then the
@@ -21,7 +21,11 @@ GRACE_SECONDS = 10.0
 
 
 def main(command: list[str]) -> int:
-    """Run the command; return its exit code, or 128 + the signal's number if a signal ended it."""
+    """Run the command until it ends or standard input closes; return its exit code.
+
+    A command that a signal ended gives 128 + the signal's number. Processes that the command has
+    started are killed at its end.
+    """
     # A session of its own, by which the processes of the command are found.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: child.terminate())
@@ -33,7 +37,7 @@ def main(command: list[str]) -> int:
 
 
 def _end_with_starter(child: subprocess.Popen[bytes]) -> None:
-    """End the command when standard input closes: SIGTERM, and later SIGKILL."""
+    """Wait until standard input closes, then end the command: SIGTERM, after 10 s SIGKILL."""
     # Not through sys.stdin: its lock would be held here when the command ends by itself.
     while os.read(0, 1):
         pass

@@ -63,13 +63,13 @@ def ledger_to_lake(
     manager: str | None = None,
     batch_rows_max: int = 200_000,
 ) -> StreamingQuery:
-    """Start the stream that copies a ledger into a lake; stop or await the returned query.
+    """Start a Spark stream that copies a ledger into a lake, and return the running query.
 
-    With ``available_now`` it ends at the present end of the ledger; else a batch of at most
-    ``batch_rows_max`` rows begins every ``trigger``. ``manager`` names the queue manager, for a
-    server of several. Raises BulkError when the server does not answer. Raises LakeError when lake
-    or checkpoint belongs to another stream, because to continue would lose rows or write them
-    twice.
+    The caller stops or awaits the query. With ``available_now`` it ends at the present end of the
+    ledger; else a batch of at most ``batch_rows_max`` rows begins every ``trigger``. ``manager``
+    names the queue manager, for a server of several. ``checkpoint`` None puts it into the lake.
+    Raises BulkError when the server does not answer. Raises LakeError when lake or checkpoint
+    belongs to another stream, because to continue would lose rows or write them twice.
     """
     lake = local_folder(lake_path)
     with LedgerClient(url, token_file=token_file, manager=manager) as client:
@@ -102,10 +102,10 @@ def ledger_to_lake(
 
 
 def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
-    """Return every row of a lake, lives and balances, each once, even during a compaction.
+    """Return every ledger row of a lake, each once, even during a compaction.
 
-    The files stay as long as this process lives. Raises LakeError when the folder or a file is
-    missing.
+    A row is an ended message or a queue's balance. The files stay as long as this process lives.
+    Raises LakeError when the folder or a file is missing.
     """
     lake = existing_lake(lake_path)
     snapshot = kept_snapshot(lake)
@@ -114,7 +114,10 @@ def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
 
 
 def rows_of(spark: SparkSession, files: Iterable[LakeFile]) -> DataFrame:
-    """Return the rows of some files of a lake, each with the date of its folder."""
+    """Return the rows of these Parquet files of a lake, with the date of their folder.
+
+    Without files the DataFrame is empty.
+    """
     by_root: dict[Path, list[str]] = {}
     for file in files:
         by_root.setdefault(file.path.parents[1], []).append(str(file.path))
@@ -128,22 +131,24 @@ def rows_of(spark: SparkSession, files: Iterable[LakeFile]) -> DataFrame:
 
 
 def read_lake(spark: SparkSession, lake_path: str | Path) -> DataFrame:
-    """Return the lives in a lake: LifeRecord's fields with manager, instance_id, position, date.
+    """Return the ended messages in a lake: a row for each stay of a message on a queue.
 
-    Raises LakeError when the folder or a file is missing.
+    Columns are LifeRecord's fields, and manager, instance_id, position and date. Raises LakeError
+    when the folder or a file is missing.
     """
     return lives_of(read_ledger(spark, lake_path))
 
 
 def lives_of(rows: DataFrame) -> DataFrame:
-    """Return the lives among ledger rows, without the columns of balances."""
+    """Return those ledger rows that are ended messages, without the columns of balances."""
     return rows.where(f.col("kind") == KIND_LIFE).drop("kind", *_BALANCE_COLUMNS)
 
 
 def read_balances(spark: SparkSession, lake_path: str | Path) -> DataFrame:
-    """Return the balance rows in a lake: Balance's fields with manager, instance_id, position.
+    """Return the balance rows in a lake: the counts of a queue at a position of the ledger.
 
-    Raises LakeError when the folder or a file is missing.
+    Columns are Balance's fields, and manager, instance_id, position and date. Raises LakeError when
+    the folder or a file is missing.
     """
     rows = read_ledger(spark, lake_path)
     return rows.where(f.col("kind") == KIND_BALANCE).select(
@@ -158,16 +163,21 @@ def read_balances(spark: SparkSession, lake_path: str | Path) -> DataFrame:
 
 
 class _LakeWriter:
-    """Writes the batches of one stream; a batch and date always has the same file name."""
+    """Writes the batches of one stream into a lake; each batch and date has a fixed file name."""
 
     def __init__(self, lake: Path, instance_id: str) -> None:
+        """Keep the lake's folder and the id of the store whose ledger is copied."""
         self._lake = lake
         self._instance_id = instance_id
         self._prefix = f"batch-{instance_id[:_SHORT_ID]}-"
         self._staging = lake / STAGING / instance_id
 
     def claim(self, checkpoint: Path) -> None:
-        """Mark lake and checkpoint as belonging together; raises LakeError if they do not."""
+        """Write a common id into lake and checkpoint, or check that both have the same one.
+
+        Raises LakeError if the lake has rows that this checkpoint did not write, or the checkpoint
+        is of another lake. Removes unfinished files of a killed run.
+        """
         in_lake = self._lake / MARKS / f"{self._instance_id}.json"
         in_checkpoint = checkpoint / "_mayfly.json"
         stream_id = _read_mark(in_lake)
@@ -189,14 +199,17 @@ class _LakeWriter:
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _has_rows(self) -> bool:
-        """Return True if the lake contains rows of this store."""
+        """Return True if the lake has rows of the queue manager's store that this stream reads."""
         short_id = self._instance_id[:_SHORT_ID]
         return any(self._lake.glob(f"date=*/{self._prefix}*")) or Manifest.load(
             self._lake
         ).has_rows_of(short_id)
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
-        """Write a batch beside the lake, then move its files to their names in the lake."""
+        """Write a batch as one file per date, then move the files into the lake.
+
+        A repeated batch replaces its files, or is left out where a compaction has merged them.
+        """
         # A folder of its own for each try: Java may outlive a killed driver for a moment and still
         # be writing to the former one.
         staging = self._staging / f"{batch_id}-{uuid.uuid4().hex}"
@@ -219,14 +232,17 @@ class _LakeWriter:
 
 
 def _one_file_per_date(staging: Path) -> Iterator[Path]:
-    """Yield the written file of each date."""
+    """Yield the single file that Spark wrote for each date."""
     for folder in sorted(staging.glob("date=*")):
         [written] = folder.glob("part-*.parquet")
         yield written
 
 
 def _read_mark(path: Path) -> str | None:
-    """Return the stream id in a mark, None without a mark; raises LakeError if damaged."""
+    """Return the stream id in a mark file of a lake or checkpoint, None without a file.
+
+    Raises LakeError if the file is damaged.
+    """
     try:
         stream_id: str = json.loads(path.read_text())["stream"]
     except FileNotFoundError:
@@ -237,5 +253,5 @@ def _read_mark(path: Path) -> str | None:
 
 
 def _write_mark(path: Path, stream_id: str) -> None:
-    """Write a mark with a stream id."""
+    """Write the id of a stream into a mark file, atomically."""
     write_safely(path, json.dumps({"stream": stream_id}))

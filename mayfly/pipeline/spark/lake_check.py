@@ -1,7 +1,8 @@
-"""Proves a lake complete: each position once, put = ended + present at each balance.
+"""Check that proves a lake complete: each position once, put = ended + present at each balance.
 
-A balance row has the counts of a queue up to its position. The lives in the lake up to there must
-agree with it, outcome by outcome. So every prefix of the lake is proved, too.
+A lake is a folder of Parquet files with the ledger of a queue manager. A balance row has the counts
+of a queue up to its position. The ended messages in the lake up to there must agree with it,
+outcome by outcome. So every prefix of the lake is proved, too.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _OUTCOMES = [*OUTCOME_CODES, OTHER_OUTCOMES]
 
 
 class LakeProblem(NamedTuple):
-    """A fault of a lake, and the first position that shows it.
+    """A fault of a lake, with the first ledger position that shows it.
 
-    ``queue`` None concerns all queues.
+    ``store`` is the id of the queue manager's store. ``queue`` None concerns all queues.
     """
 
     store: str
@@ -38,7 +39,7 @@ class LakeProblem(NamedTuple):
 
 @dataclass(frozen=True)
 class LakeCheck:
-    """The result of a check: rows read, balances compared, problems by position, missing files."""
+    """The result of a check: rows read, balances compared, problems found, and files missing."""
 
     rows: int
     balances: int
@@ -47,15 +48,15 @@ class LakeCheck:
 
     @property
     def texts(self) -> list[str]:
-        """The problems as sentences, in the order in which to look at them."""
+        """The missing files and the problems as sentences, most important first."""
         gone = [f"{path} is missing" for path in self.missing_files]
         return gone + [problem.text for problem in self.problems]
 
 
 def verify_lake(spark: SparkSession, lake_path: str | Path) -> list[str]:
-    """Return the faults of a lake as sentences; an empty list proves it complete.
+    """Return the faults of a lake as sentences; an empty list proves the lake complete.
 
-    Raises LakeError without a lake.
+    Raises LakeError if the folder is no lake.
     """
     return check_lake(spark, lake_path).texts
 
@@ -63,13 +64,14 @@ def verify_lake(spark: SparkSession, lake_path: str | Path) -> list[str]:
 def check_lake(
     spark: SparkSession, lake_path: str | Path, *, until_position: int | None = None
 ) -> LakeCheck:
-    """Check whether a lake, or its rows up to a position, is complete.
+    """Check whether a lake, or its rows up to a position, is complete, and return the result.
 
     In each store every position must exist once, from the first one on. For each queue every
-    balance must be balanced, and count the lives that the lake contains. If the lake begins later
-    than the store (retention had trimmed it) or a queue was defined again, only the difference to
-    the first balance is compared. Lives lost at a restart are counted in a balance but not listed.
-    Lives after the newest balance are not checked. Raises LakeError without a lake.
+    balance must be balanced, and count the ended messages that the lake contains. If the lake
+    begins later than the store (retention had trimmed it) or a queue was defined again, only the
+    difference to the first balance is compared. Messages lost at a restart are counted in a balance
+    but not listed. Messages after the newest balance are not checked. Raises LakeError without a
+    lake.
     """
     lease = Lease(existing_lake(lake_path))
     try:
@@ -90,7 +92,11 @@ def check_lake(
 
 
 def _position_blocks(rows: DataFrame) -> list[Row]:
-    """Return the number of rows and of distinct positions for each block of positions, in order."""
+    """Return counts for each block of consecutive ledger positions, by store and position.
+
+    The counts are of rows, balances and distinct positions. A block also has its first and last
+    position.
+    """
     bit = f.bitmap_bit_position(f.col("position"))
     return (
         rows.groupBy("instance_id", f.bitmap_bucket_number(f.col("position")).alias("block"))
@@ -107,7 +113,7 @@ def _position_blocks(rows: DataFrame) -> list[Row]:
 
 
 def _position_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakeProblem]:
-    """Yield missing and duplicate positions, within a block and between blocks."""
+    """Yield a problem for each gap and each duplicate in the positions of a store."""
     previous: Row | None = None
     for block in blocks:
         store, first, last = block["instance_id"], block["first"], block["last"]
@@ -131,7 +137,7 @@ def _position_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakeP
 
 
 def _first_wrong(rows: DataFrame, block: Row) -> tuple[int, int]:
-    """Return the first duplicate position of a block, and the first missing one; -1 for none."""
+    """Return a block's first duplicate ledger position and first missing one; -1 for none."""
     in_block = rows.where(
         (f.col("instance_id") == block["instance_id"])
         & f.col("position").between(block["first"], block["last"])
@@ -147,7 +153,11 @@ def _first_wrong(rows: DataFrame, block: Row) -> tuple[int, int]:
 
 
 def _balance_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakeProblem]:
-    """Yield balances that are not balanced, or differ from the lives, by position."""
+    """Yield a problem for each balance row that is wrong, by store, queue and position.
+
+    A balance row has a queue's counts. It is wrong if put differs from ended + present, or if ended
+    differs from the messages in the lake.
+    """
     whole = [row["instance_id"] for row in blocks if row["first"] == 1]
     compared = _compared(_lives_before_balances(rows), whole)
     wrong = reduce(
@@ -159,7 +169,10 @@ def _balance_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakePr
 
 
 def _lives_before_balances(rows: DataFrame) -> DataFrame:
-    """Return the balances, each with the number of lives by outcome since the previous one."""
+    """Return each balance with the number of messages ended since the one before, by outcome.
+
+    A balance is a queue's counts at a position of the ledger.
+    """
     is_balance = f.col("kind") == KIND_BALANCE
     earlier = (
         Window.partitionBy("instance_id", "queue")
@@ -181,7 +194,7 @@ def _lives_before_balances(rows: DataFrame) -> DataFrame:
 
 
 def _listed(outcome: str) -> Column:
-    """Return the aggregate that counts lives with an outcome."""
+    """Return the aggregate column that counts the ended messages with an outcome."""
     is_of_it = f.col("outcome") == outcome
     if outcome == OTHER_OUTCOMES:
         is_of_it = ~f.col("outcome").isin(list(OUTCOME_CODES))
@@ -189,9 +202,10 @@ def _listed(outcome: str) -> Column:
 
 
 def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
-    """Return the balances with their own counts and those of listed lives, where both are known.
+    """Return each balance with its counts, the counts from the lake's rows, and their difference.
 
-    A queue that was deleted and defined again counts from 0, which shows as a count that decreases.
+    ``whole`` are the stores whose first position is in the lake. A queue that was deleted and
+    defined again counts from 0, which shows as a count that decreases.
     """
     in_order = Window.partitionBy("instance_id", "queue").orderBy("number")
     since = Window.partitionBy("instance_id", "queue", "defined").orderBy("number")
@@ -230,7 +244,7 @@ def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
 
 
 def _row_problems(row: Row) -> Iterator[LakeProblem]:
-    """Yield the problems of one compared balance."""
+    """Yield the problems of one row of `_compared`; nothing if its counts agree."""
     store, queue, position = row["instance_id"], row["queue"], row["position"]
     where = f"queue {queue} of store {store}"
     if not row["is_balanced"]:

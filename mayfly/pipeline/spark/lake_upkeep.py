@@ -1,9 +1,9 @@
-"""Changes which files make up a lake, so that each reader has every row once at every moment.
+"""Upkeep of a lake: changes which files make it up, while each reader has every row once.
 
-Only the holder of the maintenance lock changes the manifest. Files that the manifest no longer
-names stay until the last reader of an earlier generation has ended. Until then a run stays in
-``_runs``, afterwards it replaces the files of the batches. Each step may be interrupted and is then
-repeated.
+Only the holder of the maintenance lock changes the manifest, the list of files in the lake. Files
+that the manifest no longer names stay until the last reader of an earlier generation has ended.
+Until then a merged file (a run) stays in ``_runs``, afterwards it replaces the files of the
+batches. Each step may be interrupted and is then repeated.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ class LakeBusy(LakeError):
 
 @contextlib.contextmanager
 def upkeep(lake: Path) -> Iterator[None]:
-    """Return a context that holds the maintenance lock of a lake; raises LakeBusy.
+    """Return a context that holds the maintenance lock of a lake.
 
-    At its begin, unfinished work of a killed process is finished or removed. At its end, files that
-    no reader needs are removed.
+    Raises LakeBusy if another process holds it, or the lake is read-only. At its begin, unfinished
+    work of a killed process is finished or removed. At its end, files that no reader needs are
+    removed.
     """
     with maintained(lake) as is_ours:
         if not is_ours:
@@ -53,22 +54,25 @@ def upkeep(lake: Path) -> Iterator[None]:
 
 
 def publish(lake: Path, manifest: Manifest) -> None:
-    """Store a manifest as the next generation.
-
-    A lock keeps other processes from reading meanwhile.
-    """
+    """Store a manifest (the list of a lake's files) as the next generation, under a lock."""
     with locked(lake):
         manifest.publish(lake)
 
 
 def retire(manifest: Manifest, folder: str, names: Sequence[str]) -> None:
-    """Record files that the next generation no longer names."""
+    """Record files in the manifest for removal, when none of the present readers is left.
+
+    The manifest is changed in memory only.
+    """
     for name in names:
         manifest.retired[f"{folder}/{name}"] = manifest.generation + 1
 
 
 def sweep(lake: Path) -> None:
-    """Remove files that a killed process wrote and that the manifest never named."""
+    """Remove files that a killed process wrote and that the manifest never named.
+
+    The caller holds the maintenance lock.
+    """
     manifest = Manifest.load(lake)
     shutil.rmtree(lake / UPKEEP_STAGING, ignore_errors=True)
     named = {lake / path for path in manifest.retired}
@@ -84,7 +88,11 @@ def sweep(lake: Path) -> None:
 
 
 def settle(lake: Path) -> None:
-    """Put runs in the place of the batches and remove files without readers, where possible."""
+    """Move merged files to their final place, and remove files that no reader needs any more.
+
+    A date waits while a reader of an earlier generation is active. The caller holds the maintenance
+    lock.
+    """
     with locked(lake):
         manifest = Manifest.load(lake)
         oldest = oldest_lease(lake)
@@ -108,7 +116,7 @@ def settle(lake: Path) -> None:
 
 
 def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
-    """Put the runs of a date in the place of its batches; return True if there were any."""
+    """Replace a date's batch files by the merged files; return True if hidden ones were moved."""
     entry = manifest.dates[date]
     folder = run_path(lake, date, "", is_hidden=False)
     for name in entry.hidden:
@@ -127,12 +135,12 @@ def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
 
 
 def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> bool:
-    """Return True if a file is a batch in a run, or a run that the manifest no longer names."""
+    """Return True if a file's rows are in another file: a merged batch, or a file merged again."""
     return manifest.holds(date, name) or (is_run(name) and name not in entry.runs)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Give a file a second name: a hard link, or a copy if the file system has no links."""
+    """Make ``target`` a hard link to ``source``, or a copy if the file system has no links."""
     unfinished = target.with_name(f".{target.name}")
     unfinished.unlink(missing_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""The message schema as Spark types, and the check that a DataFrame has it.
+"""The message schema as Spark types, and the check that a DataFrame of messages has it.
 
 The message columns themselves are defined once, for Arrow. This module adds the intervals that a
 row may have instead of moments, and the report owed for a message.
@@ -46,12 +46,12 @@ _KNOWN_TYPES: dict[str, DataType] = {
 
 
 def as_messages(rows: DataFrame, added: Iterable[str]) -> DataFrame:
-    """Return a DataFrame whose message columns have the types of the message schema.
+    """Return the rows with their message columns cast to the types of the message schema.
 
-    Whole numbers are widened to the type of the schema; other columns do not change. Raises
-    OptionError, which names the column, if it is missing, occurs twice or has another type. So does
-    a column named like one of ``added``, which the caller will add, and a name that Spark cannot
-    pass to Python.
+    Whole numbers are widened; other columns do not change. Raises OptionError, which names the
+    column, if a column is missing, occurs twice or has another type. OptionError is also raised for
+    a column named like one of ``added``, which the caller will add, and for a name that Spark
+    cannot pass to Python.
     """
     names = [name.lower() for name in rows.columns]
     for name in REQUIRED_COLUMNS:
@@ -76,7 +76,7 @@ def as_messages(rows: DataFrame, added: Iterable[str]) -> DataFrame:
 
 
 def _type_of(name: str, found: DataType) -> DataType:
-    """Return the type that a column will have; raises OptionError if values could be lost."""
+    """Return the type to which a column is cast; raises OptionError if values could be lost."""
     wanted = _KNOWN_TYPES[name.lower()]
     widens = isinstance(wanted, IntegralType) and isinstance(found, IntegralType)
     widens = widens and _WIDTHS[found.typeName()] <= _WIDTHS[wanted.typeName()]

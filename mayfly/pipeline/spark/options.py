@@ -9,14 +9,14 @@ from mayfly.pipeline.spark.errors import OptionError
 
 
 class OptionReader:
-    """Options as Spark passes them; it remembers which were read."""
+    """The options that Spark passes; an option that was read is removed from the rest."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Begin with all options unread."""
+        """Keep all options as unread; names match in any case."""
         self._left = {name.lower(): (name, value) for name, value in options.items()}
 
     def optional(self, name: str) -> str | None:
-        """Return the value of an option, None if it is missing."""
+        """Return the value of an option, None if it is missing or was read before."""
         return self._left.pop(name.lower(), (name, None))[1]
 
     def text(self, name: str, default: str) -> str:
@@ -41,20 +41,26 @@ class OptionReader:
             raise OptionError(f"option {error}") from error
 
     def number(self, name: str, default: int) -> int:
-        """Return a whole number above 0, the default if it is missing; raises OptionError."""
+        """Return an option as a whole number above 0, the default if it is missing.
+
+        Raises OptionError for another text.
+        """
         value = self.text(name, str(default))
         if not value.isdecimal() or int(value) < 1:
             raise OptionError(f"option {name}: {value!r} is not a whole number above 0")
         return int(value)
 
     def optional_number(self, name: str) -> int | None:
-        """Return a whole number above 0, None if it is missing; raises OptionError."""
+        """Return an option as a whole number above 0, None if it is missing.
+
+        Raises OptionError for another text.
+        """
         return self.number(name, 1) if name.lower() in self._left else None
 
     def flag(self, name: str) -> bool:
         """Return True for "true"; False for "false" or a missing option.
 
-        Else raises OptionError.
+        Raises OptionError for another text.
         """
         value = self.text(name, "false").lower()
         if value not in ("true", "false"):
@@ -62,7 +68,7 @@ class OptionReader:
         return value == "true"
 
     def refuse_unknown_keys(self) -> None:
-        """Raise OptionError if an option was not read, because it is unknown."""
+        """Raise OptionError for the first option that was not read, because it is unknown."""
         if self._left:
             name, value = next(iter(self._left.values()))
             raise OptionError(f"option {name} ({value!r}) is not one of this source")

@@ -1,9 +1,10 @@
-"""Spark's ``format("mayfly")`` with a queue: a stream of durable claims, or a browse as a table.
+"""Queues as a source of Spark's ``format("mayfly")``: a stream by claims, or a browsed table.
 
-The offset of a stream is the number of the last claim it has read. It also names consumer, queue
-and store, so that a checkpoint is never continued on another. Spark asks for the batch that begins
-at an offset only after it has committed the one that ended there. Claims up to that offset are
-ended then; until then a batch that Spark repeats is the same batch.
+A claim is a numbered set of messages that a queue manager reserves for a consumer. The offset of a
+stream is the number of the last claim it has read. It also names consumer, queue and store, so that
+a checkpoint is never continued on another. Spark asks for the batch that begins at an offset only
+after it has committed the one that ended there. Claims up to that offset are ended then; until then
+a batch that Spark repeats is the same batch.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ RowRange: TypeAlias = tuple[int, int]
 
 
 def _ranges_in(text: str | None) -> tuple[RowRange, ...] | None:
-    """Return the ranges in the option claimedRows; raises OptionError."""
+    """Return the row ranges in option claimedRows, None without the option.
+
+    Example: ``0-9,10-20`` -> ``((0, 9), (10, 20))``. Raises OptionError for another form.
+    """
     if text is None:
         return None
     try:
@@ -74,7 +78,7 @@ def _ranges_in(text: str | None) -> tuple[RowRange, ...] | None:
 
 
 def ranges_text(ranges: Iterable[RowRange]) -> str:
-    """Return ranges as a value of the option claimedRows."""
+    """Return row ranges as a value of the option claimedRows, such as ``0-9,10-20``."""
     return ",".join(f"{after}-{until}" for after, until in ranges)
 
 
@@ -107,7 +111,7 @@ class QueueOptions(NamedTuple):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> QueueOptions:
-        """Check options as Spark passes them; raises OptionError, which names option and value."""
+        """Return the checked options; raises OptionError, which names option and value."""
         given = OptionReader(options)
         if given.flag("ledger"):
             raise OptionError('option ledger is "true" beside option queue: name one of them')
@@ -136,10 +140,13 @@ class QueueOptions(NamedTuple):
 
 
 class RowRanges(InputPartition):
-    """The part of a batch for one task: claimed rows, read under an epoch."""
+    """The part of a batch that one Spark task reads: row numbers of claimed messages.
+
+    The epoch is that of the reader which has claimed them.
+    """
 
     def __init__(self, consumer: str, epoch: int, ranges: tuple[RowRange, ...]) -> None:
-        """Take the ranges of claimed rows."""
+        """Keep the consumer's name, its reader's epoch, and the row numbers of claimed messages."""
         super().__init__((consumer, epoch, ranges))
         self.consumer = consumer
         self.epoch = epoch
@@ -150,20 +157,24 @@ class BrowseRange(InputPartition):
     """The part of a browse for one task: the messages whose keys are in ``low <= key < high``."""
 
     def __init__(self, low: int, high: int) -> None:
-        """Take the bounds of the keys."""
+        """Keep the bounds of the keys; ``high`` is not included."""
         super().__init__((low, high))
         self.low = low
         self.high = high
 
 
 def queue_type(options: Mapping[str, str]) -> StructType:
-    """Return the columns of a message, and the number of its row if a pipeline asks for it."""
+    """Return the columns of a message; with rowNumbers "true" also that of the row number."""
     asks = {name.lower(): value.lower() for name, value in options.items()}
     return NUMBERED_TYPE if asks.get(ROW_NUMBERS.lower()) == "true" else MESSAGE_TYPE
 
 
 def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
-    """Return a reader that browses the messages on a queue, or reads what was claimed."""
+    """Return a reader that browses the messages on a queue as a table.
+
+    With option claimedRows it reads messages that a consumer has reserved. Raises OptionError for
+    wrong options.
+    """
     parsed = QueueOptions.parse(options)
     if parsed.claimed_rows is not None:
         return ClaimedReader(parsed)
@@ -171,7 +182,10 @@ def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
 
 
 def queue_stream_reader(options: Mapping[str, str]) -> QueueStreamReader:
-    """Return a reader that claims messages as they arrive on a queue; raises OptionError."""
+    """Return a stream reader that claims (reserves) messages as they arrive on a queue.
+
+    Raises OptionError for wrong options.
+    """
     return QueueStreamReader(QueueOptions.parse(options))
 
 
@@ -179,12 +193,12 @@ class QueueReader(DataSourceReader):
     """Browses the live messages that were on the queue when the query was planned."""
 
     def __init__(self, options: QueueOptions) -> None:
-        """Store only the options, because the reader is sent to the workers."""
+        """Keep the options; a connection would not survive the way to the workers."""
         self._options = options
         self._filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
-        """Return the parts of the queue for the tasks."""
+        """Return key ranges of the queue, one for each Spark task; raises BulkError."""
         options = self._options
         with options.connect() as client:
             ranges = client.ranges(options.queue, options.partition_count)
@@ -192,7 +206,7 @@ class QueueReader(DataSourceReader):
         return [BrowseRange(low, high) for low, high in ranges or [(0, 0)]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a part."""
+        """Yield the messages of one range; they stay on the queue. Raises BulkError."""
         assert isinstance(partition, BrowseRange)
         with self._options.connect() as client:
             within = (partition.low, partition.high)
@@ -200,14 +214,17 @@ class QueueReader(DataSourceReader):
 
 
 class ClaimedReader(DataSourceReader):
-    """Reads rows that a pipeline has claimed, again and as a table."""
+    """Reads messages that a pipeline's consumer has claimed before, as a table."""
 
     def __init__(self, options: QueueOptions) -> None:
-        """Store only the options, because the reader is sent to the workers."""
+        """Keep the options; a connection would not survive the way to the workers."""
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return the parts of the rows; raises OptionError without consumer, epoch or a row."""
+        """Return the reserved messages' row numbers in even parts, one for each Spark task.
+
+        Raises OptionError if option consumer or epoch is missing, or no row is named.
+        """
         options = self._options
         if options.consumer is None or options.epoch is None or not options.claimed_rows:
             raise OptionError(f"option {CLAIMED_ROWS} needs consumer, epoch and a row")
@@ -215,7 +232,7 @@ class ClaimedReader(DataSourceReader):
         return [RowRanges(options.consumer, options.epoch, share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a part."""
+        """Yield the reserved messages of one part; raises BulkError."""
         assert isinstance(partition, RowRanges)
         yield from _claimed(self._options, partition)
 
@@ -227,13 +244,16 @@ class FilteredQueueReader(QueueReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Keep the filters that the queue manager applies, and yield the others."""
+        """Keep the filters that the queue manager can apply, and yield the others to Spark."""
         for given in filters:
             if not self._keeps(given):
                 yield given
 
     def _keeps(self, given: Filter) -> bool:
-        """Keep a filter if the queue manager can apply it; return True if it was kept."""
+        """Store a filter if the queue manager can apply it; return False if it cannot.
+
+        It can apply one equality each for msg_id, correl_id and priority.
+        """
         if isinstance(given, IsNotNull):
             # Spark adds an IsNotNull beside every equality.
             return given.attribute in (("msg_id",), ("priority",))
@@ -254,7 +274,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Claims messages batch by batch, and ends the claims after Spark has committed the batch."""
 
     def __init__(self, options: QueueOptions) -> None:
-        """Store the options; the consumer is attached at Spark's first call. Raises OptionError."""
+        """Keep the options; the consumer is attached at Spark's first call.
+
+        Raises OptionError without option consumer.
+        """
         if options.consumer is None:
             raise OptionError(
                 "option consumer is missing: it names the reader of the queue, whose claims "
@@ -273,25 +296,30 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_heartbeat": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return where a stream without a checkpoint begins: after the last ended claim."""
+        """Attach the consumer, and return the offset at which a new stream begins.
+
+        The offset is the number of the last claim (set of reserved messages) that was ended.
+        """
         with self._options.connect() as client:
             attached = self._attach(client)
         return _offset(attached, attached.closed)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """Return the largest number of rows in a batch."""
+        """Return the limit of rows in a batch, from option maxRowsPerBatch."""
         return ReadMaxRows(self._options.batch_rows_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Exclude messages that are put later than now."""
+        """Get a mark from the queue manager, so that messages put later are not claimed."""
         with self._options.connect() as client:
             self._mark = client.mark()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """End claims up to ``start``, claim messages for the next batch, and return its end.
+        """End the claims up to ``start``, claim messages for the next batch, and return its end.
 
-        Raises CheckpointError when ``start`` belongs to another consumer, queue or store. Raises a
-        BulkError when the queue manager cannot continue from it, or another reader has taken over.
+        A claim is a numbered set of reserved messages; its end removes them from the queue. Returns
+        ``start`` if the queue has no message. Raises CheckpointError when ``start`` belongs to
+        another consumer, queue or store. Raises a BulkError when the queue manager cannot continue
+        from it, or another reader has taken over.
         """
         options = self._options
         with options.connect() as client:
@@ -314,7 +342,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     return _offset(attached, until)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the parts of a batch; a repeated batch contains the same messages."""
+        """Return the messages reserved between two offsets in even parts, one for each Spark task.
+
+        A repeated batch contains the same messages.
+        """
         with self._options.connect() as client:
             attached = self._attach(client)
             ranges = client.rows(attached, _claim_of(start, attached), _claim_of(end, attached))
@@ -324,12 +355,16 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a part."""
+        """Yield the reserved messages of one part; raises BulkError."""
         assert isinstance(partition, RowRanges)
         yield from _claimed(self._options, partition)
 
     def _attach(self, client: QueueClient) -> Attached:
-        """Attach the consumer at the first call; earlier readers of its name are refused then."""
+        """Attach this reader to its consumer at the first call; later calls return the same.
+
+        Earlier readers of the consumer are refused from then on. With option epoch the pipeline's
+        attach is used. For delayed messages it starts the heartbeat.
+        """
         if self._attached is None:
             epoch = self._options.epoch
             if epoch is None:
@@ -347,12 +382,18 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class ClaimHeartbeat:
-    """A thread that renews claims as long as the query's process lives."""
+    """A thread that renews a consumer's claims, which the queue manager gives back otherwise.
+
+    It runs in the process of the query and ends with it.
+    """
 
     def __init__(
         self, options: QueueOptions, attached: Attached, every_ms: int = CLAIM_HEARTBEAT_MS
     ) -> None:
-        """Start the thread; the first renewal is one interval (``every_ms``) from now."""
+        """Start the thread, which renews the consumer's claims every ``every_ms`` milliseconds.
+
+        The first renewal is one interval from now.
+        """
         self._options = options
         self._every_seconds = every_ms / SECOND_MS
         self._attached = attached
@@ -360,11 +401,15 @@ class ClaimHeartbeat:
         threading.Thread(target=self._run, name="mayfly-heartbeat", daemon=True).start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread, without waiting for it."""
         self._is_stopped.set()
 
     def _run(self) -> None:
-        """Renew the claims at each interval until stopped or fenced; the thread's function."""
+        """Renew the consumer's claims (reserved messages) at each interval; the thread's function.
+
+        Ends when stopped, or when another reader has taken the consumer over. Other errors are
+        tried again.
+        """
         while not self._is_stopped.wait(self._every_seconds):
             try:
                 with self._options.connect() as client:
@@ -379,7 +424,7 @@ class ClaimHeartbeat:
 
 
 def _claimed(options: QueueOptions, rows: RowRanges) -> Iterator[pa.RecordBatch]:
-    """Yield claimed messages, with their row numbers if the options ask for them."""
+    """Yield the reserved messages of one part, with row numbers if the options ask for them."""
     with options.connect() as client:
         for after, until in rows.ranges:
             row = after
@@ -389,14 +434,17 @@ def _claimed(options: QueueOptions, rows: RowRanges) -> Iterator[pa.RecordBatch]
 
 
 def _numbered(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
-    """Return messages with the numbers of their rows; the last number is ``until``."""
+    """Return messages with the column ROW_NUMBER; the last message has number ``until``."""
     numbers = pa.array(range(until - batch.num_rows + 1, until + 1), type=pa.int64())
     columns = [*batch.columns, numbers]
     return pa.RecordBatch.from_arrays(columns, schema=_NUMBERED)
 
 
 def _shares(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
-    """Return rows in at most ``share_count`` even parts, an empty list if there are no rows."""
+    """Divide rows into at most ``share_count`` even parts; [] if there are no rows.
+
+    A part has at least 10,000 rows if there are several.
+    """
     row_count = sum(until - after for after, until in ranges)
     if not row_count:
         return []
@@ -408,7 +456,10 @@ def _shares(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange
 
 
 def part_of(ranges: Sequence[RowRange], start: int, end: int) -> Iterator[RowRange]:
-    """Yield the ranges of rows number ``start`` to ``end``, counted from 0, ``end`` excluded."""
+    """Yield the ranges of the rows from index ``start`` to below ``end``, counted from 0.
+
+    Example: rows 2 to 5 of ``[(0, 3), (10, 20)]`` are ``(2, 3)`` and ``(10, 12)``.
+    """
     before = 0
     for after, until in ranges:
         low, high = max(start - before, 0), min(end - before, until - after)
@@ -418,24 +469,24 @@ def part_of(ranges: Sequence[RowRange], start: int, end: int) -> Iterator[RowRan
 
 
 def _is_identifier(value: Any) -> bool:
-    """Return True for 24 bytes."""
+    """Return True if the value can be a message id: 24 bytes."""
     return isinstance(value, bytes | bytearray) and len(value) == _ID_BYTES
 
 
 def _offset(attached: Attached, claim: int) -> dict[str, Any]:
-    """Return the offset for a claim, as a dict."""
+    """Return Spark's offset, as a dict, for the number of a consumer's claim."""
     return _offset_of(attached, claim).as_json()
 
 
 def _offset_of(attached: Attached, claim: int) -> ClaimOffset:
-    """Return the offset for a claim of an attached consumer."""
+    """Return the offset for the number of a consumer's claim, with its queue and store."""
     return ClaimOffset(attached.consumer, attached.queue, attached.instance_id, claim)
 
 
 def _claim_of(given: dict[str, Any], attached: Attached) -> int:
-    """Return the claim in an offset.
+    """Return the claim number in an offset of the checkpoint.
 
-    Raises CheckpointError for another consumer, queue or store.
+    Raises CheckpointError if the offset is of another consumer, queue or store, or no queue's.
     """
     offset = claim_offset(given)
     if offset is None:

@@ -20,7 +20,10 @@ _FORMAT = MayflyDataSource.name()
 
 
 def register(spark: SparkSession) -> None:
-    """Register ``format("mayfly")`` with a session, for writes on any thread."""
+    """Register ``format("mayfly")`` with a Spark session, for writes on any of its threads.
+
+    Also patches Spark's writer classes once for the process; a second call does not patch again.
+    """
     spark.dataSource.register(MayflyDataSource)
     # The classes are patched: neither has a hook, and each ``df.write`` makes a new instance.
     writers: tuple[Any, ...] = (DataFrameWriter, DataStreamWriter)
@@ -30,10 +33,11 @@ def register(spark: SparkSession) -> None:
 
 
 def _with_active_session(format_: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Spark's ``format`` such that our format activates the session of its rows."""
+    """Return Spark's method ``format`` such that "mayfly" first activates the rows' session."""
 
     @functools.wraps(format_)
     def named(writer: Any, source: str) -> Any:
+        """Call Spark's ``format``; for "mayfly" first activate the session of the rows."""
         if source.lower() == _FORMAT:
             _activate(writer._df)
         return format_(writer, source)
@@ -43,6 +47,6 @@ def _with_active_session(format_: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _activate(rows: DataFrame) -> None:
-    """Make the session of a DataFrame the active one of this thread's JVM side."""
+    """Make the DataFrame's session the active one for this thread in Spark's JVM."""
     session: Any = rows.sparkSession
     session._jvm.SparkSession.setActiveSession(session._jsparkSession)

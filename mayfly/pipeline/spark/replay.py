@@ -1,8 +1,9 @@
-"""The what-if replay in Spark: the kernel of `replay`, run queue by queue on the workers.
+"""The what-if replay in Spark: `mayfly.pipeline.replay`, run queue by queue on the workers.
 
-There are two ways. Over any DataFrame, rows are grouped by queue. Over a folder split by queue
-(``queue=NAME/*.parquet``), workers read the files themselves, so that nothing is shuffled. Both
-return the same rows as `replay_in_process`.
+The replay decides again, with changed expiry settings, how the messages of a ledger would have
+ended. There are two ways. Over any DataFrame, rows are grouped by queue. Over a folder split by
+queue (``queue=NAME/*.parquet``), workers read the files themselves, so that nothing is shuffled.
+Both return the same rows as `replay_in_process`.
 """
 
 from __future__ import annotations
@@ -72,14 +73,16 @@ _ORDER = [("queue", "ascending"), ("put_ms", "ascending"), ("seq", "ascending")]
 
 
 def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFrame:
-    """Return the outcomes of `replay_in_process` as a DataFrame, in no order; raises ReplayError.
+    """Return the outcome of each message of a trace under other settings, in no order.
 
-    `ordered` sorts collected rows like those of `replay_in_process`.
+    A trace has a row for each recorded message. Result rows are those of `replay_in_process`;
+    `ordered` sorts them like these. Raises ReplayError for wrong settings.
     """
 
     _check(what_if, trace)
 
     def decide(rows: pa.Table) -> pa.Table:
+        """Return the outcomes of one queue's messages; runs on a worker."""
         return replay_in_process(rows, _own(what_if, rows))
 
     return _by_queue(trace.select(*_trace_columns(trace)), decide, OUTCOME_SCHEMA)
@@ -88,13 +91,16 @@ def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFram
 def replay_split_in_spark(
     spark: SparkSession, folder: str | Path, what_if: Settings = AS_IT_WAS
 ) -> DataFrame:
-    """Return the outcomes for a folder that `replay.split` or Spark's partitionBy has written.
+    """Return the outcome of each message in a folder that is split by queue, in no order.
 
-    Each queue is one task; the workers must see the folder under the same path. Raises ReplayError.
+    `replay.split` or Spark's partitionBy has written the folder. Each queue is one task; the
+    workers must see the folder under the same path. Raises ReplayError for wrong settings or a
+    folder without queues.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the outcomes of the queues whose folders the rows name; runs on a worker."""
         for batch in batches:
             for path in batch["path"].to_pylist():
                 rows = read_queue(Path(path))
@@ -120,16 +126,19 @@ def compare_in_spark(
     """Return the result of `mayfly.pipeline.replay.compare.compare`, computed by queue in Spark.
 
     Only a row per queue, and the messages that end differently, return to this process. ``prepare``
-    turns the rows of one queue into a trace, if they are not one yet. Raises ReplayError.
+    turns the rows of one queue into a trace (a row for each message); None if they are one. Raises
+    ReplayError for wrong settings.
     """
 
     _check(what_if, rows)
 
     def both(rows: pa.Table) -> Comparison:
+        """Return the comparison of both replays for one queue's rows; runs on a worker."""
         trace = rows if prepare is None else prepare(rows)
         return compare(trace, _own(what_if, trace), late_after_ms=late_after_ms)
 
     def summary(rows: pa.Table) -> pa.Table:
+        """Return two rows for a queue, before and after, told apart by column ``side``."""
         compared = both(rows)
         return pa.concat_tables([_marked(compared.before, 0), _marked(compared.after, 1)])
 
@@ -144,10 +153,10 @@ def compare_in_spark(
 
 
 def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None = None) -> DataFrame:
-    """Return the rows of a lake from which `replay.lives.trace_of_lives` makes a trace.
+    """Return a lake's rows of ended messages, from which `trace_of_lives` makes a trace.
 
-    Raises NoLives when there are none, and ReplayError when they are of several queue managers and
-    ``manager`` names none of them.
+    Raises LakeError without a lake, NoLives when it has no such rows, and ReplayError when they are
+    of several queue managers and ``manager`` names none of them.
     """
     from pyspark.sql import functions as f
 
@@ -160,9 +169,10 @@ def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None =
 
 
 def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
-    """Return the rows of `lives_to_replay`, read in this process under a lease of the lake.
+    """Return the rows of `lives_to_replay`, read in this process without Spark.
 
-    Raises LakeError when a file is missing, and as `lives_to_replay`.
+    A lease keeps the lake's files meanwhile. Raises LakeError when a file is missing, NoLives when
+    there are no rows, and ReplayError when ``manager`` is not clear.
     """
     from mayfly.pipeline.lake.files import Lease, check_complete, existing_lake
 
@@ -172,7 +182,7 @@ def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
 
 
 def ordered(outcomes: pa.Table) -> pa.Table:
-    """Return outcome rows sorted by queue, put time and seq, with exactly OUTCOME_SCHEMA."""
+    """Return outcome rows sorted by queue, put time and sequence number, as OUTCOME_SCHEMA."""
     rows = outcomes.select(OUTCOME_SCHEMA.names).cast(OUTCOME_SCHEMA)
     return rows.sort_by(_ORDER).combine_chunks()
 
@@ -186,23 +196,27 @@ def _marked(table: pa.Table, side: int) -> pa.Table:
 
 
 def _trace_columns(trace: DataFrame) -> list[str]:
-    """Return the names of the trace columns that a DataFrame has."""
+    """Return the required columns of a trace (recorded messages), and optional ones present."""
     there = [field.name for field in OPTIONAL_FIELDS if field.name in trace.columns]
     return [*TRACE_SCHEMA.names, *there]
 
 
 def _by_queue(rows: DataFrame, decide: Prepare, schema: pa.Schema) -> DataFrame:
-    """Apply a function to the rows of each queue, on the workers."""
+    """Return the rows that ``decide`` makes of each queue's rows, called on Spark's workers."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def one_queue(_queue: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        """Call ``decide`` with the rows of one queue."""
         return decide(rows)
 
     return rows.groupBy("queue").applyInArrow(one_queue, schema=from_arrow_schema(schema))
 
 
 def _check(what_if: Settings, rows: DataFrame) -> None:
-    """Raise ReplayError for wrong settings, here, as a worker knows only its own queue."""
+    """Raise ReplayError for settings out of range or about a queue that the rows do not have.
+
+    This happens here, as a worker knows only one queue.
+    """
     check_settings(what_if)
     if not isinstance(what_if, WhatIf) and what_if.keys() - {EVERY_OTHER}:
         queues = [row["queue"] for row in rows.select("queue").distinct().collect()]
@@ -210,5 +224,5 @@ def _check(what_if: Settings, rows: DataFrame) -> None:
 
 
 def _own(what_if: Settings, rows: pa.Table) -> Settings:
-    """Return the settings for the single queue of some rows."""
+    """Return the settings that apply to the single queue of ``rows``; all of them if empty."""
     return {EVERY_OTHER: settings_of(what_if, rows["queue"][0].as_py())} if len(rows) else what_if

@@ -1,4 +1,7 @@
-"""The report of a lake by Spark: a row per queue, from stored sketches or exactly from all rows."""
+"""The report of a lake by Spark: a row per queue, from stored sketches or exactly from all rows.
+
+A sketch is a small summary of durations, from which percentiles are estimated (KLL).
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,12 @@ def ledger_report(
     late_after_ms: int = LATE_AFTER_MS,
     is_rescan: bool = False,
 ) -> list[QueueReport]:
-    """Return the report of each queue used in a part of a lake, by queue manager and name.
+    """Return a report for each queue in a part of a lake, by queue manager and name.
 
-    Counts are exact. Percentiles are right to about 1 % of rank, and so is ``late`` for a limit
-    other than LATE_AFTER_MS. With ``is_rescan`` all rows are read and everything is exact. Sketches
-    are updated first. Raises LakeError without a lake, PartError for bounds that are not whole
-    hours without a rescan.
+    Queues without messages are left out. Counts are exact. Percentiles are right to about 1 % of
+    rank, and so is ``late`` for a limit other than LATE_AFTER_MS. With ``is_rescan`` all rows are
+    read and everything is exact. Sketches are updated first. Raises LakeError without a lake,
+    PartError for bounds that are not whole hours without a rescan.
     """
     lake = existing_lake(lake_path)
     if not is_rescan:
@@ -55,7 +58,7 @@ def ledger_report(
 def _sketched(
     spark: SparkSession, snapshot: Snapshot, part: LakePart, late_after_ms: int
 ) -> DataFrame:
-    """Return the report rows from sketches."""
+    """Return the report rows of all queues, from stored sketches: percentiles are estimates."""
     # Merged by store first: the books of a queue are the sum of the newest ones of its stores.
     cells = merged(stored_cells(spark, snapshot, part), "manager", "instance_id", "queue")
     if late_after_ms != LATE_AFTER_MS:
@@ -70,17 +73,17 @@ def _sketched(
 def _exact(
     spark: SparkSession, snapshot: Snapshot, part: LakePart, late_after_ms: int
 ) -> DataFrame:
-    """Return the report rows from all ledger rows of a part."""
+    """Return the report rows of all queues, computed from all ledger rows of the part."""
     check_complete(snapshot)
     rows = rows_of(spark, part.files(snapshot.files)).where(part.condition())
     return spark.sql(report_of_queues(exact_percentiles, late_after_ms), ledger=rows)
 
 
 def exact_percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Return SQL for exact percentiles, interpolated between two values.
+    """Return SQL for an array of exact percentiles of ``value``, interpolated between two values.
 
-    A list that is sorted at the end is four times faster than Spark's own exact percentile, which
-    counts in a table of objects.
+    The SQL is null if there are no values. A list that is sorted at the end is four times faster
+    than Spark's own exact percentile, which counts in a table of objects.
     """
     picked = ", ".join(_at(f"(size(v) - 1) * {rank}D") for rank in ranks)
     # As the only element of an array the list is sorted once for all ranks.
@@ -95,7 +98,10 @@ def _at(place: str) -> str:
 
 
 def _books() -> list[Column]:
-    """Return the newest balance of a queue, summed over its stores if it was defined again."""
+    """Return the columns that sum a queue's newest balances over its stores.
+
+    A balance is the queue's counts of messages put, ended and present.
+    """
     return [
         f.max("balance.at_ms").alias("at_ms"),
         f.sum("balance.puts").alias("put"),
@@ -105,7 +111,7 @@ def _books() -> list[Column]:
 
 
 def _of_sketch(name: str, ranks: tuple[float, ...]) -> Column:
-    """Return the percentiles of a sketch column at some ranks, null for an empty sketch."""
+    """Return the column with the estimated percentiles of a sketch, null for an empty sketch."""
     quantiles = f.kll_sketch_get_quantile_bigint(name, _array(ranks))
     return f.when(f.col(name).isNotNull(), quantiles)
 

@@ -122,7 +122,7 @@ def create_session(
 
 
 def _submitted() -> dict[str, str] | None:
-    """Return the settings of spark-submit, None if it does not run this program."""
+    """Return the settings of spark-submit, None if spark-submit does not run this program."""
     if _SUBMITTED not in os.environ:
         return None
     SparkContext._ensure_initialized()
@@ -130,7 +130,7 @@ def _submitted() -> dict[str, str] | None:
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
-    """Start Spark's Java in a process session of its own, unless it runs already.
+    """Start Spark's Java in a process session of its own; does nothing if it runs already.
 
     A signal to the process group (from a supervisor, ``timeout``, a terminal) then reaches only
     this process, which ends Spark in good order. Java itself ends when its standard input closes,
@@ -145,7 +145,10 @@ def _start_java(settings: Mapping[str, str]) -> None:
 
 
 def _prepare_environment(master: str) -> None:
-    """Set the environment variables that Spark reads when it starts its JVM and workers."""
+    """Set JAVA_HOME and the other variables that Spark reads when it starts Java and workers.
+
+    Raises JavaNotFound if no Java can run Spark.
+    """
     os.environ["JAVA_HOME"] = str(ensure_java().path)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if _is_this_machine(master):
@@ -154,5 +157,5 @@ def _prepare_environment(master: str) -> None:
 
 
 def _is_this_machine(master: str) -> bool:
-    """Return True if driver and executors communicate over the loopback interface."""
+    """Return True if the master's URL is local or on the loopback address."""
     return master.startswith("local") or urlsplit(master).hostname in ("127.0.0.1", "localhost")

@@ -1,9 +1,10 @@
-"""Writes a DataFrame into queues, exactly once: ``format("mayfly")`` as a sink of Spark.
+"""Queues as a sink of Spark's ``format("mayfly")``: writes a DataFrame into queues, exactly once.
 
-Each task puts its rows on a stage of their queue manager, named by query, batch, partition and
-attempt. The driver's commit names the stages that count, and the queue manager puts their rows. A
-batch that Spark repeats, after any failure, changes nothing (engine/bulk/stages.py). The same holds
-for the write of a plain DataFrame whose options name its application and batch.
+Each task uploads its rows to a stage of their queue manager: a table of rows that are on no queue
+yet, named by query, batch, partition and attempt. The driver's commit names the stages that count,
+and the queue manager puts their rows. A batch that Spark repeats, after any failure, changes
+nothing (engine/bulk/stages.py). The same holds for the write of a plain DataFrame whose options
+name its application and batch.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class SinkOptions(NamedTuple):
     """The checked options for writing; ``persistence`` None leaves the choice to the queue.
 
     ``transaction`` is (txnAppId, txnVersion): the DataFrame is this batch of this application. A
-    version not above the last one written changes nothing. A pipeline adds ``surrenders``: rows
-    that no queue accepts are returned to their source.
+    version not above the last one written changes nothing. With ``surrenders`` rows that no queue
+    accepts are reported to the pipeline that read them, instead of an error.
     """
 
     url: str
@@ -75,7 +76,7 @@ class SinkOptions(NamedTuple):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Check options as Spark passes them; raises OptionError, which names option and value."""
+        """Return the checked options; raises OptionError, which names option and value."""
         given = OptionReader(options)
         if given.flag(f"{_ASYNCHRONOUS}Enabled"):
             raise OptionError(
@@ -109,12 +110,18 @@ class SinkOptions(NamedTuple):
         return parsed
 
     def connect(self, manager: str | None) -> StageClient:
-        """Return a new connection to a queue manager; the token is read now."""
+        """Return a new connection to a queue manager, None for the server's only one.
+
+        The token is read now. The first call opens the connection.
+        """
         return StageClient(self.url, token_file=self.token_file, manager=manager, is_patient=True)
 
 
 def _transaction(given: OptionReader, *, has_job: bool) -> tuple[str, int] | None:
-    """Return application and version, None without both; raises OptionError for one alone."""
+    """Return the options txnAppId and txnVersion, None without both.
+
+    Raises OptionError for one without the other, beside jobId, or for an invalid value.
+    """
     application, version = given.optional(_APPLICATION), given.optional(_VERSION)
     if application is None and version is None:
         return None
@@ -135,7 +142,7 @@ def _transaction(given: OptionReader, *, has_job: bool) -> tuple[str, int] | Non
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The stages that one task has written, each as (queue manager, partition, attempt)."""
+    """A task's message to the driver: the stages it filled, as (manager, partition, attempt)."""
 
     query: str
     batch: int
@@ -144,14 +151,18 @@ class Written(WriterCommitMessage):
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """Writes the batches of a stream, with the query id that Spark keeps in its checkpoint."""
+    """Writes the batches of a Spark stream; the query id in the checkpoint makes them unique."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Store only the options, because the writer is sent to the workers."""
+        """Keep the options; a connection would not survive the way to the workers."""
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Put the rows of a task on stages."""
+        """Upload the rows of a Spark task, and return the ids of their stages for the commit.
+
+        A stage is a table of uploaded rows that are on no queue yet. Raises BulkError, and
+        OptionError if Spark does not pass the query id.
+        """
         context = _task()
         query = context.getLocalProperty(_QUERY_PROPERTY)
         batch = context.getLocalProperty(_BATCH_PROPERTY)
@@ -160,11 +171,14 @@ class StreamSink(DataSourceStreamArrowWriter):
         return _write(self._options, (query, int(batch)), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Put the rows of a batch; for one committed before, only rows not yet put."""
+        """Put the uploaded rows of all tasks on their queues; called on the driver.
+
+        For a batch that was committed before, only rows not yet put are put. Raises BulkError.
+        """
         _commit(self._options, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Do nothing: the next commit of the query removes the stages."""
+        """Do nothing: the next commit of the query removes the uploaded rows."""
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -174,20 +188,26 @@ class BatchSink(DataSourceArrowWriter):
     """
 
     def __init__(self, options: SinkOptions) -> None:
-        """Store only the options, because the writer is sent to the workers."""
+        """Keep the options and make the job's id; a connection would not survive to the workers."""
         self._options = options
         self._batch = options.transaction or (JOB_PREFIX + options.job_id, 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Put the rows of a task on stages."""
+        """Upload the rows of a Spark task, and return the ids of their stages for the commit.
+
+        A stage is a table of uploaded rows that are on no queue yet. Raises BulkError.
+        """
         return _write(self._options, self._batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Put the rows; for a batch committed before, only rows not yet put."""
+        """Put the uploaded rows of all tasks on their queues; called on the driver.
+
+        For a batch that was committed before, only rows not yet put are put. Raises BulkError.
+        """
         _commit(self._options, messages, self._batch[1])
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Do nothing: the stages are removed after some time."""
+        """Do nothing: the server removes the uploaded rows after some time."""
 
 
 def stream_sink(
@@ -215,10 +235,11 @@ def batch_sink(
 
 
 def check_columns(schema: StructType, queue: str | None) -> None:
-    """Raise OptionError, which names the column, unless rows of a schema can be put.
+    """Raise OptionError, which names the column, unless rows of this schema can be put.
 
-    Names are in any case, whole numbers of any width. A column that no put knows is refused,
-    because its values would be lost.
+    Names are in any case, whole numbers of any width. ``queue`` is the queue for all rows; with
+    None a queue column is required. A column that no put knows is refused, because its values would
+    be lost.
     """
     names = [field.name.lower() for field in schema]
     if _PAYLOAD not in names:
@@ -242,7 +263,7 @@ def check_columns(schema: StructType, queue: str | None) -> None:
 
 
 def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
-    """Return rows with schema STAGED, with the options' values where a row has none."""
+    """Return rows with the columns of STAGED; nulls get queue and persistence of the options."""
     given = {name.lower(): column for name, column in zip(batch.schema.names, batch, strict=True)}
     defaults = {_QUEUE: options.queue, _PERSISTENCE: options.persistence}
     columns = []
@@ -259,9 +280,10 @@ def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
 
 
 class _Uploads:
-    """The stages that one task fills, one for each queue manager of its rows."""
+    """The uploads of one Spark task, one for each queue manager that its rows name."""
 
     def __init__(self, options: SinkOptions, batch: tuple[str, int]) -> None:
+        """Begin without uploads; ``batch`` is (query id or application, batch number)."""
         self._options = options
         self._batch = batch
         context = _task()
@@ -274,7 +296,7 @@ class _Uploads:
         self._clients: list[StageClient] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Send rows, each to its queue manager."""
+        """Send each row to the upload of its queue manager; raises BulkError or OptionError."""
         managers = rows.column(_MANAGER)
         named = pc.unique(managers).to_pylist()
         for given in named:
@@ -283,23 +305,23 @@ class _Uploads:
             self._upload(given).write(part)
 
     def finish(self) -> Written:
-        """Return the commit message when all rows are durable."""
+        """Complete all uploads and return the message to the driver; the rows are durable then."""
         row_count = sum(upload.finish() for upload in self._uploads.values())
         stages = [(manager, self._partition, self._attempt) for manager in self._uploads]
         return Written(*self._batch, stages, row_count)
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections of the task."""
         for client in self._clients:
             client.close()
 
     def abort(self) -> None:
-        """Cancel the uploads; the server drops those that are not finished."""
+        """Cancel all uploads; the server drops those that are not finished."""
         for upload in self._uploads.values():
             upload.abort()
 
     def _upload(self, given: str | None) -> Upload:
-        """Return the upload for the queue manager that a row names; begin it if needed."""
+        """Return the upload for the queue manager that a row names, begun at its first row."""
         if given not in self._names:
             self._names[given] = self._served(given)
         name = self._names[given]
@@ -309,9 +331,10 @@ class _Uploads:
         return self._uploads[name]
 
     def _served(self, given: str | None) -> str:
-        """Return the name of a row's queue manager; if it is unknown, that of the options.
+        """Return the queue manager for rows that name ``given``; the options' one if it is unknown.
 
-        Rows for an unknown queue manager become dead letters there. Raises OptionError.
+        Rows for an unknown queue manager become dead letters there. Raises OptionError if the
+        options' queue manager is unknown.
         """
         try:
             return self._connect(given or self._options.manager).info().manager
@@ -321,7 +344,7 @@ class _Uploads:
             return self._served(None)
 
     def _connect(self, manager: str | None) -> StageClient:
-        """Return a new connection to a queue manager, closed by :meth:`close`."""
+        """Return a new connection to a queue manager; :meth:`close` closes it."""
         client = self._options.connect(manager)
         self._clients.append(client)
         return client
@@ -330,7 +353,10 @@ class _Uploads:
 def _write(
     options: SinkOptions, batch: tuple[str, int], iterator: Iterator[pa.RecordBatch]
 ) -> Written:
-    """Write the rows of a task onto stages, and return the commit message."""
+    """Upload the rows of a Spark task, and return the message about them to the driver.
+
+    After an error the uploads are cancelled. The connections are closed in any case.
+    """
     uploads = _Uploads(options, batch)
     try:
         for rows in iterator:
@@ -347,7 +373,7 @@ def _write(
 def _commit(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch: int
 ) -> None:
-    """Commit at each queue manager that has rows of the batch."""
+    """Put the uploaded rows of a batch, at each queue manager that got some, in order of name."""
     written = [message for message in messages if isinstance(message, Written)]
     named: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for message in written:
@@ -366,7 +392,7 @@ def _commit(
 
 
 def _task() -> TaskContext:
-    """Return Spark's context of the running task."""
+    """Return Spark's context of the running task; outside a worker the assertion fails."""
     context = TaskContext.get()
     assert context is not None, "only Spark's workers write"
     return context

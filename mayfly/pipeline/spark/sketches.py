@@ -1,9 +1,9 @@
-"""Counts and KLL sketches per date, hour and queue, stored beside the lake and updated with it.
+"""Sketches: counts and duration summaries (KLL) per hour and queue, stored beside the lake.
 
-A cell is one hour of one queue of one store: lives by outcome, reports owed, three sketches of
-durations, and the newest balance. Cells are computed from batches that no stored sketch counts yet;
-the manifest lists the counted ones. Merging two cells gives the cell of all their rows, so a report
-never reads the rows again.
+A cell is one hour of one queue of one store: ended messages by outcome, reports owed, three
+sketches of durations, and the newest balance. Cells are computed from batches that no stored sketch
+counts yet; the manifest lists the counted ones. Merging two cells gives the cell of all their rows,
+so a report never reads the rows again.
 """
 
 from __future__ import annotations
@@ -47,12 +47,15 @@ _SHUFFLED_BYTES_MIN = 64 * 1024 * 1024
 
 
 def counts() -> list[Column]:
-    """Return the aggregate columns COUNT_NAMES, for rows of lives or of all kinds."""
+    """Return the aggregate columns COUNT_NAMES over ledger rows, each counting one condition."""
     return [f.count_if(f.expr(text)).alias(name) for name, text in conditions().items()]
 
 
 def cells_of(rows: DataFrame) -> DataFrame:
-    """Return the cells of ledger rows, lives and balances, that have a date."""
+    """Return counts and sketches of ledger rows: a row (cell) per hour, queue and store.
+
+    A sketch summarizes durations, for estimated percentiles.
+    """
     balance = f.struct("position", f.col("ended_ms").alias("at_ms"), "puts", "present", "ended")
     is_balance = f.expr(IS_BALANCE)
     sketched = [
@@ -74,7 +77,7 @@ def cells_of(rows: DataFrame) -> DataFrame:
 
 
 def merging() -> list[Column]:
-    """Return the aggregates that merge counts and sketches of cells, with unchanged names."""
+    """Return the aggregate columns that add counts and merge sketches, under the same names."""
     return [
         *(f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in COUNT_NAMES),
         *(
@@ -85,21 +88,22 @@ def merging() -> list[Column]:
 
 
 def merged(cells: DataFrame, *key: str) -> DataFrame:
-    """Return one cell for each key: counts added, sketches merged, the newest balance."""
+    """Return one row for each value of ``key``: counts added, sketches merged, newest balance."""
     newest = f.max_by("balance", f.col("balance.position")).alias("balance")
     return cells.groupBy(*key).agg(*merging(), newest)
 
 
 def _unless_empty(sketch: Column) -> Column:
-    """Return a sketch column with null for empty sketches."""
+    """Return a sketch column (summaries of durations) in which empty sketches are null."""
     # A quantile of an empty sketch is an error in Spark.
     return f.when(f.kll_sketch_get_n_bigint(sketch) > 0, sketch)
 
 
 def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERYTHING) -> DataFrame:
-    """Return the cells of a part of a lake: the stored ones, and those of rows not yet counted.
+    """Return the hourly counts and sketches of a part of a lake, a row (cell) per hour and queue.
 
-    A key may occur several times; `merged` joins them. Raises LakeError when a file is missing.
+    Rows of the lake that no stored sketch counts are computed now, and not stored. A key may occur
+    several times; `merged` joins them. Raises LakeError when a file is missing.
     """
     fresh = part.files(snapshot.unsketched)
     paths = [snapshot.lake / SKETCHES / name for name in snapshot.manifest.sketches]
@@ -120,9 +124,10 @@ def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERY
 
 
 def sketch_lake(spark: SparkSession, lake_path: str | Path) -> bool:
-    """Update the stored sketches and return True; False if another process is doing it.
+    """Update the stored sketches of a lake; return False if the lake cannot be maintained.
 
-    Raises LakeError without a lake.
+    That is so while another process maintains it, or if it is read-only. Returns True also if
+    nothing was to be done. Raises LakeError without a lake.
     """
     lake = existing_lake(lake_path)
     if not Snapshot.take(lake).unsketched:
@@ -135,9 +140,9 @@ def sketch_lake(spark: SparkSession, lake_path: str | Path) -> bool:
 
 
 def rebuild_sketches(spark: SparkSession, lake_path: str | Path) -> None:
-    """Compute all sketches again from the rows.
+    """Compute all sketches of a lake again from its rows and replace the stored ones.
 
-    Raises LakeError, also while another process maintains.
+    Raises LakeError without a lake, LakeBusy while another process maintains it.
     """
     lake = existing_lake(lake_path)
     with upkeep(lake):
@@ -149,7 +154,10 @@ def rebuild_sketches(spark: SparkSession, lake_path: str | Path) -> None:
 
 
 def bring_up_to_date(spark: SparkSession, lake: Path) -> None:
-    """Count the rows that no stored sketch counts; the caller holds the maintenance lock."""
+    """Compute and store the sketches of rows that no stored sketch counts yet.
+
+    Too many files of sketches are merged. The caller holds the maintenance lock.
+    """
     snapshot = Snapshot.take(lake)
     manifest = snapshot.manifest
     # Files of other names have no number in the manifest: each report counts them for itself.
@@ -167,7 +175,7 @@ def bring_up_to_date(spark: SparkSession, lake: Path) -> None:
 
 
 def _note_sketched(manifest: Manifest, files: Sequence[LakeFile]) -> None:
-    """Record in the manifest that the sketches count the batches of these files."""
+    """Record in the manifest, in memory, that the stored sketches count these files' batches."""
     for file in files:
         through = manifest.sketched.setdefault(file.date, {})
         batch = batch_name(file.path.name)
@@ -177,7 +185,7 @@ def _note_sketched(manifest: Manifest, files: Sequence[LakeFile]) -> None:
 
 
 def _merge_files(spark: SparkSession, lake: Path, manifest: Manifest) -> None:
-    """Merge the last files of sketches if there are too many."""
+    """Merge the last files of sketches into one; does nothing for _FILES_MAX files or fewer."""
     names = manifest.sketches
     if len(names) <= _FILES_MAX:
         return
@@ -194,7 +202,8 @@ def _merge_files(spark: SparkSession, lake: Path, manifest: Manifest) -> None:
 def small_tail(sizes_bytes: Sequence[int]) -> int:
     """Return how many of the last files to merge, so that each byte is merged only a few times.
 
-    At least two. A file is included if it is at most twice as large as all files after it together.
+    At least two, or all if fewer exist. A file is included if it is at most twice as large as all
+    files after it together.
     """
     count = min(2, len(sizes_bytes))
     while count < len(sizes_bytes) and sizes_bytes[-count - 1] <= 2 * sum(sizes_bytes[-count:]):
@@ -203,7 +212,7 @@ def small_tail(sizes_bytes: Sequence[int]) -> int:
 
 
 def _write(cells: DataFrame, lake: Path, generation: int) -> str:
-    """Write cells to a new file of sketches; return its name."""
+    """Write hourly counts and sketches to a new file in the lake; return the file's name."""
     staging = lake / UPKEEP_STAGING / uuid.uuid4().hex
     name = f"sketches-{generation:06d}-{uuid.uuid4().hex[:8]}.parquet"
     ordered = cells.coalesce(1).sortWithinPartitions(*CELL_KEY)

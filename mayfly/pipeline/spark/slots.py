@@ -1,8 +1,9 @@
-"""The state of the delay line: rows wait as Arrow blobs under (shard, slot), a timer for each slot.
+"""Slots, the state of the delay line: rows wait as Arrow blobs under (shard, slot), with a timer.
 
-``pack`` turns rows into blobs, ``Slots`` holds them until their slot is over, ``unpack`` turns them
-into rows again. Rows that are due already travel in slot DUE, which has no state. Blobs keep the
-exact types of the rows, which pandas would not, and the shuffle moves few large rows.
+A slot is an interval of time, named by its end in epoch ms. ``pack`` turns rows into blobs,
+``Slots`` holds them until their slot is over, ``unpack`` turns them into rows again. Rows that are
+due already travel in slot DUE, which has no state. Blobs keep the exact types of the rows, which
+pandas would not, and the shuffle moves few large rows.
 """
 
 from __future__ import annotations
@@ -57,14 +58,15 @@ _BLOB_BYTES = 2**20
 
 
 def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Batches], Batches]:
-    """Return the function for mapInArrow that turns rows with window and NOW_COLUMN into PACKED.
+    """Return the function for Spark's mapInArrow that packs rows into blobs, as rows of PACKED.
 
-    Due rows go to the ``due_shards`` one after the other. Rows that wait for one slot go to one
-    shard, and to more shards only if they are many. The reason is that each held (shard, slot)
-    costs as much as hundreds of rows.
+    The rows have window columns and NOW_COLUMN. Due rows go to the ``due_shards`` one after the
+    other. Rows that wait for one slot go to one shard, and to more shards only if they are many.
+    The reason is that each held (shard, slot) costs as much as hundreds of rows.
     """
 
     def pack(batches: Batches) -> Batches:
+        """Yield the rows packed into blobs, as batches of PACKED; runs on a worker."""
         context = TaskContext.get()
         assert context is not None
         first = context.partitionId() % len(due_shards)
@@ -82,13 +84,14 @@ def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Ba
 
 
 def unpacker(expected: pa.Schema, manager_name: str) -> Callable[[Batches], Batches]:
-    """Return the function for mapInArrow that turns rows of LEAVING into ended rows.
+    """Return the function for mapInArrow that turns blobs (rows of LEAVING) into ended rows.
 
-    It raises CheckpointError for rows whose schema is not ``expected``, as they are another
+    The function raises CheckpointError for rows whose schema is not ``expected``: they are another
     query's.
     """
 
     def unpack(batches: Batches) -> Batches:
+        """Yield the rows in the blobs with their outcomes; runs on a worker."""
         for batch in batches:
             if batch.num_rows:
                 # All rows that leave in a micro-batch have its time.
@@ -100,10 +103,10 @@ def unpacker(expected: pa.Schema, manager_name: str) -> Callable[[Batches], Batc
 
 
 class Slots(StatefulProcessor):
-    """Holds the blobs of a slot until it is over; the key is (shard, slot)."""
+    """Spark's stateful processor that holds the blobs of a (shard, slot) until the slot is over."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state; Spark calls this first."""
+        """Open the state of the key; Spark calls this first."""
         self._handle = handle
         self._blobs = handle.getListState("blobs", "blob binary")
 
@@ -113,7 +116,7 @@ class Slots(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
     ) -> Iterator[pd.DataFrame]:
-        """Pass due rows on and hold the others."""
+        """Yield blobs of rows that are due; hold the others, with a timer at their slot's end."""
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for packed in rows:
             # The slot is read from the rows: Spark hands the key over as different forms of tuple.
@@ -130,23 +133,23 @@ class Slots(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803  # Spark calls by these names
     ) -> Iterator[pd.DataFrame]:
-        """Release the rows of a slot that is over."""
+        """Yield all blobs of a slot that is over, and remove them from the state."""
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for (blob,) in self._blobs.get():
             yield _leaving([bytes(blob)], now_ms)
         self._blobs.clear()
 
     def close(self) -> None:
-        """Do nothing, as nothing is open."""
+        """Do nothing; the class must have this method, but no resource is open."""
 
 
 def _leaving(blobs: list[bytes], now_ms: int) -> pd.DataFrame:
-    """Return blobs as rows of LEAVING."""
+    """Return blobs of packed rows as rows of LEAVING, which leave at ``now_ms`` (epoch ms)."""
     return pd.DataFrame({"blob": blobs, "ended_ms": np.full(len(blobs), now_ms)})
 
 
 def _gathered(batches: Batches) -> Batches:
-    """Yield the rows of a task in few, large batches."""
+    """Yield the rows of a task in few batches of about _GATHERED_BYTES each."""
     waiting: list[pa.RecordBatch] = []
     waiting_bytes = 0
     for batch in batches:
@@ -160,7 +163,10 @@ def _gathered(batches: Batches) -> Batches:
 
 
 def blobs_by_slot(rows: pa.RecordBatch, slot_ms: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (slot, blob) pairs by slot, with rows in their order; large ones in several blobs."""
+    """Yield (slot, blob) pairs in order of slot; nothing for no rows.
+
+    A slot with many bytes has several blobs. Rows of a slot keep their order.
+    """
     if not rows.num_rows:
         return
     slots = _slots(rows, batch_ms(rows), slot_ms)
@@ -174,12 +180,19 @@ def blobs_by_slot(rows: pa.RecordBatch, slot_ms: int) -> Iterator[tuple[int, byt
 
 
 def batch_ms(rows: pa.RecordBatch) -> int:
-    """Return the epoch ms of the micro-batch, which its rows contain; needs at least one row."""
+    """Return the time of the micro-batch in epoch ms, as its rows have it in NOW_COLUMN.
+
+    Needs at least one row.
+    """
     return int(rows[NOW_COLUMN][0].as_py())
 
 
 def _slots(rows: pa.RecordBatch, now_ms: int, slot_ms: int) -> Ints:
-    """Return the slot of each row: the first multiple of ``slot_ms`` at which its wait is over."""
+    """Return each row's slot: the first multiple of ``slot_ms`` not before it leaves; else DUE.
+
+    A row leaves at the earlier of delivery time and deadline. DUE is for refused rows and for rows
+    whose time has come at ``now_ms``.
+    """
     deliver_at, expire_at = ints(rows["deliver_at_ms"]), ints(rows["expire_at_ms"])
     due = np.where(expire_at == NONE, deliver_at, np.minimum(deliver_at, expire_at))
     waits = (ints(rows["reason"]) == MQRC_NONE) & (due > now_ms)
@@ -188,7 +201,7 @@ def _slots(rows: pa.RecordBatch, now_ms: int, slot_ms: int) -> Ints:
 
 
 def _blob(rows: pa.RecordBatch) -> bytes:
-    """Return rows as an Arrow stream in bytes."""
+    """Return rows serialized as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
@@ -197,13 +210,13 @@ def _blob(rows: pa.RecordBatch) -> bytes:
 
 
 def _packed(packed: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
-    """Return (shard, slot, blob) tuples as a batch of PACKED."""
+    """Return (shard, slot, blob) tuples as a record batch of PACKED."""
     rows = [dict(zip(PACKED.names, row, strict=True)) for row in packed]
     return pa.RecordBatch.from_pylist(rows, schema=PACKED)
 
 
 def unpacked(blobs: pa.Array, expected: pa.Schema) -> Batches:
-    """Yield the rows of blobs; raises CheckpointError for a blob of another schema."""
+    """Yield the record batches in the blobs; raises CheckpointError for another schema."""
     for blob in blobs:
         with pa.ipc.open_stream(blob.as_buffer()) as reader:
             _check_schema(reader.schema, expected)
@@ -211,7 +224,7 @@ def unpacked(blobs: pa.Array, expected: pa.Schema) -> Batches:
 
 
 def _check_schema(found: pa.Schema, expected: pa.Schema) -> None:
-    """Raise CheckpointError, which names the column, if two schemas differ."""
+    """Raise CheckpointError, which names the first differing column, if two schemas differ."""
     if found.names == expected.names and found.types == expected.types:
         return
     for name in [*expected.names, *found.names]:

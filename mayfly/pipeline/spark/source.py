@@ -1,9 +1,9 @@
-"""Spark's ``format("mayfly")``: the ledger of a queue manager, or a queue, as table and stream.
+"""Source of Spark's ``format("mayfly")``: the ledger of a queue manager as table and stream.
 
-Option ``queue`` selects a queue (queue_source.py); this module reads the ledger. The offset of a
-stream is the position it has read to, and the instance id of the store. So a checkpoint is never
-continued on another store. Rows between two positions never change, so a batch that Spark repeats
-is the same batch.
+Option ``queue`` selects a queue instead (queue_source.py). The offset of a stream is the ledger
+position it has read to, and the instance id of the store. So a checkpoint is never continued on
+another store. Rows between two positions never change, so a batch that Spark repeats is the same
+batch.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SourceOptions(NamedTuple):
 
     @classmethod
     def parse(cls, options: MutableMapping[str, str]) -> SourceOptions:
-        """Check options as Spark passes them; raises OptionError, which names option and value."""
+        """Return the checked options; raises OptionError, which names option and value."""
         given = OptionReader(options)
         if not given.flag("ledger"):
             raise OptionError('option ledger must be "true", or option queue name a queue')
@@ -88,7 +88,10 @@ class SourceOptions(NamedTuple):
 
 
 def _starting_position(given: OptionReader) -> int | None:
-    """Return the option startingPosition: 0 for earliest, None for latest; raises OptionError."""
+    """Return option startingPosition: 0 for earliest (default), None for latest, else a number.
+
+    Raises OptionError for another value.
+    """
     name = "startingPosition"
     value = given.text(name, _EARLIEST)
     if value.lower() == _LATEST:
@@ -103,10 +106,10 @@ def _starting_position(given: OptionReader) -> int | None:
 
 
 class LedgerRange(InputPartition):
-    """The part for one task: the rows ``(after, until]`` of one store."""
+    """The part of the ledger that one Spark task reads: rows ``(after, until]`` of one store."""
 
     def __init__(self, after: int, until: int, instance_id: str) -> None:
-        """Take the bounds and the store."""
+        """Keep the bounds and the id of the store."""
         super().__init__((after, until, instance_id))
         self.after = after
         self.until = until
@@ -116,7 +119,7 @@ class LedgerRange(InputPartition):
 def split_range(
     after: int, until: int, instance_id: str, partition_count: int
 ) -> list[LedgerRange]:
-    """Return ``(after, until]`` in at most ``partition_count`` even parts; none if it is empty."""
+    """Return ``(after, until]`` in at most ``partition_count`` even parts; [] if it is empty."""
     row_count = until - after
     if row_count <= 0:
         return []
@@ -126,7 +129,7 @@ def split_range(
 
 
 class MayflyDataSource(DataSource):
-    """The data source ``format("mayfly")``; ``register`` registers it with a session."""
+    """Spark's data source ``format("mayfly")``; ``register`` registers it with a session."""
 
     @classmethod
     def name(cls) -> str:
@@ -134,19 +137,22 @@ class MayflyDataSource(DataSource):
         return "mayfly"
 
     def schema(self) -> StructType:
-        """Return the columns of a message if a queue is named, else those of a ledger row."""
+        """Return the columns of a message if option queue is set, else those of a ledger row."""
         return queue_type(self.options) if _is_queue(self.options) else LEDGER_TYPE
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the present rows of the ledger, or of a queue; raises OptionError."""
+        """Return a reader of the present rows of a ledger, or with option queue of a queue.
+
+        Raises OptionError for a wrong option.
+        """
         if _is_queue(self.options):
             return queue_reader(self.options)
         return LedgerReader(SourceOptions.parse(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """Return a reader of the present and later rows of the ledger, or of a queue.
+        """Return a reader of the present and later rows of a ledger, or of a queue.
 
-        For wrong options the reader raises OptionError at its first call.
+        Raises nothing itself: for wrong options the reader raises OptionError at its first call.
         """
         try:
             if _is_queue(self.options):
@@ -156,38 +162,38 @@ class MayflyDataSource(DataSource):
             return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return a writer of rows into queues; raises OptionError."""
+        """Return a writer of rows into queues; raises OptionError for an option or a column."""
         return batch_sink(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's name
-        """Return a writer of a stream's rows into queues; raises OptionError."""
+        """Return a writer of a stream into queues; raises OptionError for an option or a column."""
         return stream_sink(self.options, schema, overwrite=overwrite)
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Raises the reason why a stream cannot be read, at each call.
+    """A stream reader for wrong options: each call raises the reason.
 
     Without a reader Spark itself would fail, with an error whose last line lacks the reason.
     """
 
     def __init__(self, error: OptionError) -> None:
-        """Take the error to raise."""
+        """Keep the error that each call raises."""
         self._error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Raise the error; a new stream calls this first."""
+        """Raise the OptionError about the wrong options; a new stream calls this first."""
         raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Raise the error; a continued stream calls this first."""
+        """Raise the OptionError about the wrong options; a continued stream calls this first."""
         raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Raise the error; a stream that repeats a batch calls this first."""
+        """Raise the OptionError about the wrong options; for a stream that repeats a batch."""
         raise self._error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Raise the error."""
+        """Raise the OptionError about the wrong options."""
         raise self._error
 
 
@@ -197,14 +203,17 @@ def _is_queue(options: Mapping[str, str]) -> bool:
 
 
 class LedgerReader(DataSourceReader):
-    """Reads the positions that existed when the query was planned."""
+    """Reads the ledger rows that existed when the query was planned, as a table."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Store only the options, because the reader is sent to the workers."""
+        """Keep the options; a connection would not survive the way to the workers."""
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return the parts of the ledger for the tasks."""
+        """Return ranges of ledger positions, one for each Spark task; raises BulkError.
+
+        Raises OptionError for a starting position that is trimmed.
+        """
         with self._options.connect() as client:
             info = client.info()
         after = _first_after(self._options.starting_position, info)
@@ -214,36 +223,36 @@ class LedgerReader(DataSourceReader):
         return [*shares] or [LedgerRange(after, after, info.instance_id)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part."""
+        """Yield the ledger rows of one range; raises BulkError."""
         return _read(self._options, partition)
 
 
 class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the ledger continuously, in batches of limited size."""
+    """Reads the ledger as a stream, in batches of limited size."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Store the options."""
+        """Keep the options; no connection is made yet."""
         self._options = options
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return where a stream without a checkpoint begins.
+        """Return the offset at which a stream without a checkpoint begins.
 
-        Raises OptionError for a trimmed position.
+        Raises OptionError if option startingPosition names a row that retention has removed.
         """
         info = self._info()
         return _offset(_first_after(self._options.starting_position, info), info.instance_id)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """Return the largest number of rows in a batch."""
+        """Return the limit of rows in a batch, from option maxRowsPerBatch."""
         return ReadMaxRows(self._options.batch_rows_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Exclude rows after the present end of the ledger."""
+        """Set the present end of the ledger as the end of the stream."""
         self._target = self._info().last_position
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return the end of the batch that begins at ``start``.
+        """Return the end of the batch that begins at ``start``; ``start`` if there are no rows.
 
         Raises CheckpointError when ``start`` cannot be continued, because it belongs to another
         store, was trimmed, or is after the end of this one.
@@ -256,12 +265,15 @@ class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(max(last, after), info.instance_id)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return the end of the ledger, for the query's progress."""
+        """Return the offset of the ledger's present end, for the query's progress."""
         info = self._info()
         return _offset(info.last_position, info.instance_id)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the parts of a batch; they are the same when it is repeated."""
+        """Return the rows between two offsets in even parts, one for each Spark task.
+
+        They are the same when the batch is repeated.
+        """
         return [
             *split_range(
                 start["position"], end["position"], end["instance"], self._options.partition_count
@@ -269,24 +281,27 @@ class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part."""
+        """Yield the ledger rows of one range; raises BulkError."""
         return _read(self._options, partition)
 
     def _info(self) -> LedgerInfo:
-        """Ask the server for the present positions of the ledger."""
+        """Return the present positions of the ledger from the server; raises BulkError."""
         with self._options.connect() as client:
             return client.info()
 
 
 def _read(options: SourceOptions, share: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Yield the ledger rows of a part."""
+    """Yield the ledger rows of one range over a new connection; raises BulkError."""
     assert isinstance(share, LedgerRange)
     with options.connect() as client:
         yield from client.read(share.after, share.until, instance_id=share.instance_id)
 
 
 def _first_after(starting_position: int | None, info: LedgerInfo) -> int:
-    """Return the position before the first row that a new reader reads; raises OptionError."""
+    """Return the position before the first row to read.
+
+    Raises OptionError if the row at ``starting_position`` was trimmed.
+    """
     if starting_position is None:
         return info.last_position
     if starting_position == 0:
@@ -300,14 +315,15 @@ def _first_after(starting_position: int | None, info: LedgerInfo) -> int:
 
 
 def _offset(position: int, instance_id: str) -> dict[str, Any]:
-    """Return the offset for a position, as a dict."""
+    """Return Spark's offset, as a dict, for a position of a store."""
     return {"version": _OFFSET_VERSION, "position": position, "instance": instance_id}
 
 
 def _position(offset: dict[str, Any], info: LedgerInfo) -> int:
-    """Return the position in an offset.
+    """Return the ledger position in an offset of the checkpoint.
 
-    Raises CheckpointError if the ledger cannot continue there.
+    Raises CheckpointError if it belongs to another store, was trimmed, or is beyond the ledger's
+    end.
     """
     version, position = offset.get("version"), offset.get("position")
     if version != _OFFSET_VERSION or not isinstance(position, int):

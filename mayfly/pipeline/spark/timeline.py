@@ -25,9 +25,10 @@ _HOURS_FROM_SKETCHES = 6
 def timeline_of(
     spark: SparkSession, lake_path: str | Path, *, part: LakePart = EVERYTHING
 ) -> LakeTimeline:
-    """Return the timeline of a part of a lake; raises LakeError, and PlotError without lives.
+    """Return the timeline of a part of a lake: ended messages and waits by time step.
 
-    Raises PartError for bounds that are not whole hours.
+    Updates the sketches first. Raises LakeError without a lake, PlotError without ended messages,
+    and PartError for bounds that are not whole hours.
     """
     lake = existing_lake(lake_path)
     if not part.is_of_whole_hours:
@@ -54,11 +55,12 @@ def timeline_of(
 
 
 def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> LakeTimeline:
-    """Return the timeline from ledger rows, with steps shorter than an hour."""
+    """Return the timeline computed from ledger rows, with steps shorter than an hour."""
     check_complete(snapshot)
     ledger = rows_of(spark, part.files(snapshot.files)).where(part.condition())
 
     def rows(query: str) -> list[dict[str, object]]:
+        """Return the rows of a query to the ledger rows, as dicts."""
         return [row.asDict() for row in spark.sql(query, ledger=ledger).collect()]
 
     step_ms = step_between(snapshot.lake, rows(SPAN)[0])
@@ -67,7 +69,10 @@ def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> LakeT
 
 
 def _from_cells(cells: DataFrame, of_queues: DataFrame, step_ms: int) -> LakeTimeline:
-    """Return the timeline from hourly cells; ``of_queues`` are those without the staging queue."""
+    """Return the timeline from hourly cells (counts and sketches), in steps of ``step_ms``.
+
+    ``of_queues`` are the cells without those of the staging queue.
+    """
     start = f.expr(f"start_ms div {step_ms} * {step_ms}")
     by_step = merged(of_queues.withColumn("start_ms", start), "start_ms")
     ranks = f.array(*map(f.lit, PLOT_RANKS.values()))
