@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from bench.figures import Figure, at_least, seconds_of
 from bench.messaging import BODY
 from mayfly import QueueManager
+from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.spark.lake import ledger_to_lake
-from mayfly.pipeline.spark.report import verify_lake
 from mayfly.pipeline.spark.session import create_session
 from mayfly.servers.flight import FlightServer
 
@@ -47,7 +47,7 @@ def _streamed(spark: SparkSession, count: int) -> tuple[float, int]:
                     ).awaitTermination()
                 )
                 rows = manager.ledger.last_position()
-        problems = verify_lake(spark, folder / "lake")
+        problems = check_lake(folder / "lake").texts
         assert not problems, problems
     return seconds, rows
 

@@ -15,12 +15,14 @@ import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import quiet_stderr, seconds_shown
-from mayfly.cli.values import duration_ms
+from mayfly.cli.values import duration_ms, local_path
 from mayfly.engine import ArchiveError
 from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.lake.errors import LakeError, PipelineError
+from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.part import LakePart, part_between
 from mayfly.pipeline.replay.errors import NoLives
+from mayfly.verbs.contracts.files import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,23 +79,27 @@ def no_lives() -> Iterator[None]:
 
 @contextlib.contextmanager
 def lake_errors() -> Iterator[None]:
-    """Return a context that turns errors of a lake read without Spark into CommandFailed.
+    """Return a context that turns errors of a lake or its server into CommandFailed, without Spark.
 
     The exit code is 2 for a wrong argument, else 5.
     """
+    from mayfly.pipeline.bulk.errors import BulkError
+
     try:
         yield
-    except PipelineError as error:
+    except (BulkError, PipelineError) as error:
         code = ExitCode.USAGE if isinstance(error, ValueError) else ExitCode.PIPELINE
         raise CommandFailed(code, str(error)) from error
 
 
-def is_small(lake: Path, part: LakePart) -> bool:
+def is_small(lake: str, part: LakePart) -> bool:
     """Return True if DuckDB is to answer for a part of a lake, False if Spark is.
 
-    DuckDB answers if the part is small, or if Spark is not installed. Raises ModuleNotFoundError if
-    neither is installed, CommandFailed without a lake.
+    DuckDB answers if the part is small, if the lake consists of Delta tables, or if Spark is not
+    installed. Raises ModuleNotFoundError if neither is installed, CommandFailed without a lake.
     """
+    if is_delta(lake):
+        return True
     if find_spec("duckdb") is None:
         if find_spec("pyspark") is None:
             raise ModuleNotFoundError("duckdb", name="duckdb")
@@ -131,9 +137,15 @@ def spark_session(
             spark.stop()
 
 
-def check_lake(lake: Path) -> None:
-    """Raise CommandFailed if the lake is not a folder, before the seconds that Spark needs."""
-    if not lake.is_dir():
+def lake_place(text: str | Path) -> str:
+    """Return the place of a lake: a path of this machine, or a URL unchanged."""
+    place = str(text)
+    return place if is_url(place) else str(local_path(place))
+
+
+def check_lake(lake: str) -> None:
+    """Raise CommandFailed if there is no lake, before the seconds that Spark needs."""
+    if not (is_delta(lake) or Path(lake).is_dir()):
         raise CommandFailed(ExitCode.PIPELINE, f"there is no lake at {lake}")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +22,7 @@ from mayfly.cli.lake_engine import (
     is_small,
     lake_errors,
     lake_part,
+    lake_place,
     pipeline_errors,
     spark_session,
 )
@@ -30,6 +33,7 @@ from mayfly.cli.show import aligned, print_json, seconds_shown
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import LakePart
 from mayfly.verbs.contracts.access import ROOTS_VARIABLE
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from mayfly.pipeline.lake.timeline import LakeTimeline
 
 _POLL_SECONDS = 0.5
+#: A commit has the rows of this time, and makes at most three files.
+_DELTA_POLL_SECONDS = 1.0
 _COLUMNS = tuple("queue,lives,got,expired,other,share,p50 s,p95 s,p99 s,late".split(","))
 _BOOK_COLUMNS = (
     *("queue", "put", "ended", "present", "adds up"),
@@ -51,7 +57,27 @@ _TEN_MINUTES_MS = 600 * SECOND_MS
 ledger = group()
 
 Lake = Annotated[
-    Path, typer.Argument(parser=local_path, metavar="LAKE", help="Folder of the lake.")
+    str,
+    typer.Argument(
+        parser=lake_place, metavar="LAKE", help="Folder of the lake, or the URL of a Delta lake."
+    ),
+]
+
+
+class LakeFormat(StrEnum):
+    """How a lake keeps its rows: plain Parquet files by date, or Delta tables."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+
+
+FormatOption = Annotated[
+    LakeFormat | None,
+    typer.Option(
+        "--format",
+        help="delta: tables lives, balances and reports_owed, written without Spark. "
+        "[default: that of the lake; parquet for a new folder, delta for a URL]",
+    ),
 ]
 FromOption = Annotated[
     str | None,
@@ -147,6 +173,9 @@ def compact(lake: Lake, *, rebuild: RebuildOption = False, as_json: JsonOption =
       mayfly ledger compact lake
     """
     check_lake(lake)
+    if is_delta(lake):
+        _compact_delta(lake, as_json)
+        return
     with spark_session() as spark:
         from mayfly.pipeline.spark.compaction import compact_lake
         from mayfly.pipeline.spark.sketches import rebuild_sketches
@@ -160,6 +189,18 @@ def compact(lake: Lake, *, rebuild: RebuildOption = False, as_json: JsonOption =
         print(f"{done.dates:,} dates: {done.files_before:,} files are now {done.files_after:,}")
     else:
         print(f"{lake} has nothing to compact")
+
+
+def _compact_delta(lake: str, as_json: bool) -> None:
+    """Compact a lake of Delta tables, and print the number of files of each table."""
+    with lake_errors():
+        from mayfly.pipeline.lake.delta import compact_tables
+
+        done = compact_tables(lake)
+    if as_json:
+        print_json({name: table._asdict() for name, table in done.items()})
+    for name, table in done.items() if not as_json else ():
+        print(f"{name}: {table.files_before:,} files are now {table.files_after:,}")
 
 
 @ledger.command()
@@ -204,7 +245,7 @@ def export(
 
 
 def _exported(
-    lake: Path,
+    lake: str,
     target: Path,
     part: LakePart,
     *,
@@ -248,6 +289,7 @@ def run(
     token_file: TokenOption = None,
     available_now: OnceOption = False,
     compact_every_ms: UpkeepOption = None,
+    lake_format: FormatOption = None,
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -262,11 +304,106 @@ def run(
     Examples:
       mayfly ledger run lake --qmgr QM1
       mayfly ledger run lake --url grpc://127.0.0.1:9414 --token-file token --available-now
+      mayfly ledger run s3://bucket/lake --format delta --qmgr QM1
     """
+    is_of_delta = _is_of_delta(lake, lake_format)
     if url is None:
         url, served_token_file = _served(qmgr, path)
         token_file = served_token_file if token_file is None else token_file
     _check_server(url, token_file, qmgr)
+    every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
+    print_batch = _batch_printer(as_json, available_now)
+    if is_of_delta:
+        row_count = _copy_to_delta(
+            lake,
+            url,
+            token_file,
+            qmgr,
+            available_now=available_now,
+            every_ms=every_ms,
+            print_batch=print_batch,
+        )
+    else:
+        row_count = _stream_to_parquet(
+            lake,
+            url,
+            token_file,
+            qmgr,
+            available_now=available_now,
+            every_ms=every_ms,
+            print_batch=print_batch,
+        )
+    if as_json:
+        # The last line of several, or the one document of a job.
+        print_json({"lake": str(lake), "rows": row_count}, indent=2 if available_now else None)
+    else:
+        print(f"{row_count:,} rows brought into {lake}")
+
+
+def _is_of_delta(lake: str, lake_format: LakeFormat | None) -> bool:
+    """Return True if a lake is, or is to be made, one of Delta tables.
+
+    Raises CommandFailed if it is, or can only be, of the other format.
+    """
+    is_delta_now = is_delta(lake)
+    if lake_format is None:
+        return is_delta_now
+    if lake_format is LakeFormat.PARQUET and is_delta_now:
+        raise CommandFailed(ExitCode.USAGE, f"--format parquet: {lake} is a lake of Delta tables")
+    if lake_format is LakeFormat.DELTA and not is_delta_now and any(Path(lake).glob("date=*")):
+        raise CommandFailed(ExitCode.USAGE, f"--format delta: {lake} is a lake of Parquet files")
+    return lake_format is LakeFormat.DELTA
+
+
+def _copy_to_delta(
+    lake: str,
+    url: str,
+    token_file: Path | None,
+    qmgr: str | None,
+    *,
+    available_now: bool,
+    every_ms: int,
+    print_batch: Callable[[int, int], None],
+) -> int:
+    """Copy a ledger into Delta tables until it is interrupted, or done; return the row count."""
+    row_count = batch = 0
+    with lake_errors():
+        from mayfly.pipeline.bulk.client import LedgerClient
+        from mayfly.pipeline.lake.delta import DeltaLake, compact_tables, copy_ledger
+
+        with (
+            LedgerClient(url, token_file=token_file, manager=qmgr, is_patient=True) as client,
+            contextlib.closing(DeltaLake(lake, client.info().instance_id)) as delta_lake,
+            stop_event() as stopped,
+        ):
+            upkeep_seconds = time.perf_counter()
+            is_over = False
+            while not is_over:
+                for progress in copy_ledger(client, delta_lake):
+                    row_count += progress.row_count
+                    print_batch(batch, progress.row_count)
+                    batch += 1
+                    if stopped.is_set():
+                        break
+                if every_ms and time.perf_counter() - upkeep_seconds > every_ms / SECOND_MS:
+                    compact_tables(lake)
+                    upkeep_seconds = time.perf_counter()
+                is_over = available_now or stopped.wait(_DELTA_POLL_SECONDS)
+            delta_lake.checkpoint()
+    return row_count
+
+
+def _stream_to_parquet(
+    lake: str,
+    url: str,
+    token_file: Path | None,
+    qmgr: str | None,
+    *,
+    available_now: bool,
+    every_ms: int,
+    print_batch: Callable[[int, int], None],
+) -> int:
+    """Stream a ledger into Parquet files with Spark; return the row count."""
     with spark_session(is_stream=True) as spark:
         from mayfly.pipeline.spark.compaction import compact_beside
         from mayfly.pipeline.spark.lake import ledger_to_lake
@@ -275,19 +412,13 @@ def run(
         query = ledger_to_lake(
             spark, url, token_file, lake, available_now=available_now, manager=qmgr
         )
-        every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
-        print_batch = _batch_printer(as_json, available_now)
         with stop_event() as stopped:
             row_count = _await(
                 query, stopped, print_batch, partial(compact_beside, spark, lake), every_ms
             )
         if every_ms:
             sketch_lake(spark, lake)
-    if as_json:
-        # The last line of several, or the one document of a job.
-        print_json({"lake": str(lake), "rows": row_count}, indent=2 if available_now else None)
-    else:
-        print(f"{row_count:,} rows brought into {lake}")
+    return row_count
 
 
 @ledger.command()
@@ -352,10 +483,10 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
       mayfly ledger verify lake --until 1000000
     """
     check_lake(lake)
-    with spark_session() as spark:
-        from mayfly.pipeline.spark.lake_check import check_lake as prove
+    with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
+        from mayfly.pipeline.lake.check import check_lake as prove
 
-        found = prove(spark, lake, until_position=until)
+        found = prove(lake, until_position=until)
     problems = found.texts
     if as_json:
         answer: dict[str, Any] = {"ok": not problems, "rows": found.rows, "problems": problems}
@@ -371,7 +502,7 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
 
 
 def _answers(
-    lake: Path, part: LakePart, late_after_ms: int, *, is_rescan: bool, has_plot: bool
+    lake: str, part: LakePart, late_after_ms: int, *, is_rescan: bool, has_plot: bool
 ) -> tuple[list[QueueReport], LakeTimeline | None]:
     """Return the reports of a lake's queues and the timeline to plot.
 

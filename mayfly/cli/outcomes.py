@@ -19,6 +19,7 @@ _EXTRAS = {
     "argon2": "serve",
     "cryptography": "serve",
     "duckdb": "lake",
+    "deltalake": "delta",
     "pyspark": "spark",
     "pandas": "spark",
     "numpy": "spark",

@@ -506,6 +506,11 @@ _FEEDBACK_NAMES = {
 }
 
 
+def cause_names() -> dict[int, str]:
+    """Return every feedback and reason code with its name, as :func:`cause_name` gives it."""
+    return {code: known.name for code, known in REASONS.items()} | _FEEDBACK_NAMES
+
+
 def cause_name(reason: int) -> str:
     """Return the name of a Feedback or reason code: ``MQFB_EXPIRATION``, ``MQRC_Q_FULL``.
 

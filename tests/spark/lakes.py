@@ -32,6 +32,17 @@ def balance(queue: str, puts: int, present: int = 0, **ended: int) -> tuple[Any,
     )
 
 
+def numbered(entries: Sequence[Entry], first: int = 1) -> list[tuple[Any, ...]]:
+    """Return lives and balances as ledger rows, at positions from ``first`` on."""
+    return [
+        (
+            first + n,
+            *((KIND_LIFE, *entry, None, None, None) if isinstance(entry, LifeRecord) else entry),
+        )
+        for n, entry in enumerate(entries)
+    ]
+
+
 def write_lake(
     lake: Path,
     entries: Sequence[Entry],
@@ -41,16 +52,9 @@ def write_lake(
     date: str = "2023-11-14",
 ) -> Path:
     """Write lives and balances as a file of a lake, at positions from ``first`` on."""
-    rows = [
-        (
-            first + n,
-            *((KIND_LIFE, *entry, None, None, None) if isinstance(entry, LifeRecord) else entry),
-        )
-        for n, entry in enumerate(entries)
-    ]
     folder = lake / f"date={date}"
     folder.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_batches([ledger_batch(rows, "QM1", instance)])
+    table = pa.Table.from_batches([ledger_batch(numbered(entries, first), "QM1", instance)])
     file = folder / f"batch-{instance}-{first}.parquet"
     pq.write_table(table, file)
     return file

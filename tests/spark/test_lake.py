@@ -12,10 +12,11 @@ from pyspark.sql import Row, SparkSession
 from mayfly import QueueManager
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.pipeline.bulk.errors import WrongToken
+from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.spark.compaction import compact_lake
 from mayfly.pipeline.spark.errors import LakeError
 from mayfly.pipeline.spark.lake import ledger_to_lake, read_balances, read_lake, read_ledger
-from mayfly.pipeline.spark.report import ledger_report, verify_lake
+from mayfly.pipeline.spark.report import ledger_report
 from mayfly.servers.flight import FlightServer
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 from tests.bulk.books import START_MS, TOKEN, KeptBooks, kept_books, life
@@ -158,7 +159,7 @@ def test_a_restart_goes_on_where_it_ended(
     assert sum(first) + sum(second) == last
     assert filling.run(manager_server) == []
     assert filling.positions() == list(range(1, last + 1))
-    assert verify_lake(filling.spark, filling.lake) == []
+    assert check_lake(filling.lake).texts == []
     reports = ledger_report(filling.spark, filling.lake)
     assert [(report.queue, report.lives) for report in reports] == [
         ("Q0", 251),
@@ -242,7 +243,7 @@ def test_a_stream_writes_on_while_its_lake_is_compacted(
         assert filling.positions()[:last] == list(range(1, last + 1))
     query.stop()
     assert query.exception() is None
-    assert verify_lake(filling.spark, filling.lake) == []
+    assert check_lake(filling.lake).texts == []
 
 
 def test_a_batch_repeated_after_it_was_compacted_is_not_written_again(
@@ -306,7 +307,7 @@ def test_a_queue_manager_made_anew_shares_the_lake(
         anew.balance()
         filling.run(second)
     assert filling.positions() == sorted([*range(1, 11), *range(1, 6)])
-    assert verify_lake(filling.spark, filling.lake) == []
+    assert check_lake(filling.lake).texts == []
 
 
 def test_a_wrong_token_is_told_before_anything_starts(

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.files import Lease, Manifest, Snapshot, maintained
 from mayfly.pipeline.spark.compaction import (
     FILES_LEFT_MAX,
@@ -22,7 +23,6 @@ from mayfly.pipeline.spark.compaction import (
 )
 from mayfly.pipeline.spark.errors import LakeError
 from mayfly.pipeline.spark.lake import read_ledger, rows_of
-from mayfly.pipeline.spark.lake_check import verify_lake
 from mayfly.pipeline.spark.lake_upkeep import LakeBusy
 from mayfly.pipeline.spark.report import ledger_report
 from tests.bulk.books import life
@@ -252,10 +252,10 @@ def test_a_lost_run_is_named_and_not_passed_over(spark: SparkSession, tmp_path: 
     write_lake(tmp_path, [life(1), balance("Q1", 1, got=1)])
     write_lake(tmp_path, [life(2), balance("Q1", 2, got=2)], first=3)
     compact_lake(spark, tmp_path)
-    assert verify_lake(spark, tmp_path) == []
+    assert check_lake(tmp_path).texts == []
     [name] = files(tmp_path)
     (tmp_path / name).unlink()
-    assert verify_lake(spark, tmp_path) == [f"{tmp_path / name} is missing"]
+    assert check_lake(tmp_path).texts == [f"{tmp_path / name} is missing"]
     with pytest.raises(LakeError, match=f"{name} is missing"):
         read_ledger(spark, tmp_path)
 

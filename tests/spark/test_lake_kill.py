@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
 from mayfly.lifetime.life import LEDGER_COLUMNS
+from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.spark.lake import ledger_to_lake
-from mayfly.pipeline.spark.report import verify_lake
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import live, queue_manager
@@ -97,4 +97,4 @@ def test_kills_lose_and_double_nothing(
         rows = ledger_rows(manager)
         assert len(rows) > 6_000 * kill_count
         assert lake_rows(lake)[: len(rows)] == rows
-        assert verify_lake(spark, lake) == []
+        assert check_lake(lake).texts == []

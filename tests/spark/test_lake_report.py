@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.lifetime.life import OUTCOMES, LifeRecord, State
-from mayfly.pipeline.spark.report import ledger_report, verify_lake
+from mayfly.pipeline.lake.check import check_lake
+from mayfly.pipeline.spark.report import ledger_report
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import Entry, balance, write_lake
 
@@ -58,7 +59,7 @@ def test_report_measures_the_wait_from_delivery_time_to_get(
 
 
 def test_an_empty_lake_has_no_problem(spark: SparkSession, tmp_path: Path) -> None:
-    assert verify_lake(spark, tmp_path) == []
+    assert check_lake(tmp_path).texts == []
 
 
 #: Writes lives and balances of one store; ``first`` is the position of the first of them.
@@ -189,7 +190,7 @@ def test_each_store_is_verified_by_itself_and_each_of_its_problems_is_named(
     for case in CASES:
         case(stores)
     found: dict[str, list[str]] = {instance: [] for instance in stores.expected}
-    for problem in verify_lake(spark, tmp_path):
+    for problem in check_lake(tmp_path).texts:
         [instance] = [instance for instance in stores.expected if instance in problem]
         found[instance].append(problem)
     assert found == stores.expected

@@ -46,9 +46,9 @@ from mayfly.cli.airport.plots import draw_wall_png
 from mayfly.cli.airport.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger
 from mayfly.pipeline.spark.replay import EXPIRED, GOT, ordered, replay_in_process, replay_in_spark
-from mayfly.pipeline.spark.report import verify_lake
 from mayfly.pipeline.spark.session import create_session
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight import FlightServer
@@ -259,7 +259,7 @@ def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoW
         query.stop()
         lake_rows = read_ledger(spark, lake).count()
         problems = [*problems_of(day), *_book_problems(queue_manager, lake_rows)]
-    problems += verify_lake(spark, lake)
+    problems += check_lake(lake).texts
     return _LiveDay(day, _lives(spark, lake), lake_rows, rows_during_day, batch_count, problems)
 
 

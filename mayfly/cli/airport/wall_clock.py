@@ -32,9 +32,9 @@ from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.constants import MQFB_EXPIRATION
+from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger
 from mayfly.pipeline.spark.replay import EXPIRED, GOT
-from mayfly.pipeline.spark.report import verify_lake
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.flight import FlightServer
@@ -311,7 +311,7 @@ class _WallDrive:
             read_ledger(spark, lake).count(),
             queue_manager.ledger.last_position(),
         )
-        problems = [*queue_manager.verify().problems, *verify_lake(spark, lake)]
+        problems = [*queue_manager.verify().problems, *check_lake(lake).texts]
         if lake_rows != ledger_rows:
             problems.append(f"the ledger has {ledger_rows} rows, the lake {lake_rows}")
         return WallDay(

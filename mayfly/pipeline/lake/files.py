@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mayfly.pipeline.lake.errors import LakeError
-from mayfly.verbs.contracts.files import local_path
+from mayfly.verbs.contracts.files import is_url, local_path
 
 MARKS = "_mayfly"
 STAGING = "_staging"
@@ -221,6 +221,11 @@ def run_path(lake: Path, date: str, name: str, *, is_hidden: bool) -> Path:
     """Return the path of a run (a merged file) of a date; a hidden one is in ``_runs``."""
     root = lake / RUNS if is_hidden else lake
     return root / f"{_DATE}{date}" / name
+
+
+def is_delta(place: str | Path) -> bool:
+    """Return True if a lake consists of Delta tables; at a URL it can be of no other kind."""
+    return is_url(place) or (local_path(place) / "lives" / "_delta_log").is_dir()
 
 
 def existing_lake(lake_path: str | Path) -> Path:

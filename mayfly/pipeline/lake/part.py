@@ -41,6 +41,15 @@ class LakePart(NamedTuple):
         last = "9999" if self.until_ms is None else _date(self.until_ms - 1)
         return [file for file in files if first <= file.date <= last]
 
+    def dates(self, column: str) -> list[tuple[str, str, str]]:
+        """Return the bounds of this part as filters of a Delta table on a column of dates."""
+        filters = []
+        if self.from_ms is not None:
+            filters.append((column, ">=", _date(self.from_ms)))
+        if self.until_ms is not None:
+            filters.append((column, "<=", _date(self.until_ms - 1)))
+        return filters
+
     def condition(self, at_ms: str = "ended_ms") -> str:
         """Return the SQL condition for ledger rows of this part, ``true`` if it is everything.
 

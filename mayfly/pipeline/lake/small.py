@@ -25,6 +25,7 @@ from mayfly.pipeline.lake.files import (
     Snapshot,
     check_complete,
     existing_lake,
+    is_delta,
     local_folder,
     move_into_place,
 )
@@ -131,33 +132,68 @@ def export_lives(
 
 @contextmanager
 def ledger_view(
-    lake_path: str | Path, part: LakePart
+    lake_path: str | Path, part: LakePart, *, is_complete: bool = True
 ) -> Iterator[duckdb.DuckDBPyConnection | None]:
     """Return a context with a DuckDB connection whose view VIEW has the rows of a part.
 
-    Yields None if the part has no files. Raises LakeError without a lake, or when a file is missing
-    or damaged.
+    The lake is a folder of Parquet files, or of Delta tables, which may be at a URL. Yields None if
+    the part has no files. Raises LakeError without a lake, or when a file is missing or damaged.
+    Without ``is_complete`` missing files are left out.
     """
-    lease = Lease(existing_lake(lake_path))
     try:
-        check_complete(lease.snapshot)
-        paths = [str(file.path) for file in part.files(lease.snapshot.files)]
-        if not paths:
-            yield None
-            return
         # By default DuckDB would spill into the user's current folder.
         with (
             tempfile.TemporaryDirectory(prefix="mayfly-") as spilled,
             duckdb.connect(config={**_CONFIG, "temp_directory": spilled}) as connection,
+            _ledger_rows(connection, lake_path, part, Path(spilled), is_complete) as rows,
         ):
-            # The first file decides the columns; older files may have fewer, and fewer outcomes.
-            paths.insert(0, _empty_file(Path(spilled)))
-            rows = connection.read_parquet(paths, hive_partitioning=True, union_by_name=True)
-            rows.filter(part.condition()).create_view(VIEW)
-            yield connection
+            if rows is not None:
+                rows.filter(part.condition()).create_view(VIEW)
+            yield None if rows is None else connection
     except duckdb.Error as error:
         first_line = str(error).partition("\n")[0]
-        raise LakeError(f"lake {lease.snapshot.lake} cannot be read: {first_line}") from error
+        raise LakeError(f"lake {lake_path} cannot be read: {first_line}") from error
+
+
+def missing_files(lake_path: str | Path) -> list[Path]:
+    """Return the files that the manifest of a lake of Parquet files names and that do not exist.
+
+    Raises LakeError without a lake.
+    """
+    if is_delta(lake_path):
+        return []
+    return list(Snapshot.take(existing_lake(lake_path)).missing)
+
+
+@contextmanager
+def _ledger_rows(
+    connection: duckdb.DuckDBPyConnection,
+    lake_path: str | Path,
+    part: LakePart,
+    spilled: Path,
+    is_complete: bool,
+) -> Iterator[duckdb.DuckDBPyRelation | None]:
+    """Yield the ledger rows of a lake's files that a part needs, None if there are no such files.
+
+    The files stay until the end of the block. ``spilled`` is a folder for temporary files.
+    """
+    if is_delta(lake_path):
+        # Only a lake of Delta tables needs this package.
+        from mayfly.pipeline.lake.delta import ledger_rows
+
+        yield ledger_rows(connection, lake_path, part)
+        return
+    lease = Lease(existing_lake(lake_path))
+    try:
+        if is_complete:
+            check_complete(lease.snapshot)
+        paths = [str(file.path) for file in part.files(lease.snapshot.files)]
+        if not paths:
+            yield None
+            return
+        # The first file decides the columns; older files may have fewer, and fewer outcomes.
+        paths.insert(0, _empty_file(spilled))
+        yield connection.read_parquet(paths, hive_partitioning=True, union_by_name=True)
     finally:
         lease.close()
 

@@ -19,10 +19,9 @@ from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.pipeline.lake.queries import report_of_queues
 from mayfly.pipeline.lake.report import QueueBalance, QueueReport, reports_of
 from mayfly.pipeline.spark.lake import rows_of
-from mayfly.pipeline.spark.lake_check import verify_lake
 from mayfly.pipeline.spark.sketches import merged, merging, sketch_lake, stored_cells
 
-__all__ = ["LATE_AFTER_MS", "QueueBalance", "QueueReport", "ledger_report", "verify_lake"]
+__all__ = ["LATE_AFTER_MS", "QueueBalance", "QueueReport", "ledger_report"]
 
 
 def ledger_report(

@@ -33,6 +33,11 @@ def scheme_of(place: str | Path) -> str:
     return "" if found is None else found[1].lower()
 
 
+def is_url(place: str | Path) -> bool:
+    """Return True for a URL of another kind than ``file:``, so of no path of this machine."""
+    return scheme_of(place) not in ("", FILE_SCHEME)
+
+
 def local_path(place: str | Path) -> Path:
     """Return ``place`` as a path of this machine; ``file:///PATH`` becomes ``/PATH``.
 

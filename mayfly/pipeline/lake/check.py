@@ -1,0 +1,254 @@
+"""Proves a lake complete: each position once, put = ended + present at each balance.
+
+A balance row has the counts of a queue up to its position. The lives in the lake up to there must
+agree with it, outcome by outcome. So every prefix of the lake is proved, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from mayfly.lifetime.life import State
+from mayfly.pipeline.lake.measures import IS_BALANCE, IS_LIFE
+from mayfly.pipeline.lake.part import EVERYTHING
+from mayfly.pipeline.lake.small import VIEW, ledger_view, missing_files
+from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
+
+_OUTCOMES = (*OUTCOME_CODES, OTHER_OUTCOMES)
+_LOST = _OUTCOMES.index(State.LOST_AT_RESTART)
+
+
+class LakeProblem(NamedTuple):
+    """A fault of a lake, and the first position that shows it.
+
+    ``queue`` None concerns all queues.
+    """
+
+    store: str
+    position: int
+    queue: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class LakeCheck:
+    """The result of a check: rows read, balances compared, problems by position, missing files."""
+
+    rows: int
+    balances: int
+    problems: tuple[LakeProblem, ...]
+    missing_files: tuple[Path, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The problems as sentences, in the order in which to look at them."""
+        gone = [f"{path} is missing" for path in self.missing_files]
+        return gone + [problem.text for problem in self.problems]
+
+
+def check_lake(lake_path: str | Path, *, until_position: int | None = None) -> LakeCheck:
+    """Check whether a lake, or its rows up to a position, is complete.
+
+    In each store every position must exist once, from the first one on. For each queue every
+    balance must be balanced, and count the lives that the lake contains. If the lake begins later
+    than the store (retention had trimmed it) or a queue was defined again, only the difference to
+    the first balance is compared. Lives lost at a restart are counted in a balance but not listed.
+    Lives after the newest balance are not checked. Raises LakeError without a lake.
+    """
+    missing = tuple(missing_files(lake_path))
+    with ledger_view(lake_path, EVERYTHING, is_complete=False) as connection:
+        if connection is None:
+            return LakeCheck(0, 0, (), missing)
+        rows = VIEW if until_position is None else "prefix"
+        if until_position is not None:
+            connection.table(VIEW).filter(f"position <= {until_position}").create_view(rows)
+        blocks = _blocks_of_positions(connection, rows)
+        problems = [*_position_problems(connection, rows, blocks)]
+        # A store that the lake has from its first row on.
+        whole = {block.store for block in blocks if block.first == 1}
+        problems += _balance_problems(_counted_balances(connection, rows), whole)
+    return LakeCheck(
+        sum(block.row_count for block in blocks),
+        sum(block.balance_count for block in blocks),
+        tuple(problems),
+        missing,
+    )
+
+
+# Positions
+
+
+class _Block(NamedTuple):
+    """Rows of a store whose positions are close together."""
+
+    store: str
+    row_count: int
+    balance_count: int
+    position_count: int
+    first: int
+    last: int
+
+
+#: Positions of a block; each has a bit in the set of those that exist.
+_BLOCK_POSITIONS = 32_768
+
+
+def _blocks_of_positions(connection: duckdb.DuckDBPyConnection, rows: str) -> list[_Block]:
+    """Return the blocks of all stores, in order; a block without rows is left out."""
+    place = f"(position - 1) % {_BLOCK_POSITIONS}"
+    found = connection.sql(f"""
+SELECT instance_id, count(*), count(*) FILTER ({IS_BALANCE}),
+    bit_count(bitstring_agg({place}, 0, {_BLOCK_POSITIONS - 1})), min(position), max(position)
+FROM {rows} GROUP BY instance_id, (position - 1) // {_BLOCK_POSITIONS} ORDER BY 1, 5""")
+    return [_Block(*row) for row in found.fetchall()]
+
+
+def _position_problems(
+    connection: duckdb.DuckDBPyConnection, rows: str, blocks: Iterable[_Block]
+) -> Iterator[LakeProblem]:
+    """Yield missing and duplicate positions, within a block and between blocks."""
+    previous: _Block | None = None
+    for block in blocks:
+        store, first, last = block.store, block.first, block.last
+        if previous is not None and previous.store == store:
+            gap = range(previous.last + 1, first)
+            if gap:
+                text = f"store {store}: positions {gap[0]} to {gap[-1]} missing"
+                yield LakeProblem(store, gap[0], None, text)
+        doubled = block.row_count - block.position_count
+        missing = last - first + 1 - block.position_count
+        if doubled or missing:
+            within = f"store {store}: positions {first} to {last}"
+            first_doubled, first_missing = _first_wrong(connection, rows, block)
+            if doubled:
+                text = f"{within}: {doubled} rows too many, the first at {first_doubled}"
+                yield LakeProblem(store, first_doubled, None, text)
+            if missing:
+                text = f"{within}: {missing} rows missing, the first at {first_missing}"
+                yield LakeProblem(store, first_missing, None, text)
+        previous = block
+
+
+def _first_wrong(
+    connection: duckdb.DuckDBPyConnection, rows: str, block: _Block
+) -> tuple[int, int]:
+    """Return the first duplicate position of a block, and the first missing one; -1 for none."""
+    of_block = connection.execute(
+        f"SELECT position FROM {rows} "
+        "WHERE instance_id = ? AND position BETWEEN ? AND ? ORDER BY position",
+        [block.store, block.first, block.last],
+    )
+    found = [position for (position,) in of_block.fetchall()]
+    there = set(found)
+    doubled = next((one for one, other in pairwise(found) if one == other), -1)
+    missing = next((n for n in range(block.first, block.last + 1) if n not in there), -1)
+    return doubled, missing
+
+
+# Balances
+
+
+class _Balance(NamedTuple):
+    """A balance: its own counts, and those of the lives listed since the balance before it.
+
+    ``ended`` and ``listed`` are counts by outcome, in the order of _OUTCOMES.
+    """
+
+    store: str
+    queue: str
+    position: int
+    puts: int
+    present: int
+    ended: tuple[int, ...]
+    listed: tuple[int, ...]
+
+    def is_below(self, earlier: _Balance) -> bool:
+        """Return True if a count is less than before: the queue was deleted and defined again."""
+        counts = zip((self.puts, *self.ended), (earlier.puts, *earlier.ended), strict=True)
+        return any(now < before for now, before in counts)
+
+
+def _counted_balances(connection: duckdb.DuckDBPyConnection, rows: str) -> Iterator[_Balance]:
+    """Yield all balances, by store, queue and position."""
+    known = ", ".join(f"'{code}'" for code in OUTCOME_CODES)
+    is_of = {code: f"outcome = '{code}'" for code in OUTCOME_CODES}
+    is_of[OTHER_OUTCOMES] = f"outcome NOT IN ({known})"
+    # A version that knew fewer outcomes has not counted the others.
+    ended = ", ".join(f"max(coalesce(ended.{name}, 0)) FILTER ({IS_BALANCE})" for name in _OUTCOMES)
+    listed = ", ".join(f"count(*) FILTER ({IS_LIFE} AND {is_of[name]})" for name in _OUTCOMES)
+    found = connection.sql(f"""
+WITH numbered AS (
+    SELECT *, coalesce(count(*) FILTER ({IS_BALANCE}) OVER (
+        PARTITION BY instance_id, queue ORDER BY position
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS number
+    FROM (SELECT instance_id, queue, position, kind, outcome, puts, present, ended FROM {rows}))
+SELECT instance_id, queue, max(position) FILTER ({IS_BALANCE}) AS place,
+    max(puts) FILTER ({IS_BALANCE}), max(present) FILTER ({IS_BALANCE}), {ended}, {listed}
+FROM numbered GROUP BY instance_id, queue, number HAVING place IS NOT NULL
+ORDER BY 1, 2, 3""")
+    width = len(_OUTCOMES)
+    while chunk := found.fetchmany(10_000):
+        for store, queue, position, puts, present, *counts in chunk:
+            yield _Balance(
+                store, queue, position, puts, present, tuple(counts[:width]), tuple(counts[width:])
+            )
+
+
+def _balance_problems(balances: Iterable[_Balance], whole: set[str]) -> Iterator[LakeProblem]:
+    """Yield what is wrong at the first wrong balance of each queue; later faults follow from it.
+
+    ``whole`` are the stores that the lake has from their first row on.
+    """
+    for (store, _queue), of_queue in groupby(balances, lambda balance: balance[:2]):
+        wrong = (_problems_at(*compared) for compared in _compared(of_queue, store in whole))
+        yield from next(filter(None, wrong), ())
+
+
+def _compared(
+    balances: Iterable[_Balance], is_whole: bool
+) -> Iterator[tuple[_Balance, list[int], list[int]]]:
+    """Yield the balances of a queue, each with what it and the lake count by outcome.
+
+    Both are counted from the definition of the queue if the lake has all of its rows, else from its
+    first balance.
+    """
+    nothing = [0] * len(_OUTCOMES)
+    previous: _Balance | None = None
+    base, found = nothing, nothing
+    for balance in balances:
+        if previous is None and is_whole:
+            found = list(balance.listed)
+        elif previous is None or balance.is_below(previous):
+            base, found = list(balance.ended), nothing
+        else:
+            found = [count + more for count, more in zip(found, balance.listed, strict=True)]
+        ended = [count - before for count, before in zip(balance.ended, base, strict=True)]
+        yield balance, ended, found
+        previous = balance
+
+
+def _problems_at(balance: _Balance, ended: list[int], found: list[int]) -> list[LakeProblem]:
+    """Return what is wrong at a balance that ``_compared`` yields."""
+    store, queue, position = balance[:3]
+    where = f"queue {queue} of store {store}"
+    total = sum(balance.ended)
+    texts = []
+    if balance.puts != total + balance.present:
+        texts.append(
+            f"{where}: {balance.puts} put, but {total} ended and {balance.present} present at "
+            f"position {position}"
+        )
+    for number, name in enumerate(_OUTCOMES):
+        counted, listed = ended[number], found[number]
+        if listed > counted if number == _LOST else listed != counted:
+            texts.append(
+                f"{where}: {counted} lives {name} by the balances up to position {position}, "
+                f"{listed} in the lake"
+            )
+    return [LakeProblem(store, position, queue, text) for text in texts]

@@ -1,0 +1,241 @@
+"""A lake of Delta tables: a ledger copied into it exactly once, in one process, without Java.
+
+    LAKE/lives/, LAKE/balances/, LAKE/reports_owed/     one Delta table each (open_tables.py)
+
+LAKE is a folder, or a URL of an object store (s3://…, az://…, gs://…). The ledger of each store of
+a queue manager is one application of Delta (``mayfly-ledger-<instance id>``), whose version is the
+last position that a table contains. A commit adds rows and raises that version, or does neither.
+
+A commit uses the same table handle on which the version was read. So Delta refuses the commit of a
+second process that copies the same ledger; a write by path would reload the table, and add the rows
+twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.lake.open_tables import (
+    BALANCES,
+    DUCKDB_MACROS,
+    LEDGER_AGAIN,
+    LIVES,
+    TABLES,
+    OpenTable,
+)
+from mayfly.pipeline.lake.part import EVERYTHING, LakePart
+from mayfly.verbs.contracts.files import is_url, local_path
+
+#: Rows of one commit. They are in memory, some 500 bytes each, until it is made.
+BATCH_ROWS_MAX = 200_000
+#: A commit reads the log behind the last checkpoint, so it is made anew after this many commits.
+_CHECKPOINT_EVERY = 100
+#: Files that no version of the last week names are removed.
+_KEPT_HOURS = 168
+_ROWS = "ledger"
+
+
+class Progress(NamedTuple):
+    """A commit: the last position that the lake contains, and the number of its ledger rows."""
+
+    position: int
+    row_count: int
+
+
+class Compacted(NamedTuple):
+    """The number of files of a table before and after a compaction."""
+
+    files_before: int
+    files_after: int
+
+
+class DeltaLake:
+    """The three tables of a lake, opened to add the ledger of one store of a queue manager."""
+
+    def __init__(self, place: str | Path, instance_id: str) -> None:
+        """Open the tables, which are created if they do not exist.
+
+        ``place`` is a folder or a URL. Raises LakeError if a table cannot be opened, or the folder
+        holds something else.
+        """
+        self.place = lake_url(place)
+        self._app = f"mayfly-ledger-{instance_id}"
+        self._sql = duckdb.connect()
+        self._sql.execute(DUCKDB_MACROS)
+        self._commit_count = 0
+        with _delta_errors(self.place):
+            self._tables = {table.name: self._opened(table) for table in TABLES}
+
+    @property
+    def position(self) -> int:
+        """Return the last position of the ledger that the whole lake contains, 0 at first."""
+        return self._position_of(LIVES)
+
+    def add(self, rows: pa.Table, until_position: int) -> None:
+        """Add rows of the ledger, which end at a position; rows that are there are left out.
+
+        A crash between two tables leaves the lake at its old position. The next run adds what is
+        missing in each table. Raises LakeError if another process writes this ledger as well, or
+        the store of the tables fails.
+        """
+        with _delta_errors(self.place):
+            for table in TABLES:
+                self.add_to(table, rows, until_position)
+        self._commit_count += 1
+        if not self._commit_count % _CHECKPOINT_EVERY:
+            self.checkpoint()
+
+    def add_to(self, table: OpenTable, rows: pa.Table, until_position: int) -> None:
+        """Add the rows that a table lacks, in one commit.
+
+        LIVES always gets one, because its version is the position of the lake.
+        """
+        has_position = self._position_of(table)
+        if has_position >= until_position:
+            return
+        missing = rows.filter(pa.compute.greater(rows["position"], has_position))
+        shaped = self._shaped(table, missing)
+        if not shaped.num_rows and table is not LIVES:
+            return
+        handle = self._tables[table.name]
+        commit = CommitProperties(app_transactions=[Transaction(self._app, until_position)])
+        write_deltalake(
+            handle, shaped, mode="append", schema_mode="merge", commit_properties=commit
+        )
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of each table, so that readers need not read its whole log."""
+        with _delta_errors(self.place):
+            for table in self._tables.values():
+                table.create_checkpoint()
+
+    def close(self) -> None:
+        """Close the connection to DuckDB, which shapes the rows; the tables need no closing."""
+        self._sql.close()
+
+    def _opened(self, table: OpenTable) -> DeltaTable:
+        """Return a table, created empty if it does not exist."""
+        url = f"{self.place}/{table.name}"
+        if not DeltaTable.is_deltatable(url):
+            empty = self._shaped(table, LEDGER.empty_table())
+            comments = {column.name: column.comment for column in table.columns}
+            schema = pa.schema(
+                [field.with_metadata({"comment": comments[field.name]}) for field in empty.schema]
+            )
+            DeltaTable.create(
+                url,
+                schema=schema,
+                mode="ignore",
+                partition_by=table.partition,
+                name=table.name,
+                description=table.comment,
+            )
+        return DeltaTable(url)
+
+    def _shaped(self, table: OpenTable, rows: pa.Table) -> pa.Table:
+        """Return ledger rows as rows of a table."""
+        self._sql.register(_ROWS, rows)
+        try:
+            return self._sql.execute(table.query(_ROWS)).to_arrow_table()
+        finally:
+            self._sql.unregister(_ROWS)
+
+    def _position_of(self, table: OpenTable) -> int:
+        """Return the last position of the ledger that a table contains, 0 for a new one."""
+        return self._tables[table.name].transaction_version(self._app) or 0
+
+
+def copy_ledger(
+    client: LedgerClient, lake: DeltaLake, *, batch_rows_max: int = BATCH_ROWS_MAX
+) -> Iterator[Progress]:
+    """Copy the ledger up to its present end, and yield the progress after each commit.
+
+    ``lake`` is of the client's store. Raises BulkError if the server fails, and LakeError.
+    """
+    info = client.info()
+    position, last = lake.position, info.last_position
+    while position < last:
+        until = min(position + batch_rows_max, last)
+        batches = list(client.read(position, until, instance_id=info.instance_id))
+        rows = pa.Table.from_batches(batches, LEDGER)
+        lake.add(rows, until)
+        yield Progress(until, rows.num_rows)
+        position = until
+
+
+def compact_tables(place: str | Path) -> dict[str, Compacted]:
+    """Replace small files of a lake by large ones, and remove those replaced a week ago.
+
+    Readers and writers of the lake go on meanwhile. Return the number of files by table, before and
+    after. Raises LakeError if a table cannot be read or written.
+    """
+    url = lake_url(place)
+    done = {}
+    with _delta_errors(url):
+        for table in TABLES:
+            delta = DeltaTable(f"{url}/{table.name}")
+            file_count = len(delta.file_uris())
+            delta.optimize.compact()
+            delta.create_checkpoint()
+            delta.vacuum(retention_hours=_KEPT_HOURS, dry_run=False)
+            delta.cleanup_metadata()
+            done[table.name] = Compacted(file_count, len(delta.file_uris()))
+    return done
+
+
+def lake_url(place: str | Path) -> str:
+    """Return the place of a lake without a slash at its end: an absolute path, or a URL.
+
+    ``s3a://`` and ``file://`` become what delta-rs reads.
+    """
+    if is_url(place):
+        return str(place).rstrip("/").replace("s3a://", "s3://", 1)
+    return str(local_path(place).absolute())
+
+
+def ledger_rows(
+    connection: duckdb.DuckDBPyConnection, place: str | Path, part: LakePart = EVERYTHING
+) -> duckdb.DuckDBPyRelation:
+    """Return the ledger rows of an open lake; views of its tables are made in ``connection``.
+
+    Only files of the dates of ``part`` are read. Raises LakeError if a table cannot be read.
+    """
+    url = lake_url(place)
+    connection.execute(DUCKDB_MACROS)
+    with _delta_errors(url):
+        for table in (LIVES, BALANCES):
+            files = DeltaTable(f"{url}/{table.name}").to_pyarrow_dataset(
+                file_pruning_predicate=part.dates(table.partition) if table.partition else None
+            )
+            connection.register(table.name, files)
+    return connection.sql(LEDGER_AGAIN)
+
+
+@contextlib.contextmanager
+def _delta_errors(place: str) -> Iterator[None]:
+    """Turn errors of delta-rs and of its object store into LakeError."""
+    try:
+        yield
+    except CommitFailedError as error:
+        raise LakeError(
+            f"lake {place}: another process has written the same ledger meanwhile; "
+            f"run one for each queue manager ({_first_line(error)})"
+        ) from error
+    except (DeltaError, OSError, ValueError) as error:
+        raise LakeError(f"lake {place}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error's text."""
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,22 @@
+"""A process that copies a ledger into Delta tables until somebody kills it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+
+from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.lake.delta import DeltaLake, copy_ledger
+
+
+def main(url: str, token_file: str, lake: str) -> None:
+    with (
+        LedgerClient(url, token_file=token_file) as client,
+        closing(DeltaLake(lake, client.info().instance_id)) as delta_lake,
+    ):
+        for progress in copy_ledger(client, delta_lake, batch_rows_max=50):
+            print(progress.position, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
