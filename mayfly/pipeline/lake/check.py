@@ -15,9 +15,9 @@ from typing import NamedTuple
 import duckdb
 
 from mayfly.lifetime.life import State
+from mayfly.pipeline.lake.answers import VIEW, ledger_view, missing_files
 from mayfly.pipeline.lake.measures import IS_BALANCE, IS_LIFE
 from mayfly.pipeline.lake.part import EVERYTHING
-from mayfly.pipeline.lake.small import VIEW, ledger_view, missing_files
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 
 _OUTCOMES = (*OUTCOME_CODES, OTHER_OUTCOMES)
