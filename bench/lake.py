@@ -1,11 +1,13 @@
-"""How fast a lake answers: from sketches, by a full rescan beside DuckDB, and its compaction."""
+"""How fast a lake answers beside SQL by hand, is compacted, and is written as Delta tables."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,17 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
-from bench.figures import Figure, at_most, seconds_of, without_aim
+from bench.figures import Figure, at_least, at_most, seconds_of, without_aim
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.lake.answers import ledger_report
+from mayfly.pipeline.lake.check import check_lake
+from mayfly.pipeline.lake.compaction import compact_lake
+from mayfly.pipeline.lake.delta import DeltaLake
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
-from mayfly.pipeline.spark.compaction import compact_lake
-from mayfly.pipeline.spark.lake import read_lake
-from mayfly.pipeline.spark.report import ledger_report
-from mayfly.pipeline.spark.session import create_session
-from mayfly.pipeline.spark.sketches import sketch_lake
 
 _LIVES = int(os.environ.get("MAYFLY_BENCH_LIVES", "10000000"))
 _FILE_LIVES = min(200_000, _LIVES)
@@ -50,43 +50,52 @@ _DUCKDB = f"""
 
 
 def figures() -> Iterator[Figure]:
-    """Make a lake as a stream leaves it, and ask it."""
-    spark = create_session("local[2]", "bench")
-    try:
-        with tempfile.TemporaryDirectory() as name:
-            yield from _figures(spark, Path(name))
-    finally:
-        spark.stop()
+    """Make a lake as a stream leaves it, ask it and compact it; write its rows to Delta tables."""
+    with tempfile.TemporaryDirectory() as name:
+        yield from _of_parquet(Path(name, "parquet"))
+        yield from _of_delta(Path(name, "delta"))
 
 
-def _figures(spark: SparkSession, lake: Path) -> Iterator[Figure]:
+def _of_parquet(lake: Path) -> Iterator[Figure]:
+    lake.mkdir()
     file_count = sum(1 for _ in write_batches(lake))
-    sketch_seconds = seconds_of(lambda: sketch_lake(spark, lake))
-    note = f"{_LIVES:,} lives, {file_count} files, {_QUEUES} queues x {_DAYS} days, cold"
-    rate = _LIVES / sketch_seconds
-    yield without_aim("sketches of new lives", rate, " lives/s", note, is_rate=True)
-    compact_seconds = seconds_of(lambda: compact_lake(spark, lake))
-    note = f"to {len(list(lake.glob('date=*/*.parquet')))} files"
-    rate = _LIVES / compact_seconds
-    yield without_aim("compaction", rate, " lives/s", note, is_rate=True)
-    cold_seconds = seconds_of(lambda: ledger_report(spark, lake))
-    warm_seconds = min(seconds_of(lambda: ledger_report(spark, lake)) for _ in range(3))
-    note = f"{_LIVES:,} lives; the first one {cold_seconds:.1f} s"
-    yield at_most("ledger report from stored sketches", warm_seconds, 2, " s", note)
-    exact = ledger_report(spark, lake, is_rescan=True)
-    rescan_seconds = min(
-        seconds_of(lambda: ledger_report(spark, lake, is_rescan=True)) for _ in range(2)
-    )
+    fresh_seconds = seconds_of(lambda: ledger_report(lake))
+    note = f"{_LIVES:,} lives, {file_count} files, {_QUEUES} queues x {_DAYS} days"
+    yield at_most("ledger report", fresh_seconds, 4, " s", note)
+    compact_seconds = seconds_of(lambda: compact_lake(lake))
+    note = f"{_LIVES:,} lives to {len(list(lake.glob('date=*/*.parquet')))} files"
+    yield at_most("compaction", compact_seconds, 25, " s", note)
+    report = ledger_report(lake)
+    report_seconds = min(seconds_of(lambda: ledger_report(lake)) for _ in range(3))
     rows = _duckdb(lake)
-    duckdb_seconds = min(seconds_of(lambda: _duckdb(lake)) for _ in range(2))
+    duckdb_seconds = min(seconds_of(lambda: _duckdb(lake)) for _ in range(3))
     assert [
-        (r.queue, r.lives, r.outcomes["got"], r.outcomes["expired"], r.late) for r in exact
+        (r.queue, r.lives, r.outcomes["got"], r.outcomes["expired"], r.late) for r in report
     ] == [row[1:6] for row in rows]
-    p99_ms = np.array([[r.waited_p99_ms, row[6][2]] for r, row in zip(exact, rows, strict=True)])
+    p99_ms = np.array([[r.waited_p99_ms, row[6][2]] for r, row in zip(report, rows, strict=True)])
     assert np.allclose(p99_ms[:, 0], p99_ms[:, 1])
-    assert read_lake(spark, lake).count() == _LIVES
-    note = f"Spark {rescan_seconds:.1f} s, DuckDB {duckdb_seconds:.1f} s, same files and threads"
-    yield at_most("full rescan beside DuckDB", rescan_seconds / duckdb_seconds, 10, "x", note)
+    note = f"ours {report_seconds:.1f} s, SQL by hand {duckdb_seconds:.1f} s, same files"
+    yield at_most("report beside SQL by hand", report_seconds / duckdb_seconds, 2, "x", note)
+    check_seconds = seconds_of(lambda: check_lake(lake))
+    yield without_aim("ledger verify", _LIVES / check_seconds, " lives/s", is_rate=True)
+
+
+def _of_delta(lake: Path) -> Iterator[Figure]:
+    rng = np.random.default_rng(7)
+    batches = [
+        _lives(rng, first, _FILE_LIVES, _FIRST_MS)
+        for first in range(1, min(_LIVES, 1_000_000) + 1, _FILE_LIVES)
+    ]
+    count = sum(batch.num_rows for batch in batches)
+    with closing(DeltaLake(lake, "5" * 32)) as delta_lake:
+        position, seconds = 0, 0.0
+        for batch in batches:
+            position += batch.num_rows
+            seconds += seconds_of(partial(delta_lake.add, batch, position))
+    note = f"{count:,} lives in commits of {_FILE_LIVES:,}"
+    yield at_least("ledger rows into Delta tables", count / seconds, 120_000, " lives/s", note)
+    report_seconds = min(seconds_of(lambda: ledger_report(lake)) for _ in range(3))
+    yield without_aim("report of Delta tables", count / report_seconds, " lives/s", is_rate=True)
 
 
 def _duckdb(lake: Path) -> list[tuple[Any, ...]]:

@@ -92,11 +92,11 @@ def lake_errors() -> Iterator[None]:
         raise CommandFailed(code, str(error)) from error
 
 
-def is_small(lake: str, part: LakePart) -> bool:
+def fits_one_process(lake: str, part: LakePart) -> bool:
     """Return True if DuckDB is to answer for a part of a lake, False if Spark is.
 
-    DuckDB answers if the part is small, if the lake consists of Delta tables, or if Spark is not
-    installed. Raises ModuleNotFoundError if neither is installed, CommandFailed without a lake.
+    Spark answers for files of more than 8 GiB, if they are plain Parquet and Spark is installed.
+    Raises ModuleNotFoundError if neither is installed, CommandFailed without a lake.
     """
     if is_delta(lake):
         return True
@@ -105,9 +105,9 @@ def is_small(lake: str, part: LakePart) -> bool:
             raise ModuleNotFoundError("duckdb", name="duckdb")
         return False
     with lake_errors():
-        from mayfly.pipeline.lake import small
+        from mayfly.pipeline.lake import answers
 
-        return find_spec("pyspark") is None or small.is_small(lake, part)
+        return find_spec("pyspark") is None or answers.fits_one_process(lake, part)
 
 
 @contextlib.contextmanager

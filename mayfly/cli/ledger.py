@@ -19,7 +19,7 @@ import typer
 from mayfly.cli.lake_engine import (
     LateOption,
     check_lake,
-    is_small,
+    fits_one_process,
     lake_errors,
     lake_part,
     lake_place,
@@ -122,12 +122,8 @@ UpkeepOption = Annotated[
         "--compact-every",
         parser=duration_ms,
         metavar="TIME",
-        help="Interval at which the lake is compacted and its sketches updated; 0s: never. "
-        "[default: 10min]",
+        help="Interval at which the lake is compacted; 0s: never. [default: 10min]",
     ),
-]
-RescanOption = Annotated[
-    bool, typer.Option("--rescan", help="Read every life, for exact percentiles and any moment.")
 ]
 PlotOption = Annotated[
     list[Path] | None,
@@ -156,14 +152,11 @@ WhereOption = Annotated[
     str | None,
     typer.Option("--where", metavar="SQL", help="Only lives for which this holds."),
 ]
-RebuildOption = Annotated[
-    bool, typer.Option("--rebuild-sketches", help="Make all sketches anew from the lives.")
-]
 
 
 @ledger.command()
-def compact(lake: Lake, *, rebuild: RebuildOption = False, as_json: JsonOption = False) -> None:
-    """Turn the many files of a lake into one for each date, sorted by queue; update its sketches.
+def compact(lake: Lake, *, as_json: JsonOption = False) -> None:
+    """Turn the many files of a lake into one for each date, sorted by queue.
 
     May run while a stream writes and others read, and may be killed: no reader ever sees a row
     twice or misses one. The next run removes files that readers still need now.
@@ -176,13 +169,10 @@ def compact(lake: Lake, *, rebuild: RebuildOption = False, as_json: JsonOption =
     if is_delta(lake):
         _compact_delta(lake, as_json)
         return
-    with spark_session() as spark:
-        from mayfly.pipeline.spark.compaction import compact_lake
-        from mayfly.pipeline.spark.sketches import rebuild_sketches
+    with lake_errors(), seconds_shown(sys.stderr, "the lake is compacted"):
+        from mayfly.pipeline.lake.compaction import compact_lake
 
-        if rebuild:
-            rebuild_sketches(spark, lake)
-        done = compact_lake(spark, lake)
+        done = compact_lake(lake)
     if as_json:
         print_json(done._asdict())
     elif done.dates:
@@ -258,12 +248,16 @@ def _exported(
     ``where`` is a condition in Spark SQL and needs Spark; None leaves the choice of the engine to
     the lake's size. Raises CommandFailed for errors of the lake.
     """
+    if where is not None and is_delta(lake):
+        raise CommandFailed(
+            ExitCode.USAGE, f"--where is for Spark, which does not read {lake}: ask DuckDB itself"
+        )
     # A user's condition is Spark's whatever the size: its meaning must not change with that.
-    if where is None and is_small(lake, part):
+    if where is None and fits_one_process(lake, part):
         with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
-            from mayfly.pipeline.lake import small
+            from mayfly.pipeline.lake import answers
 
-            return small.export_lives(
+            return answers.export_lives(
                 lake, target, part=part, outcomes=outcomes, late_after_ms=late_after_ms
             )
     with spark_session() as spark:
@@ -405,19 +399,14 @@ def _stream_to_parquet(
 ) -> int:
     """Stream a ledger into Parquet files with Spark; return the row count."""
     with spark_session(is_stream=True) as spark:
-        from mayfly.pipeline.spark.compaction import compact_beside
+        from mayfly.pipeline.lake.compaction import compact_beside
         from mayfly.pipeline.spark.lake import ledger_to_lake
-        from mayfly.pipeline.spark.sketches import sketch_lake
 
         query = ledger_to_lake(
             spark, url, token_file, lake, available_now=available_now, manager=qmgr
         )
         with stop_event() as stopped:
-            row_count = _await(
-                query, stopped, print_batch, partial(compact_beside, spark, lake), every_ms
-            )
-        if every_ms:
-            sketch_lake(spark, lake)
+            row_count = _await(query, stopped, print_batch, partial(compact_beside, lake), every_ms)
     return row_count
 
 
@@ -429,15 +418,12 @@ def report(
     last: ToOption = None,
     queue: QueueOption = None,
     late_after_ms: LateOption = None,
-    rescan: RescanOption = False,
     plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show for each queue how its messages ended, how long they waited and how many were late.
 
-    A small lake is read completely, without Spark, and all figures are exact. For a larger lake the
-    figures come from sketches that are kept with it: counts are exact, percentiles right to about 1
-    % of rank. --rescan reads every message instead.
+    All figures are exact. Most lakes are read in this process, without Spark.
 
     \b
     Examples:
@@ -447,8 +433,6 @@ def report(
     """
     check_lake(lake)
     part = lake_part(first, last, queue)
-    if not (rescan or part.is_of_whole_hours):
-        raise CommandFailed(ExitCode.USAGE, "--from and --to name whole hours, or add --rescan")
     if plot:
         from mayfly.pipeline.lake.plot import check_plot_file
 
@@ -456,7 +440,7 @@ def report(
             for file in plot:
                 check_plot_file(file)
     limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
-    reports, timeline = _answers(lake, part, limit_ms, is_rescan=rescan, has_plot=bool(plot))
+    reports, timeline = _answers(lake, part, limit_ms, has_plot=bool(plot))
     if plot and timeline is not None:
         from mayfly.pipeline.lake.plot import draw_timeline
 
@@ -502,7 +486,7 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
 
 
 def _answers(
-    lake: str, part: LakePart, late_after_ms: int, *, is_rescan: bool, has_plot: bool
+    lake: str, part: LakePart, late_after_ms: int, *, has_plot: bool
 ) -> tuple[list[QueueReport], LakeTimeline | None]:
     """Return the reports of a lake's queues and the timeline to plot.
 
@@ -513,19 +497,16 @@ def _answers(
         """Return True if a plot is wanted and at least one message has ended."""
         return has_plot and any(row.lives for row in reports)
 
-    if is_small(lake, part):
+    if fits_one_process(lake, part):
         with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
-            from mayfly.pipeline.lake import small
+            from mayfly.pipeline.lake import answers
 
-            reports = small.ledger_report(lake, part=part, late_after_ms=late_after_ms)
-            return reports, small.timeline_of(lake, part=part) if is_drawn(reports) else None
+            reports = answers.ledger_report(lake, part=part, late_after_ms=late_after_ms)
+            return reports, answers.timeline_of(lake, part=part) if is_drawn(reports) else None
     with spark_session() as spark:
-        from mayfly.pipeline.spark.report import ledger_report
-        from mayfly.pipeline.spark.timeline import timeline_of
+        from mayfly.pipeline.spark.report import ledger_report, timeline_of
 
-        reports = ledger_report(
-            spark, lake, part=part, late_after_ms=late_after_ms, is_rescan=is_rescan
-        )
+        reports = ledger_report(spark, lake, part=part, late_after_ms=late_after_ms)
         return reports, timeline_of(spark, lake, part=part) if is_drawn(reports) else None
 
 

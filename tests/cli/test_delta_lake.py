@@ -7,14 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 
 from mayfly.cli.outcomes import ExitCode
 from tests.cli.conftest import Invoke
 from tests.cli.test_processes import serving
 from tests.lake.made import small_lake
-
-deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
 
 def answered(mayfly: Invoke, *words: str) -> Any:

@@ -50,7 +50,6 @@ def test_books_say_whether_they_add_up(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["report", "LAKE", "--from", "yesterday"], "'yesterday' is not a moment"),
         (["report", "LAKE", "--from", "2026-01-02", "--to", "2026-01-01"], "is before"),
-        (["report", "LAKE", "--from", "2026-01-02T10:30"], "or add --rescan"),
         (["report", "LAKE", "--plot", "a.gif"], "a.gif ends in none of .html, .png"),
         (["export", "LAKE", "a.xls"], "a.xls ends in none of .parquet, .csv"),
         (["export", "LAKE", "a.csv", "--outcome", "eaten"], "'eaten' is not one of got"),

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +23,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.schema import LEDGER, ledger_batch
-from mayfly.pipeline.lake import small
+from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.delta import DeltaLake, compact_tables, copy_ledger, lake_url
 from mayfly.pipeline.lake.errors import LakeError
@@ -35,8 +36,6 @@ from tests.bulk.books import START_MS, TOKEN, life
 from tests.bulk.lives import live, queue_manager
 from tests.lake.made import varied_lake
 from tests.spark.lakes import INSTANCE, Entry, balance, numbered
-
-deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
 
@@ -274,16 +273,16 @@ def test_the_answers_are_those_of_the_same_rows_in_parquet_files(tmp_path: Path)
             lake.add(rows.sort_by("position"), rows.num_rows)
     delta = tmp_path / "delta"
     for part in (part_between(None, None), part_between("2023-11-14T22", "2023-11-17", ["ORD*"])):
-        expected = small.ledger_report(parquet, part=part)
+        expected = answers.ledger_report(parquet, part=part)
         assert expected
-        assert small.ledger_report(delta, part=part) == expected
-    assert str(small.timeline_of(delta)) == str(small.timeline_of(parquet))
+        assert answers.ledger_report(delta, part=part) == expected
+    assert str(answers.timeline_of(delta)) == str(answers.timeline_of(parquet))
     assert check_lake(delta).rows == check_lake(parquet).rows
     assert lives_with_ids(delta, [bytes(23) + b"\x05"], 10) == lives_with_ids(
         parquet, [bytes(23) + b"\x05"], 10
     )
     for folder in (parquet, delta):
-        small.export_lives(folder, tmp_path / f"{folder.name}.parquet", outcomes=["got"])
+        answers.export_lives(folder, tmp_path / f"{folder.name}.parquet", outcomes=["got"])
     exported, expected_rows = (
         # The files of ``parquet`` are not in the folders of their dates.
         pq.ParquetFile(tmp_path / f"{name}.parquet").read().drop_columns("date").to_pylist()
@@ -329,5 +328,5 @@ def test_partitions_are_dates_so_that_a_part_reads_few_files(tmp_path: Path) -> 
         "ended_date=2023-11-15",
     ]
     assert LIVES.partition == "ended_date"
-    [row] = small.ledger_report(tmp_path, part=part_between("2023-11-15", None))
+    [row] = answers.ledger_report(tmp_path, part=part_between("2023-11-15", None))
     assert row.lives == 1

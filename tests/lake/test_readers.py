@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+from mayfly.pipeline.bulk.schema import ledger_batch
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import MARKS, Manifest, reading
 from tests.bulk.books import life
 from tests.lake.made import small_lake
-from tests.spark.lakes import balance, forget_columns, forget_outcomes, write_lake
+from tests.spark.lakes import (
+    INSTANCE,
+    balance,
+    forget_columns,
+    forget_outcomes,
+    numbered,
+    write_lake,
+)
 
 DOCS = (Path(__file__).parents[2] / "docs/LAKE.md").read_text("utf-8")
-PROGRAMS = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+[OF_DELTA, *PROGRAMS] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
 [SAID] = re.findall(r"```text\n(.*?)```", DOCS, re.DOTALL)
 [SQL] = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
 
@@ -50,6 +60,21 @@ def test_the_program_prints_what_stands_below_it(
     assert run(PROGRAMS[0], capsys) == SAID
     add_older(lake)
     assert run(PROGRAMS[0], capsys) == f"OLD got 2\n{SAID}"
+
+
+def test_the_program_for_delta_tables_shows_the_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    delta = pytest.importorskip("mayfly.pipeline.lake.delta", exc_type=ModuleNotFoundError)
+    monkeypatch.chdir(tmp_path)
+    with closing(delta.DeltaLake("lake", INSTANCE)) as delta_lake:
+        rows = [*numbered([life(1), life(2, "Q2"), life(3, "Q2")])]
+        delta_lake.add(pa.Table.from_batches([ledger_batch(rows, "QM1", INSTANCE)]), 3)
+    shown = run(OF_DELTA, capsys)
+    assert re.findall(r"│ (Q\d)\s+│ (\w+)\s+│\s+(\d+) │", shown) == [
+        ("Q1", "got", "1"),
+        ("Q2", "got", "2"),
+    ]
 
 
 def test_the_program_for_polars_prints_the_same_rows(

@@ -13,7 +13,7 @@ from mayfly import QueueManager
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.pipeline.bulk.errors import WrongToken
 from mayfly.pipeline.lake.check import check_lake
-from mayfly.pipeline.spark.compaction import compact_lake
+from mayfly.pipeline.lake.compaction import compact_lake
 from mayfly.pipeline.spark.errors import LakeError
 from mayfly.pipeline.spark.lake import ledger_to_lake, read_balances, read_lake, read_ledger
 from mayfly.pipeline.spark.report import ledger_report
@@ -235,11 +235,11 @@ def test_a_stream_writes_on_while_its_lake_is_compacted(
         live(manager, 60)
         last = manager.ledger.last_position()
         # The first of these runs while batches come in, the second finds them all.
-        compact_lake(filling.spark, filling.lake)
+        compact_lake(filling.lake)
         found = filling.positions()
         assert found == list(range(1, len(found) + 1))
         query.processAllAvailable()
-        compact_lake(filling.spark, filling.lake)
+        compact_lake(filling.lake)
         assert filling.positions()[:last] == list(range(1, last + 1))
     query.stop()
     assert query.exception() is None
@@ -252,7 +252,7 @@ def test_a_batch_repeated_after_it_was_compacted_is_not_written_again(
     books.end(*days_apart(10))
     filling.run(server, rows=4)
     forget_last_commit(filling.checkpoint(books))
-    compact_lake(filling.spark, filling.lake)
+    compact_lake(filling.lake)
     compacted = filling.files()
     books.end_many(2)
     filling.run(server, rows=4)
@@ -267,7 +267,7 @@ def test_a_lake_whose_checkpoint_is_lost_is_known_after_compaction_too(
 ) -> None:
     books.end_many(10)
     filling.run(server, rows=4)
-    compact_lake(filling.spark, filling.lake)
+    compact_lake(filling.lake)
     assert all("run-" in name for name in filling.files())
     shutil.rmtree(filling.checkpoint(books))
     with pytest.raises(LakeError, match="name their checkpoint or a new lake"):

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import duckdb
 
 from mayfly.lifetime.life import State
+from mayfly.pipeline.lake.answers import VIEW, ledger_view, missing_files
 from mayfly.pipeline.lake.measures import IS_BALANCE, IS_LIFE
 from mayfly.pipeline.lake.part import EVERYTHING
-from mayfly.pipeline.lake.small import VIEW, ledger_view, missing_files
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 
 _OUTCOMES = (*OUTCOME_CODES, OTHER_OUTCOMES)
@@ -180,17 +180,26 @@ def _counted_balances(connection: duckdb.DuckDBPyConnection, rows: str) -> Itera
     is_of = {code: f"outcome = '{code}'" for code in OUTCOME_CODES}
     is_of[OTHER_OUTCOMES] = f"outcome NOT IN ({known})"
     # A version that knew fewer outcomes has not counted the others.
-    ended = ", ".join(f"max(coalesce(ended.{name}, 0)) FILTER ({IS_BALANCE})" for name in _OUTCOMES)
-    listed = ", ".join(f"count(*) FILTER ({IS_LIFE} AND {is_of[name]})" for name in _OUTCOMES)
+    ended = ", ".join(f"coalesce(ended.{name}, 0) AS ended_{name}" for name in _OUTCOMES)
+    listed = ", ".join(f"count(*) FILTER ({is_of[name]}) AS {name}" for name in _OUTCOMES)
+    counts = ", ".join(
+        (
+            *(f"ended_{name}" for name in _OUTCOMES),
+            *(f"coalesce(listed.{name}, 0)" for name in _OUTCOMES),
+        )
+    )
+    # A life counts for the first balance behind it.
     found = connection.sql(f"""
-WITH numbered AS (
-    SELECT *, coalesce(count(*) FILTER ({IS_BALANCE}) OVER (
-        PARTITION BY instance_id, queue ORDER BY position
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS number
-    FROM (SELECT instance_id, queue, position, kind, outcome, puts, present, ended FROM {rows}))
-SELECT instance_id, queue, max(position) FILTER ({IS_BALANCE}) AS place,
-    max(puts) FILTER ({IS_BALANCE}), max(present) FILTER ({IS_BALANCE}), {ended}, {listed}
-FROM numbered GROUP BY instance_id, queue, number HAVING place IS NOT NULL
+WITH balances AS (
+    SELECT instance_id, queue, position, puts, present, {ended} FROM {rows} WHERE {IS_BALANCE}),
+lives AS (SELECT instance_id, queue, position, outcome FROM {rows} WHERE {IS_LIFE}),
+listed AS (
+    SELECT b.instance_id, b.queue, b.position, {listed}
+    FROM lives AS l ASOF JOIN balances AS b
+        ON l.instance_id = b.instance_id AND l.queue = b.queue AND l.position < b.position
+    GROUP BY b.instance_id, b.queue, b.position)
+SELECT balances.instance_id, balances.queue, balances.position, puts, present, {counts}
+FROM balances LEFT JOIN listed USING (instance_id, queue, position)
 ORDER BY 1, 2, 3""")
     width = len(_OUTCOMES)
     while chunk := found.fetchmany(10_000):

@@ -3,7 +3,7 @@
     LAKE/date=D/batch-<instance>-<batch>.parquet   rows of one batch of a stream
     LAKE/date=D/run-<generation>-<id>.parquet      rows of many batches, sorted by queue (a run)
     LAKE/_runs/date=D/run-….parquet                a run that has not replaced the batches yet
-    LAKE/_mayfly/manifest.json                     which runs and sketches contain which batches
+    LAKE/_mayfly/manifest.json                     which runs contain which batches
     LAKE/_mayfly/leases/                           one file for each reader, with its generation
 
 The manifest is replaced atomically. A batch's file is read unless the manifest records it in a run;
@@ -31,8 +31,7 @@ from mayfly.verbs.contracts.files import is_url, local_path
 MARKS = "_mayfly"
 STAGING = "_staging"
 RUNS = "_runs"
-SKETCHES = "_sketches"
-_VERSION = 1
+_VERSION = 2
 _BATCH = re.compile(r"batch-(\w+)-(\d+)\.parquet")
 _RUN = re.compile(r"run-\d+-\w+\.parquet")
 _DATE = "date="
@@ -77,17 +76,14 @@ class DateEntry:
 
 @dataclass
 class Manifest:
-    """The list of a lake's runs (merged files) and sketches, with a generation number.
+    """The list of a lake's runs (merged files), with a generation number.
 
-    ``generation`` increases with every change. ``sketched`` is, by date and store, the last batch
-    that the sketches count. ``retired`` maps a file to a generation: only readers of an earlier
-    generation need it.
+    ``generation`` increases with every change. ``retired`` maps a file to a generation: only
+    readers of an earlier generation need the file.
     """
 
     generation: int = 0
     dates: dict[str, DateEntry] = field(default_factory=dict)
-    sketches: list[str] = field(default_factory=list)
-    sketched: dict[str, dict[str, int]] = field(default_factory=dict)
     retired: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -135,15 +131,6 @@ class Manifest:
         through = self.dates[date].through if date in self.dates else {}
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
-    def is_sketched(self, date: str, name: str) -> bool:
-        """Return True if the stored sketches (summaries) count the rows of this batch's file.
-
-        False for a file that is not a batch's.
-        """
-        batch = batch_name(name)
-        through = self.sketched.get(date, {})
-        return batch is not None and batch.batch <= through.get(batch.store, -1)
-
     def has_rows_of(self, store: str) -> bool:
         """Return True if merged files have rows of the store with this (shortened) id."""
         return any(store in entry.through for entry in self.dates.values())
@@ -174,15 +161,6 @@ class Snapshot:
     def files(self) -> tuple[LakeFile, ...]:
         """All files to read, merged ones first."""
         return self.runs + self.batches
-
-    @property
-    def unsketched(self) -> tuple[LakeFile, ...]:
-        """The files whose rows are not counted in the stored sketches (summaries) yet."""
-        if not self.manifest.sketched:
-            return self.files
-        # A run's batches were sketched before it was written.
-        is_sketched = self.manifest.is_sketched
-        return tuple(file for file in self.batches if not is_sketched(file.date, file.path.name))
 
     @classmethod
     def take(cls, lake: Path) -> Snapshot:

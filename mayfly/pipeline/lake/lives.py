@@ -12,9 +12,9 @@ from typing import Any
 import duckdb
 
 from mayfly.lifetime.life import LifeRecord
+from mayfly.pipeline.lake.answers import VIEW, ledger_view
 from mayfly.pipeline.lake.measures import IS_LIFE
 from mayfly.pipeline.lake.part import EVERYTHING
-from mayfly.pipeline.lake.small import VIEW, ledger_view
 
 _FIELDS = ", ".join(LifeRecord._fields)
 #: One column at a time: DuckDB compares a column as it reads it, but two columns only when it has

@@ -24,7 +24,6 @@ DURATIONS: dict[str, str] = {
     "left": f"CASE WHEN outcome = '{State.GOT}' THEN expire_at_ms - ended_ms END",
     "released_late": f"CASE WHEN outcome = '{State.RELEASED}' THEN ended_ms - deliver_at_ms END",
 }
-SKETCH_NAMES = tuple(DURATIONS)
 #: Ranks of each duration: the long waits and latenesses, and the short lives left.
 RANKS: dict[str, tuple[float, ...]] = {
     "waited": (0.5, 0.95, 0.99),

@@ -15,8 +15,6 @@ DAY_MS = 24 * HOUR_MS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The name of a queue, which may end in an asterisk.
 _NAME = re.compile(r"([A-Za-z0-9._/%]{0,48})(\*?)")
-#: The beginning of the hour of a stored sketch.
-_CELL_MS = f"(CAST(unix_date(date) AS BIGINT) * {DAY_MS} + hour * {HOUR_MS})"
 
 
 class LakePart(NamedTuple):
@@ -28,12 +26,6 @@ class LakePart(NamedTuple):
     from_ms: int | None = None
     until_ms: int | None = None
     queues: tuple[str, ...] = ()
-
-    @property
-    def is_of_whole_hours(self) -> bool:
-        """Whether both bounds are whole hours, as hourly summaries (sketches) need it."""
-        bounds_ms = (self.from_ms, self.until_ms)
-        return all(bound_ms is None or bound_ms % HOUR_MS == 0 for bound_ms in bounds_ms)
 
     def files(self, files: Iterable[LakeFile]) -> list[LakeFile]:
         """Return those of the files whose date may contain rows of this part."""
@@ -63,19 +55,6 @@ class LakePart(NamedTuple):
         if self.queues:
             bounds.append(f"({' OR '.join(map(_named, self.queues))})")
         return " AND ".join(bounds) or "true"
-
-    def cell_condition(self) -> str:
-        """Return the SQL condition for hourly summaries (sketches) of this part of a lake.
-
-        The bounds must be whole hours.
-        """
-        # The dates are given as well, so that Parquet skips files and row groups of other dates.
-        dates = []
-        if self.from_ms is not None:
-            dates.append(f"date >= DATE '{_date(self.from_ms)}'")
-        if self.until_ms is not None:
-            dates.append(f"date <= DATE '{_date(self.until_ms - 1)}'")
-        return " AND ".join([*dates, self.condition(_CELL_MS)])
 
 
 EVERYTHING = LakePart()

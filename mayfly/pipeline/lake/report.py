@@ -87,8 +87,7 @@ def _queue_report(row: Mapping[str, Any]) -> QueueReport:
 
 def _outcomes(row: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of ended messages by outcome; unknown outcomes are summed as ``other``."""
-    # An older version has sketched lives with an outcome that it did not know, without a count.
-    known = {code: row[code] or 0 for code in OUTCOME_CODES}
+    known = {code: row[code] for code in OUTCOME_CODES}
     other_count = row["lives"] - sum(known.values())
     return known | ({OTHER_OUTCOMES: other_count} if other_count else {})
 

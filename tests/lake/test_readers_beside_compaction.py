@@ -7,14 +7,13 @@ from threading import Event, Thread
 
 import duckdb
 import pytest
-from pyspark.sql import SparkSession
 
+from mayfly.pipeline.lake.compaction import compact_lake
 from mayfly.pipeline.lake.files import Snapshot, move_into_place, reading
-from mayfly.pipeline.spark.compaction import compact_lake
 from tests.bulk.books import life
 from tests.spark.lakes import write_lake
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 FILES, ROWS = 12, 5
 
 
@@ -60,7 +59,7 @@ def add(lake: Path, reader: Reader) -> None:
 
 
 def test_readers_beside_a_stream_and_compactions_have_every_row_once(
-    spark: SparkSession, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     lake = tmp_path / "lake"
     reader = Reader(lake)
@@ -70,10 +69,10 @@ def test_readers_beside_a_stream_and_compactions_have_every_row_once(
     try:
         for _ in range(4):
             add(lake, reader)
-            compact_lake(spark, lake)
+            compact_lake(lake)
     finally:
         reader.stop()
     assert (reader.problems, reader.reads > 0) == ([], True)
     # Files that a reader held have been removed when nobody needs them any more.
-    compact_lake(spark, lake)
+    compact_lake(lake)
     assert len(Snapshot.take(lake).files) == len([*lake.glob("date=*/*.parquet")]) == 1

@@ -10,13 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.lake import small
+from mayfly.pipeline.lake import answers
+from mayfly.pipeline.lake.compaction import compact_lake
+from mayfly.pipeline.lake.open_tables import DUCKDB_MACROS, TABLES, OpenTable
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart, part_between
+from mayfly.pipeline.lake.report import QueueReport
 from mayfly.pipeline.spark.export import export_lives
-from mayfly.pipeline.spark.report import QueueReport, ledger_report
-from mayfly.pipeline.spark.timeline import timeline_of
-from tests.bulk.books import START_MS
+from mayfly.pipeline.spark.lake import read_ledger
+from mayfly.pipeline.spark.report import ledger_report, timeline_of
+from tests.bulk.books import START_MS, life
 from tests.lake.made import varied_lake
+from tests.spark.lakes import write_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -38,8 +42,8 @@ def rounded(report: QueueReport) -> dict[str, object]:
 @pytest.mark.parametrize("part", PARTS)
 def test_reports_are_the_same(spark: SparkSession, tmp_path: Path, part: LakePart) -> None:
     lake = varied_lake(tmp_path, 1)
-    found = small.ledger_report(lake, part=part, late_after_ms=700)
-    expected = ledger_report(spark, lake, part=part, late_after_ms=700, is_rescan=True)
+    found = answers.ledger_report(lake, part=part, late_after_ms=700)
+    expected = ledger_report(spark, lake, part=part, late_after_ms=700)
     assert found
     assert list(map(rounded, found)) == list(map(rounded, expected))
 
@@ -48,7 +52,7 @@ def test_reports_are_the_same(spark: SparkSession, tmp_path: Path, part: LakePar
 def test_courses_are_the_same(spark: SparkSession, tmp_path: Path, within_ms: int) -> None:
     lake = varied_lake(tmp_path, 2, within_ms=within_ms)
     part = LakePart(until_ms=START_MS - START_MS % 3_600_000 + 2 * 3_600_000)
-    found, expected = small.timeline_of(lake, part=part), timeline_of(spark, lake, part=part)
+    found, expected = answers.timeline_of(lake, part=part), timeline_of(spark, lake, part=part)
     assert found.step_ms == expected.step_ms < 3_600_000
     assert found.starts.tolist() == expected.starts.tolist()
     assert (found.queues, found.staged) == (expected.queues, expected.staged)
@@ -63,7 +67,7 @@ def test_exported_files_are_the_same(spark: SparkSession, tmp_path: Path) -> Non
     lake = varied_lake(tmp_path / "lake", 3)
     for kind in ("csv", "jsonl", "parquet"):
         ours, sparks = tmp_path / f"ours.{kind}", tmp_path / f"sparks.{kind}"
-        assert small.export_lives(lake, ours) == export_lives(spark, lake, sparks) == 300
+        assert answers.export_lives(lake, ours) == export_lives(spark, lake, sparks) == 300
         if kind == "csv":
             assert ours.read_bytes() == sparks.read_bytes()
         elif kind == "jsonl":
@@ -77,3 +81,34 @@ def test_exported_files_are_the_same(spark: SparkSession, tmp_path: Path) -> Non
             assert found.to_pylist() == table.to_pylist()
             assert found.schema.names == table.schema.names
             assert found.schema.types == table.schema.types
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_the_tables_of_an_open_lake_are_the_same(
+    spark: SparkSession, tmp_path: Path, table: OpenTable
+) -> None:
+    """One SQL text for both; of a lake that DuckDB has compacted."""
+    lake = varied_lake(tmp_path, 4)
+    compact_lake(lake)
+    rows = read_ledger(spark, lake)
+    expected = spark.sql(table.query("{ledger}"), ledger=rows).toPandas()
+    with answers.ledger_view(lake, EVERYTHING) as connection:
+        assert connection is not None
+        connection.execute(DUCKDB_MACROS)
+        found = connection.sql(table.query(answers.VIEW)).df()
+    order = ["instance_id", "position", *(["cause"] if "cause" in found else [])]
+    found, expected = (frame.sort_values(order, ignore_index=True) for frame in (found, expected))
+    assert list(found) == list(expected) == [column.name for column in table.columns]
+    assert len(found) == len(expected) > 0
+    for name in found:
+        assert found[name].astype(str).tolist() == expected[name].astype(str).tolist(), name
+
+
+def test_the_lease_of_read_ledger_outlives_the_call(spark: SparkSession, tmp_path: Path) -> None:
+    for first in (1, 3):
+        write_lake(tmp_path, [life(first), life(first + 1)], first)
+    (tmp_path / "_mayfly").mkdir()
+    rows = read_ledger(spark, tmp_path)
+    compact_lake(tmp_path)
+    assert len(list(tmp_path.glob("date=*/batch-*"))) == 2
+    assert rows.count() == read_ledger(spark, tmp_path).count() == 4

@@ -1,11 +1,11 @@
-"""Queries to small lakes, answered with DuckDB in this process: in about a second, without Java.
+"""Queries to a lake, answered with DuckDB in this process: without Spark and Java, all exact.
 
-The queries are those of ``queries.py``, which Spark answers for larger lakes. All rows are read, so
-that percentiles are exact.
+The queries are those of ``queries.py``; Spark runs the same for lakes that are too large for this.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -41,10 +41,10 @@ from mayfly.pipeline.lake.queries import (
 from mayfly.pipeline.lake.report import QueueReport, reports_of
 from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 
-#: Up to this size, some two million lives, a question takes at most two seconds on two cores. For
-#: larger lakes Spark answers from sketches.
-SMALL_LAKE_BYTES = 128 * 1024 * 1024
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB"}
+#: Up to this size of its files a lake is read in this process: some hundred million messages.
+ONE_PROCESS_BYTES = 8 * 1024**3
+#: DuckDB takes at most this much memory, or half of the machine's, and spills the rest to disk.
+_MEMORY_BYTES_MAX = 4 * 1024**3
 #: The name of the rows that a question is about.
 VIEW = "ledger"
 _COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")
@@ -60,13 +60,14 @@ _TEXTS = (
 )
 
 
-def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
-    """Return True if the files of a part of a lake have at most SMALL_LAKE_BYTES.
+def fits_one_process(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
+    """Return True if the files of a part of a lake have at most ONE_PROCESS_BYTES.
 
     Raises LakeError without a lake.
     """
     files = part.files(Snapshot.take(existing_lake(lake_path)).files)
-    return sum(file.path.stat().st_size for file in files if file.path.exists()) <= SMALL_LAKE_BYTES
+    sizes_bytes = (file.path.stat().st_size for file in files if file.path.exists())
+    return sum(sizes_bytes) <= ONE_PROCESS_BYTES
 
 
 def ledger_report(
@@ -130,6 +131,37 @@ def export_lives(
     return int(count)
 
 
+def write_run(files: Sequence[Path], target: Path) -> None:
+    """Write the rows of some files of one date to one new file, by queue, store and position.
+
+    Raises LakeError for a damaged file.
+    """
+    try:
+        with _connected() as (connection, spilled):
+            # The dates of the folders are no columns of the files.
+            rows = _parquet_rows(connection, files, spilled, has_dates=False)
+            rows.order("queue, instance_id, position").write_parquet(
+                str(target), compression="zstd"
+            )
+    except duckdb.Error as error:
+        raise LakeError(f"{files[0].parent}: {_first_line(error)}") from error
+
+
+@contextmanager
+def _connected() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
+    """Return a context with a connection to DuckDB, and the folder of its temporary files."""
+    machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit_bytes = min(_MEMORY_BYTES_MAX, machine_bytes // 2)
+    # By default DuckDB would spill into the user's current folder.
+    with (
+        tempfile.TemporaryDirectory(prefix="mayfly-") as spilled,
+        duckdb.connect(
+            config={"memory_limit": f"{limit_bytes}B", "temp_directory": spilled}
+        ) as connection,
+    ):
+        yield connection, Path(spilled)
+
+
 @contextmanager
 def ledger_view(
     lake_path: str | Path, part: LakePart, *, is_complete: bool = True
@@ -141,18 +173,15 @@ def ledger_view(
     Without ``is_complete`` missing files are left out.
     """
     try:
-        # By default DuckDB would spill into the user's current folder.
         with (
-            tempfile.TemporaryDirectory(prefix="mayfly-") as spilled,
-            duckdb.connect(config={**_CONFIG, "temp_directory": spilled}) as connection,
-            _ledger_rows(connection, lake_path, part, Path(spilled), is_complete) as rows,
+            _connected() as (connection, spilled),
+            _ledger_rows(connection, lake_path, part, spilled, is_complete) as rows,
         ):
             if rows is not None:
                 rows.filter(part.condition()).create_view(VIEW)
             yield None if rows is None else connection
     except duckdb.Error as error:
-        first_line = str(error).partition("\n")[0]
-        raise LakeError(f"lake {lake_path} cannot be read: {first_line}") from error
+        raise LakeError(f"lake {lake_path} cannot be read: {_first_line(error)}") from error
 
 
 def missing_files(lake_path: str | Path) -> list[Path]:
@@ -187,15 +216,31 @@ def _ledger_rows(
     try:
         if is_complete:
             check_complete(lease.snapshot)
-        paths = [str(file.path) for file in part.files(lease.snapshot.files)]
-        if not paths:
-            yield None
-            return
-        # The first file decides the columns; older files may have fewer, and fewer outcomes.
-        paths.insert(0, _empty_file(spilled))
-        yield connection.read_parquet(paths, hive_partitioning=True, union_by_name=True)
+        files = [file.path for file in part.files(lease.snapshot.files)]
+        yield _parquet_rows(connection, files, spilled) if files else None
     finally:
         lease.close()
+
+
+def _parquet_rows(
+    connection: duckdb.DuckDBPyConnection,
+    files: Sequence[Path],
+    spilled: Path,
+    *,
+    has_dates: bool = True,
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows of some files with the columns of this version, and ``date`` if wanted.
+
+    A column that an older file does not have is null there.
+    """
+    # The first file decides the columns; older files may have fewer, and fewer outcomes.
+    paths = [_empty_file(spilled), *map(str, files)]
+    return connection.read_parquet(paths, hive_partitioning=has_dates, union_by_name=True)
+
+
+def _first_line(error: duckdb.Error) -> str:
+    """Return the first line of an error's text."""
+    return str(error).partition("\n")[0]
 
 
 def _empty_file(folder: Path) -> str:

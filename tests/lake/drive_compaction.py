@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mayfly.pipeline.spark.compaction import compact_lake
-from mayfly.spark import create_session
+from mayfly.pipeline.lake.compaction import compact_lake
 from tests.bulk.books import life
 from tests.spark.lakes import INSTANCE, write_lake
 
 
-def main(lake: str, warehouse: str, first: str) -> None:
-    spark = create_session("local[1]", conf={"spark.sql.warehouse.dir": warehouse}, fast=True)
+def main(lake: str, first: str) -> None:
     position = int(first)
     while True:
         for date in ("2023-11-14", "2023-11-15"):
@@ -24,7 +22,7 @@ def main(lake: str, warehouse: str, first: str) -> None:
                 folder.mkdir(exist_ok=True)
                 beside.replace(folder / beside.name)
                 position += 30
-        compact_lake(spark, lake)
+        compact_lake(lake)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pytest
 
 from mayfly.cli.show import seconds_shown
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.pipeline.lake import small
+from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.errors import LakeError, PartError, PlotError
 from mayfly.pipeline.lake.part import LakePart, part_between
 from mayfly.pipeline.lake.plot import draw_timeline
@@ -56,7 +56,7 @@ def test_files_of_versions_that_knew_fewer_outcomes_and_more_are_answered(
     if is_mixed:
         later = life(4)._replace(outcome="unheard_of")
         write_lake(tmp_path, [later, balance("Q1", 2, got=1, unheard_of=1)], 4)
-    [q1] = small.ledger_report(tmp_path)
+    [q1] = answers.ledger_report(tmp_path)
     assert q1.balance is not None
     count = 2 if is_mixed else 1
     assert (q1.balance.put, q1.balance.ended, q1.balance.is_balanced) == (count, count, True)
@@ -79,15 +79,15 @@ def test_files_of_versions_without_the_facts_of_ends_are_answered_and_exported(
     forget_columns(write_lake(lake, [life(1), balance("Q1", 1, got=1)]), *facts)
     if is_mixed:
         write_lake(lake, [life(3)._replace(**facts)], 3)
-    count = small.export_lives(lake, tmp_path / "lives.parquet")
+    count = answers.export_lives(lake, tmp_path / "lives.parquet")
     rows = pq.read_table(tmp_path / "lives.parquet").select([*facts]).to_pylist()
     assert rows == [dict.fromkeys(facts), facts][:count]
     assert count == 1 + is_mixed
-    assert small.ledger_report(lake)[0].lives == count
+    assert answers.ledger_report(lake)[0].lives == count
 
 
 def test_the_report_counts_and_measures_exactly(lake: Path) -> None:
-    q1, q2, staged = small.ledger_report(lake, late_after_ms=100_000)
+    q1, q2, staged = answers.ledger_report(lake, late_after_ms=100_000)
     assert (q1.queue, q1.lives, q1.outcomes["got"], q1.outcomes["expired"]) == ("Q1", 3, 2, 1)
     assert (q1.late, q1.waited_p50_ms) == (1, (250 + 120_000) / 2)
     assert q1.waited_p95_ms == pytest.approx(250 + 0.95 * 119_750)
@@ -118,7 +118,7 @@ def test_the_report_counts_and_measures_exactly(lake: Path) -> None:
 def test_a_part_has_its_first_moment_and_not_its_last(
     lake: Path, part: LakePart, lives: dict[str, int]
 ) -> None:
-    reports = small.ledger_report(lake, part=part)
+    reports = answers.ledger_report(lake, part=part)
     assert {report.queue: report.lives for report in reports if report.lives} == lives
 
 
@@ -130,45 +130,45 @@ def test_what_is_no_name_of_a_queue_is_refused(name: str) -> None:
 
 def test_a_lake_that_cannot_be_read_is_named(lake: Path, tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="there is no lake at"):
-        small.ledger_report(tmp_path / "nowhere")
+        answers.ledger_report(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    assert small.ledger_report(tmp_path / "empty") == []
+    assert answers.ledger_report(tmp_path / "empty") == []
     [file, _other] = lake.glob("date=2023-11-1*/*.parquet")
     file.write_bytes(b"damaged")
     with pytest.raises(LakeError, match=r"cannot be read: .*\.parquet"):
-        small.ledger_report(lake)
+        answers.ledger_report(lake)
 
 
-def test_a_lake_is_small_up_to_a_size_of_its_part(lake: Path) -> None:
+def test_a_lake_is_read_in_one_process_up_to_a_size_of_its_part(lake: Path) -> None:
     padding = lake / "date=2023-12-01" / "batch-x-1.parquet"
     padding.parent.mkdir()
     padding.touch()
     held = sum(path.stat().st_size for path in lake.glob("date=*/*.parquet"))
     for more, expected in ((0, True), (1, False)):
-        os.truncate(padding, small.SMALL_LAKE_BYTES - held + more)
-        assert small.is_small(lake) is expected
-    assert small.is_small(lake, part_between(None, "2023-11-30"))
+        os.truncate(padding, answers.ONE_PROCESS_BYTES - held + more)
+        assert answers.fits_one_process(lake) is expected
+    assert answers.fits_one_process(lake, part_between(None, "2023-11-30"))
 
 
 # The picture
 
 
 def test_the_course_is_in_steps_that_suit_the_time(lake: Path) -> None:
-    timeline = small.timeline_of(lake)
+    timeline = answers.timeline_of(lake)
     begin = np.datetime64(START_MS, "ms")
     assert timeline.step_ms == 5_000
     assert [(moment - begin).astype(int) for moment in timeline.starts] == [0, 120_000, 180_000]
     assert timeline.ended["got"].tolist() == [2, 1, 1]
     assert timeline.ended["expired"].tolist() == [1, 0, 0]
     assert timeline.waited_s["p50"].tolist() == [0.25, 120.0, 174.0]
-    timeline = small.timeline_of(lake, part=LakePart(until_ms=START_MS + 5_000))
+    timeline = answers.timeline_of(lake, part=LakePart(until_ms=START_MS + 5_000))
     assert timeline.step_ms == 1_000
     assert timeline.ended["got"].tolist() == [1, 0, 1]
     assert np.isnan(timeline.waited_s["p99"][1])
 
 
 def test_the_staging_queue_is_counted_apart(lake: Path) -> None:
-    timeline = small.timeline_of(lake)
+    timeline = answers.timeline_of(lake)
     assert timeline.queues == (QueueShare("Q1", 3, 1), QueueShare("Q2", 2, 0))
     assert timeline.staged == {"released": 1}
     assert sum(counts.sum() for counts in timeline.ended.values()) == 5
@@ -194,7 +194,7 @@ def test_a_step_is_the_shortest_that_leaves_120_of_them(
 
 
 def test_pictures_say_units_and_numbers(lake: Path, tmp_path: Path) -> None:
-    timeline = small.timeline_of(lake)
+    timeline = answers.timeline_of(lake)
     page, image, drawing = (tmp_path / f"report.{kind}" for kind in ("html", "png", "svg"))
     for file in (page, image, drawing):
         draw_timeline(timeline, file)
@@ -211,7 +211,7 @@ def test_pictures_say_units_and_numbers(lake: Path, tmp_path: Path) -> None:
     with pytest.raises(PlotError, match=r"report\.gif ends in none of"):
         draw_timeline(timeline, tmp_path / "report.gif")
     with pytest.raises(PlotError, match="no lives"):
-        small.timeline_of(lake, part=part_between(None, None, ["NONE"]))
+        answers.timeline_of(lake, part=part_between(None, None, ["NONE"]))
 
 
 # The export
@@ -219,7 +219,7 @@ def test_pictures_say_units_and_numbers(lake: Path, tmp_path: Path) -> None:
 
 def test_exports_are_whole_files_of_three_formats(lake: Path, tmp_path: Path) -> None:
     for kind in ("parquet", "csv", "jsonl"):
-        assert small.export_lives(lake, tmp_path / f"lives.{kind}") == 6
+        assert answers.export_lives(lake, tmp_path / f"lives.{kind}") == 6
     rows = pq.read_table(tmp_path / "lives.parquet").to_pylist()
     assert [(row["queue"], row["position"]) for row in rows] == [
         *(("Q1", 2), ("Q1", 3), ("Q1", 4)),
@@ -238,7 +238,7 @@ def test_exports_are_whole_files_of_three_formats(lake: Path, tmp_path: Path) ->
 def test_an_empty_text_is_nothing_in_csv(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     write_lake(lake, [life(1, correl_id=b"")])
-    small.export_lives(lake, tmp_path / "lives.csv")
+    answers.export_lives(lake, tmp_path / "lives.csv")
     head, row = (tmp_path / "lives.csv").read_text().splitlines()
     assert row.split(",")[head.split(",").index("correl_id")] == ""
     assert '"' not in row
@@ -247,7 +247,7 @@ def test_an_empty_text_is_nothing_in_csv(tmp_path: Path) -> None:
 def test_filters_of_an_export_are_joined(lake: Path, tmp_path: Path) -> None:
     def exported(name: str, **filters: object) -> list[int]:
         target = tmp_path / f"{name}.parquet"
-        count = small.export_lives(lake, target, **filters)  # type: ignore[arg-type]  # each by its name
+        count = answers.export_lives(lake, target, **filters)  # type: ignore[arg-type]  # each by its name
         positions: list[int] = pq.read_table(target).column("position").to_pylist()
         assert count == len(positions)
         return positions

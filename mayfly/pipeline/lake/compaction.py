@@ -1,0 +1,280 @@
+"""Compaction: merges the many small files of a lake into one for each date, with DuckDB.
+
+A lake is a folder of Parquet files with the ledger of a queue manager. A merged file is a run,
+sorted by queue. It is written beside the lake, synced, and then named by the manifest, the list of
+the lake's files; only then are the files it replaces removed. Runs of a date are merged again as
+more arrive, large ones rarely. DuckDB sorts, and spills to disk where memory is short.
+
+Only the holder of the maintenance lock changes the manifest. Files that the manifest no longer
+names stay until the last reader of an earlier generation has ended. Until then a run stays in
+``_runs``, afterwards it replaces the files of the batches. Each step may be interrupted and is then
+repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mayfly.pipeline.lake.answers import write_run
+from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.lake.files import (
+    RUNS,
+    STAGING,
+    DateEntry,
+    LakeFile,
+    Manifest,
+    Snapshot,
+    batch_name,
+    check_complete,
+    existing_lake,
+    is_run,
+    locked,
+    maintained,
+    move_into_place,
+    oldest_lease,
+    run_path,
+    sync,
+)
+
+#: A date with at most this many files of batches is left alone, unless all is to be compacted.
+FILES_LEFT_MAX = 7
+#: Most runs of a date.
+_RUNS_MAX = 4
+_STAGING = f"{STAGING}/upkeep"
+
+
+class LakeBusy(LakeError):
+    """Another process is maintaining the lake, or the lake is read-only."""
+
+
+class LakeCompaction(NamedTuple):
+    """The numbers of a compaction: dates changed, files read, and files written instead."""
+
+    dates: int
+    files_before: int
+    files_after: int
+
+
+def compact_lake(lake_path: str | Path, *, is_thorough: bool = True) -> LakeCompaction:
+    """Merge the many small files of a lake into one for each date, and return the numbers.
+
+    A second call at once changes nothing. With ``is_thorough`` False it skips dates with few files
+    and leaves large files alone, as suits a lake that a stream still writes. Raises LakeError when
+    there is no lake or a file of it is missing, LakeBusy when another process maintains it.
+    """
+    lake = existing_lake(lake_path)
+    with maintenance(lake):
+        snapshot = Snapshot.take(lake)
+        check_complete(snapshot)
+        if not snapshot.manifest.generation:
+            # A copy of the dates alone: its runs stay readable only if a manifest names them.
+            publish(lake, snapshot.manifest)
+        to_merge = [*_files_to_merge(snapshot, is_thorough=is_thorough)]
+        for sources in to_merge:
+            _merge(lake, sources)
+    return LakeCompaction(len(to_merge), sum(map(len, to_merge)), len(to_merge))
+
+
+def compact_beside(lake_path: str | Path) -> None:
+    """Compact the dates that need it while a stream writes the lake.
+
+    Does nothing if another process maintains the lake. Raises LakeError if a file is missing.
+    """
+    with contextlib.suppress(LakeBusy):
+        compact_lake(lake_path, is_thorough=False)
+
+
+# Which files are merged
+
+
+def _files_to_merge(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[list[LakeFile]]:
+    """Yield the files that are to become one, by date; dates with nothing to merge are left out."""
+    by_date: dict[str, tuple[list[LakeFile], list[LakeFile]]] = {}
+    for file in snapshot.runs:
+        by_date.setdefault(file.date, ([], []))[0].append(file)
+    for file in snapshot.batches:
+        if batch_name(file.path.name) is not None:
+            by_date.setdefault(file.date, ([], []))[1].append(file)
+    for _date, (runs, batches) in sorted(by_date.items()):
+        sources = runs + batches if is_thorough else _worth_merging(runs, batches)
+        if len(sources) > 1:
+            yield sources
+
+
+def _worth_merging(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
+    """Return the files of a date that are worth merging now; [] for few batch files.
+
+    These are all batch files, and the last merged files (``runs``) if the date has many.
+    """
+    if len(batches) <= FILES_LEFT_MAX:
+        return []
+    if len(runs) < _RUNS_MAX:
+        return batches
+    # The batches together are the last and smallest run.
+    sizes_bytes = [file.path.stat().st_size for file in runs]
+    sizes_bytes.append(sum(file.path.stat().st_size for file in batches))
+    return runs[len(runs) + 1 - _small_tail(sizes_bytes) :] + batches
+
+
+def _small_tail(sizes_bytes: Sequence[int]) -> int:
+    """Return how many of the last files to merge, so that each byte is merged only a few times.
+
+    At least two, or all if fewer exist. A file is included if it is at most twice as large as all
+    files after it together.
+    """
+    count = min(2, len(sizes_bytes))
+    while count < len(sizes_bytes) and sizes_bytes[-count - 1] <= 2 * sum(sizes_bytes[-count:]):
+        count += 1
+    return count
+
+
+def _merge(lake: Path, sources: list[LakeFile]) -> None:
+    """Merge files of one date into a run, and list the run in the manifest in their place."""
+    date = sources[0].date
+    staging = lake / _STAGING / uuid.uuid4().hex
+    staging.mkdir(parents=True)
+    write_run([file.path for file in sources], staging / "run.parquet")
+    manifest = Manifest.load(lake)
+    name = f"run-{manifest.generation + 1:06d}-{uuid.uuid4().hex[:8]}.parquet"
+    move_into_place(staging / "run.parquet", run_path(lake, date, name, is_hidden=True))
+    _name_run(manifest, sources, name)
+    publish(lake, manifest)
+    shutil.rmtree(staging)
+
+
+def _name_run(manifest: Manifest, sources: list[LakeFile], name: str) -> None:
+    """Replace the merged files of a date in the manifest by the run ``name``, in memory."""
+    date = sources[0].date
+    entry = manifest.entry(date)
+    replaced = {file.path.name for file in sources}
+    _retire(manifest, f"{RUNS}/date={date}", [n for n in entry.hidden if n in replaced])
+    entry.runs = [*(n for n in entry.runs if n not in replaced), name]
+    entry.hidden = [*(n for n in entry.hidden if n not in replaced), name]
+    entry.since = manifest.generation + 1
+    for file in sources:
+        batch = batch_name(file.path.name)
+        if batch is not None:
+            entry.through[batch.store] = max(batch.batch, entry.through.get(batch.store, -1))
+
+
+# Maintenance: files that no reader needs any more
+
+
+@contextlib.contextmanager
+def maintenance(lake: Path) -> Iterator[None]:
+    """Return a context that holds the maintenance lock of a lake.
+
+    Raises LakeBusy if another process holds it, or the lake is read-only. At its begin, unfinished
+    work of a killed process is finished or removed. At its end, files that no reader needs are
+    removed.
+    """
+    with maintained(lake) as is_ours:
+        if not is_ours:
+            raise LakeBusy(f"lake {lake} is being maintained by another process, or read-only")
+        sweep(lake)
+        settle(lake)
+        yield
+        settle(lake)
+
+
+def publish(lake: Path, manifest: Manifest) -> None:
+    """Store a manifest (the list of a lake's files) as the next generation, under a lock."""
+    with locked(lake):
+        manifest.publish(lake)
+
+
+def _retire(manifest: Manifest, folder: str, names: Sequence[str]) -> None:
+    """Record files in the manifest for removal, when none of the present readers is left.
+
+    The manifest is changed in memory only.
+    """
+    for name in names:
+        manifest.retired[f"{folder}/{name}"] = manifest.generation + 1
+
+
+def sweep(lake: Path) -> None:
+    """Remove files that a killed process wrote and that the manifest never named.
+
+    The caller holds the maintenance lock.
+    """
+    manifest = Manifest.load(lake)
+    shutil.rmtree(lake / _STAGING, ignore_errors=True)
+    named = {lake / path for path in manifest.retired}
+    named |= {
+        run_path(lake, date, name, is_hidden=True)
+        for date, entry in manifest.dates.items()
+        for name in entry.hidden
+    }
+    for path in lake.glob(f"{RUNS}/date=*/*.parquet"):
+        if path not in named:
+            path.unlink()
+
+
+def settle(lake: Path) -> None:
+    """Move merged files to their final place, and remove files that no reader needs any more.
+
+    A date waits while a reader of an earlier generation is active. The caller holds the maintenance
+    lock.
+    """
+    with locked(lake):
+        manifest = Manifest.load(lake)
+        oldest = oldest_lease(lake)
+        ready = [
+            date
+            for date, entry in manifest.dates.items()
+            if oldest is None or oldest >= entry.since
+        ]
+        if sum(_take_place(lake, date, manifest) for date in ready):
+            manifest.publish(lake)
+        gone = [
+            path
+            for path, generation in manifest.retired.items()
+            if oldest is None or oldest >= generation
+        ]
+        for path in gone:
+            (lake / path).unlink(missing_ok=True)
+            del manifest.retired[path]
+        if gone:
+            manifest.publish(lake)
+
+
+def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
+    """Replace a date's batch files by the merged files; return True if hidden ones were moved."""
+    entry = manifest.dates[date]
+    folder = run_path(lake, date, "", is_hidden=False)
+    for name in entry.hidden:
+        hidden = run_path(lake, date, name, is_hidden=True)
+        if not (folder / name).exists():
+            _copy(hidden, folder / name)
+    for path in folder.glob("*.parquet"):
+        if _is_replaced(manifest, entry, date, path.name):
+            path.unlink()
+    if not entry.hidden:
+        return False
+    sync(folder)
+    _retire(manifest, f"{RUNS}/date={date}", entry.hidden)
+    entry.hidden = []
+    return True
+
+
+def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> bool:
+    """Return True if a file's rows are in another file: a merged batch, or a file merged again."""
+    return manifest.holds(date, name) or (is_run(name) and name not in entry.runs)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Make ``target`` a hard link to ``source``, or a copy if the file system has no links."""
+    unfinished = target.with_name(f".{target.name}")
+    unfinished.unlink(missing_ok=True)
+    try:
+        os.link(source, unfinished)
+    except OSError:
+        shutil.copyfile(source, unfinished)
+        sync(unfinished)
+    unfinished.replace(target)
