@@ -14,6 +14,7 @@ twice.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +45,7 @@ _CHECKPOINT_EVERY = 100
 #: Files that no version of the last week names are removed.
 _KEPT_HOURS = 168
 _ROWS = "ledger"
+_COLOUR = re.compile(r"\x1b\[\d*m")
 
 
 class Progress(NamedTuple):
@@ -230,12 +232,12 @@ def _delta_errors(place: str) -> Iterator[None]:
     except CommitFailedError as error:
         raise LakeError(
             f"lake {place}: another process has written the same ledger meanwhile; "
-            f"run one for each queue manager ({_first_line(error)})"
+            f"run one for each queue manager ({_one_line(error)})"
         ) from error
     except (DeltaError, OSError, ValueError) as error:
-        raise LakeError(f"lake {place}: {_first_line(error)}") from error
+        raise LakeError(f"lake {place}: {_one_line(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
-    """Return the first line of an error's text."""
-    return str(error).strip().partition("\n")[0]
+def _one_line(error: Exception) -> str:
+    """Return the text of an error, which may have colours and causes on lines of their own."""
+    return " ".join(_COLOUR.sub("", str(error)).replace("\u21b3", "<-").split())
