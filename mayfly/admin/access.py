@@ -38,7 +38,6 @@ from mayfly.engine.api.administration import (
     PRINCIPAL,
     RULE_ACTIONS,
     AuthorityKey,
-    ChannelDefinition,
     ChannelRuleDefinition,
     Entity,
     attributes_of,
@@ -202,19 +201,16 @@ def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
     found = blocking_address(rules, partner.address) or mapping(rules, partner)
     user = partner.user or partner.manager
     for channel in view_named(manager, CHANNEL, partner.channel):
-        if isinstance(channel, ChannelDefinition) and channel.mcauser:
-            user = channel.mcauser
-    if found is not None and found.type != k.MQCAUT_BLOCKADDR:
-        if found.usersrc == c.MQUSRC_NOACCESS:
+        user = str(channel.attributes["MCAUSER"]) or user
+    if found is not None:
+        if found.type == k.MQCAUT_BLOCKADDR or found.usersrc == c.MQUSRC_NOACCESS:
             return record_of(found)
         if found.usersrc == c.MQUSRC_MAP:
             user = found.mcauser
-    if found is None or found.type != k.MQCAUT_BLOCKADDR:
-        known = users_of(manager).find(user) or User(user)
-        is_admin = is_administrator(manager, known)
-        is_client = not partner.manager
+    if not partner.manager:
+        is_admin = is_administrator(manager, users_of(manager).find(user) or User(user))
         blocking = blocking_user(rules, partner.channel, user, is_administrator=is_admin)
-        found = blocking if is_client and blocking is not None else found
+        found = found if blocking is None else blocking
     return user if found is None else record_of(found)
 
 
@@ -353,10 +349,17 @@ def _is_selected(profile: str, pattern: str, match: str) -> bool:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Return True if some name matches both patterns, as with ``A*`` and ``*B`` (``AB``)."""
-    if not one or not other:
-        return not (one + other).strip("*")
-    if one[0] == "*" or other[0] == "*":
-        star, plain = (one, other) if one[0] == "*" else (other, one)
-        return _overlap(star[1:], plain) or _overlap(star, plain[1:])
-    return one[0] == other[0] and _overlap(one[1:], other[1:])
+    """Return True if some name matches both patterns, as with ``A*`` and ``*B`` (``AB``).
+
+    The time is the product of both lengths.
+    """
+    # Entry n: whether the beginning of ``one`` so far shares a name with ``other[:n]``.
+    shared = [not other[:length].strip("*") for length in range(len(other) + 1)]
+    for letter in one:
+        before, shared = shared, [shared[0] and letter == "*"]
+        for position, opposite in enumerate(other):
+            if "*" in (letter, opposite):
+                shared.append(before[position + 1] or shared[position])
+            else:
+                shared.append(before[position] and letter == opposite)
+    return shared[-1]

@@ -343,7 +343,7 @@ class WrongObject(AdminError):
     """The attributes make no valid object: one is missing, or two contradict each other."""
 
 
-class UnknownModel(ObjectError):
+class UnknownLikeObject(ObjectError):
     """The object named by LIKE does not exist; the reason code is MQRC_UNKNOWN_OBJECT_NAME."""
 
     def __init__(self, kind: str, name: str) -> None:

@@ -18,18 +18,18 @@ from typing import Any, NamedTuple
 from mayfly.admin.security.applicant import (
     Admitted,
     Applicant,
-    KeptOut,
+    ChannelOffer,
+    NoAccessRefusal,
     Refused,
-    Terms,
     check_user,
     needs_password,
-    terms_of,
+    offer_of,
     user_of,
     wants_host_names,
 )
 from mayfly.admin.security.authentication import Authenticator, Checkers, Delays, Source
 from mayfly.admin.security.rules import KnownNames, Resolver, names_of
-from mayfly.admin.security.users import User, users_of
+from mayfly.admin.security.users import User, is_right, users_of
 from mayfly.engine import Engine
 from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
@@ -45,14 +45,14 @@ __all__ = ["Admission", "Admitted", "Applicant"]
 class _Question(NamedTuple):
     """A password to be checked before an applicant (a connecting program) is admitted or refused.
 
-    ``terms`` are the user and limits that its channel offers. ``refusal`` is set for an applicant
-    that is refused even with the right password, because of the user that it names. The answer then
-    takes as long as that to a wrong password.
+    ``refusal`` is set for an applicant that is refused even with the right password, because of the
+    user that it names. The answer then takes as long as that to a wrong password, and ``offer`` may
+    be None.
     """
 
     manager: Engine
     applicant: Applicant
-    terms: Terms | None
+    offer: ChannelOffer | None
     user: User | None
     source: Source
     failure_delay_s: int
@@ -188,24 +188,24 @@ class Admission:
         if not applicant.channel and self._is_operator(applicant):
             return Admitted(user=applicant.user, is_operator=True)
         try:
-            terms = terms_of(manager, applicant)
-        except KeptOut as kept_out:
-            if not kept_out.has_password:
+            offer = offer_of(manager, applicant)
+        except NoAccessRefusal as no_access:
+            if not no_access.has_password:
                 raise
-            source, delay_s = _source_of(applicant), kept_out.failure_delay_s
-            return _Question(manager, applicant, None, None, source, delay_s, kept_out)
+            source, delay_s = _source_of(applicant), no_access.failure_delay_s
+            return _Question(manager, applicant, None, None, source, delay_s, no_access)
         if applicant.sending_manager:
-            self._check_sender(applicant, terms)
-            return self._admit(manager, applicant, terms, is_verified=False)
-        if not needs_password(manager, applicant, terms):
-            return self._admit(manager, applicant, terms, is_verified=False)
+            self._check_sender(applicant, offer)
+            return self._admit(manager, applicant, offer, is_verified=False)
+        if not needs_password(manager, applicant, offer):
+            return self._admit(manager, applicant, offer, is_verified=False)
         if not (applicant.is_local or applicant.has_tls):
             text = "the password came from another machine without TLS"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
-        return self._known_password(manager, applicant, terms)
+        return self._known_password(manager, applicant, offer)
 
     def _known_password(
-        self, manager: Engine, applicant: Applicant, terms: Terms
+        self, manager: Engine, applicant: Applicant, offer: ChannelOffer
     ) -> Admitted | _Question:
         """Return the user and limits of a connecting program whose password is cached as right.
 
@@ -219,12 +219,12 @@ class Admission:
             text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
         user = _find_user(manager, applicant.user)
-        question = _Question(manager, applicant, terms, user, source, terms.failure_delay_s)
+        question = _Question(manager, applicant, offer, user, source, offer.failure_delay_s)
         if user is not None and authenticator.remembered.knows(
             manager.name, user, applicant.password
         ):
             try:
-                return self._admit(manager, applicant, terms, is_verified=True)
+                return self._admit(manager, applicant, offer, is_verified=True)
             except Refused as refused:
                 return question._replace(refusal=refused)
         return question
@@ -236,14 +236,16 @@ class Admission:
         """
         manager, applicant, user = question.manager, question.applicant, question.user
         authenticator, source = self._authenticator, question.source
-        is_right = authenticator.check(user, applicant.password)
+        # An unknown user takes as long as a known one.
+        password_hash = "" if user is None else user.password_hash
+        has_right_password = is_right(applicant.password, password_hash)
         try:
             if question.refusal is not None:
                 raise question.refusal
-            if not is_right or question.terms is None:
+            if not has_right_password or question.offer is None:
                 text = f"user {applicant.user!r} is unknown, or the password is wrong"
                 raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
-            admitted = self._admit(manager, applicant, question.terms, is_verified=True)
+            admitted = self._admit(manager, applicant, question.offer, is_verified=True)
         except Refused as refused:
             # A right password of a blocked user is refused like a wrong one: else the time of the
             # answer would reveal that it is right.
@@ -257,16 +259,16 @@ class Admission:
             answer.set_result(admitted)
 
     def _admit(
-        self, manager: Engine, applicant: Applicant, terms: Terms, *, is_verified: bool
+        self, manager: Engine, applicant: Applicant, offer: ChannelOffer, *, is_verified: bool
     ) -> Admitted:
         """Return the user whose authority counts, with limits; raises Refused for a blocked user.
 
         ``is_verified`` is True after the right password.
         """
-        name = user_of(applicant, terms, is_verified=is_verified)
+        name = user_of(applicant, offer, is_verified=is_verified)
         user = _find_user(manager, name) or User(name)
         is_operator = check_user(manager, applicant, user)
-        return terms.admitted(user, is_operator=is_operator)
+        return offer.admitted(user, is_operator=is_operator)
 
     def _is_operator(self, applicant: Applicant) -> bool:
         """Return True if the password is the operator's token, sent locally or by TLS.
@@ -278,14 +280,14 @@ class Admission:
             return False
         return hmac.compare_digest(applicant.password.encode(), self._token)
 
-    def _check_sender(self, applicant: Applicant, terms: Terms) -> None:
+    def _check_sender(self, applicant: Applicant, offer: ChannelOffer) -> None:
         """Raise Refused for a sender channel without the token or a certificate that counts.
 
         A certificate counts if the channel requires TLS or a rule maps the sender. Without this
         check every program with a certificate could start a receiver, whose puts may be unchecked.
         """
         is_shown = bool(applicant.certificate_subject)
-        if not (is_shown and terms.heeds_certificates) and not self._is_operator(applicant):
+        if not (is_shown and offer.heeds_certificates) and not self._is_operator(applicant):
             text = f"queue manager {applicant.sending_manager} shows no certificate and no token"
             if is_shown:
                 text = "the certificate counts only with SSLCIPH or SSLPEER of the RCVR, or a map"
