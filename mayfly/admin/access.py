@@ -37,6 +37,7 @@ from mayfly.engine.api.administration import (
     CHLAUTH,
     PRINCIPAL,
     RULE_ACTIONS,
+    RULE_LISTS,
     AuthorityKey,
     ChannelRuleDefinition,
     Entity,
@@ -63,9 +64,8 @@ ADD, _REPLACE, _REMOVE, _REMOVEALL = RULE_ACTIONS
 #: How DISPLAY CHLAUTH compares names of channels; RUNCHECK asks for one partner.
 RULE_MATCHES: Final = ("GENERIC", "EXACT", "ALL", "RUNCHECK")
 _TYPE: Final = "TYPE"
-_LISTS: Final = {k.MQCAUT_BLOCKUSER: "USERLIST", k.MQCAUT_BLOCKADDR: "ADDRLIST"}
 _NEEDED: Final = {
-    **_LISTS,
+    **RULE_LISTS,
     k.MQCAUT_SSLPEERMAP: "SSLPEER",
     k.MQCAUT_ADDRESSMAP: "ADDRESS",
     k.MQCAUT_USERMAP: "CLNTUSER",
@@ -165,7 +165,7 @@ def set_channel_rule(
         text = "TYPE(BLOCKADDR) is for all channels: the profile is *"
         raise WrongObject(k.MQRCCF_ATTR_VALUE_ERROR, CHLAUTH, profile, text)
     _check_keywords(given, rule_type, action)
-    if action in (ADD, _REPLACE) and rule_type not in _LISTS:
+    if action in (ADD, _REPLACE) and rule_type not in RULE_LISTS:
         _check_user(given)
         _check_names(given)
     rule = ChannelRuleDefinition(CHLAUTH, "", profile=profile).altered(given)
@@ -217,7 +217,7 @@ def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
 def record_of(rule: ChannelRuleDefinition) -> Record:
     """Return a CHLAUTH rule as a record, with only the attributes that its TYPE has."""
     keywords = [_TYPE, *_key_keywords(rule.type), *_OF_ALL]
-    if rule.type not in _LISTS:
+    if rule.type not in RULE_LISTS:
         keywords.append("USERSRC")
         if rule.usersrc == c.MQUSRC_MAP:
             keywords.append("MCAUSER")
@@ -234,7 +234,7 @@ def _key_keywords(rule_type: int) -> tuple[str, ...]:
     Example: for ADDRESSMAP ``('ADDRESS',)``, for SSLPEERMAP ``('SSLPEER', 'SSLCERTI', 'ADDRESS')``.
     """
     needed = _NEEDED[rule_type]
-    if rule_type in _LISTS:
+    if rule_type in RULE_LISTS:
         return (needed,)
     issuer = ("SSLCERTI",) if rule_type == k.MQCAUT_SSLPEERMAP else ()
     return (needed, *issuer, *(("ADDRESS",) if needed != "ADDRESS" else ()))
@@ -286,7 +286,7 @@ def _check_patterns(keyword: str, value: str) -> None:
             check_host_name(value)
         elif keyword == "ADDRESS" and value not in ("", ANY_ADDRESS):
             check_address_pattern(value)
-        elif keyword in _LISTS.values():
+        elif keyword in RULE_LISTS.values():
             entries = [entry for entry in value.split(",") if entry]
             if len(entries) > _MAX_ENTRIES:
                 raise ValueError(f"{len(entries)} entries: the most is {_MAX_ENTRIES}")
@@ -305,7 +305,7 @@ def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> 
     """
     word = named(attributes_of(CHLAUTH)[_TYPE], rule_type)
     keys = _key_keywords(rule_type)
-    allowed = {_TYPE, *keys, *_OF_ALL, *(() if rule_type in _LISTS else _OF_MAPS)}
+    allowed = {_TYPE, *keys, *_OF_ALL, *(() if rule_type in RULE_LISTS else _OF_MAPS)}
     if action == _REMOVEALL:
         allowed = {_TYPE}
     elif action == _REMOVE:
@@ -314,7 +314,7 @@ def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> 
         if keyword not in allowed:
             text = f"{keyword} is not for {_TYPE}({word}) ACTION({action})"
             raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, value, text)
-    is_emptied = action == _REPLACE and rule_type in _LISTS and keys[0] in given
+    is_emptied = action == _REPLACE and rule_type in RULE_LISTS and keys[0] in given
     if action != _REMOVEALL and not given.get(keys[0]) and not is_emptied:
         raise missing_attribute(keys[0], f"TYPE({word}) needs it")
 

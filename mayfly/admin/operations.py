@@ -8,7 +8,7 @@ settings have separate modules.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from mayfly.admin import channels, connections, settings
@@ -21,7 +21,6 @@ from mayfly.admin.model import (
     GROUP_STATUS,
     HANDLE,
     NO,
-    PLATFORMS,
     PUBSUB,
     QMSTATUS,
     QSTATUS,
@@ -44,12 +43,14 @@ from mayfly.engine.api.administration import (
     DEFAULT_AUTHENTICATION,
     DEFAULT_OBJECTS,
     DEFAULT_TOPIC,
+    PLATFORM_NUMBERS,
     PROCESS,
     QLOCAL,
     QMGR,
     QUEUE_KINDS,
     SUB,
     TOPIC,
+    Definition,
     alter_definition,
     alter_named,
     alter_subscription,
@@ -214,7 +215,7 @@ def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list
 
 def _inquire_manager(manager: Engine, _pattern: str) -> list[Record]:
     """Return the one QMGR record: attributes of the queue manager, command level and platform."""
-    own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORMS[manager.platform]}
+    own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORM_NUMBERS[manager.platform]}
     return [Record(QMGR, manager.name, {**view_manager(manager).attributes, **own})]
 
 
@@ -277,12 +278,6 @@ def _inquire_members(manager: Engine, _pattern: str) -> list[Record]:
 # Topic objects and topic strings, subscriptions, and the neighbours of a hierarchy
 
 
-def _inquire_topics(manager: Engine, pattern: str) -> list[Record]:
-    """Return the topic objects whose names match, sorted by name."""
-    found = view_topics(manager, pattern)
-    return [Record(TOPIC, definition.name, definition.attributes) for definition in found]
-
-
 def _inquire_topic_string(manager: Engine, topic: str) -> list[Record]:
     """Return one TPSTATUS record: the attribute values in force for a topic string, none ASPARENT.
 
@@ -332,6 +327,11 @@ def _inquire_neighbours(manager: Engine, _pattern: str) -> list[Record]:
 # Processes, and how passwords are checked (AUTHINFO)
 
 
+def _records(definitions: Iterable[Definition]) -> list[Record]:
+    """Return the records of objects that have no attributes but those that can be set."""
+    return [Record(each.kind, each.name, each.attributes) for each in definitions]
+
+
 def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
     """Delete an AUTHINFO object.
 
@@ -342,17 +342,6 @@ def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
     if manager_definition(manager).connauth == name:
         raise mq_error(rc.MQRC_OBJECT_IN_USE, f"CONNAUTH of {manager.name} names {name}")
     delete_named(manager, kind, name)
-
-
-def _inquiry_of(kind: str) -> Callable[[Engine, str], list[Record]]:
-    """Return the inquiry function of an object type without displayed-only attributes.
-
-    The function returns the objects whose names match, sorted by name.
-    """
-    return lambda manager, pattern: [
-        Record(kind, definition.name, definition.attributes)
-        for definition in view_named(manager, kind, pattern)
-    ]
 
 
 #: Functions of the engine that store a new object, or a changed one, for all types but channels.
@@ -382,9 +371,10 @@ _DELETE: dict[str, Callable[[Engine, str, str], None]] = {
 }
 _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     QMGR: _inquire_manager,
-    TOPIC: _inquire_topics,
+    TOPIC: lambda manager, pattern: _records(view_topics(manager, pattern)),
     SUB: _inquire_subscriptions,
-    **{kind: _inquiry_of(kind) for kind in (PROCESS, AUTHINFO)},
+    PROCESS: lambda manager, pattern: _records(view_named(manager, PROCESS, pattern)),
+    AUTHINFO: lambda manager, pattern: _records(view_named(manager, AUTHINFO, pattern)),
     CHANNEL: lambda manager, pattern: channels.inquire(manager, CHANNEL, pattern),
     CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
     QSTATUS: _inquire_queue_statuses,

@@ -225,7 +225,7 @@ def display_connections(queue_manager: Engine, command: Command, _kind: str) -> 
     found = inquire(queue_manager, kinds, pattern)
     found.sort(key=lambda record: record.name)
     if not found and not pattern.endswith(GENERIC):
-        return _unknown_connection(AdminError(0, CONN, pattern, pattern))
+        return _unknown_connection(pattern)
     return shown(found, wanted, pattern, _CONN_DETAILS)
 
 
@@ -239,11 +239,11 @@ def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
     try:
         stop_connection(queue_manager, identifier)
     except AdminError as error:
-        return _unknown_connection(error)
+        return _unknown_connection(identifier, error.reason)
     return done("AMQ8457I", "IBM MQ connection stopped.")
 
 
-def _unknown_connection(error: AdminError) -> Reply:
+def _unknown_connection(identifier: str, reason: int = 0) -> Reply:
     """Return the reply AMQ8461E for a connection id that no connection has."""
-    text = f"Connection identifier {error.value} not found."
-    return Reply((MqscMessage("AMQ8461E", text, reason=error.reason),))
+    text = f"Connection identifier {identifier} not found."
+    return Reply((MqscMessage("AMQ8461E", text, reason=reason),))

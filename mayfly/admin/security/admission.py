@@ -36,7 +36,11 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
 from mayfly.runtime import Runtime, SystemClock
 
-_FINDING = threading.Lock()
+_CHANGING = threading.Lock()
+#: The methods to call at REFRESH SECURITY. Neither a queue manager nor a server is kept by them.
+_CALLED_AT_REFRESH: weakref.WeakKeyDictionary[
+    Engine, list[weakref.WeakMethod[Callable[[], Any]]]
+] = weakref.WeakKeyDictionary()
 
 
 __all__ = ["Admission", "Admitted", "Applicant"]
@@ -88,7 +92,7 @@ class Admission:
         self._delays = Delays(next(iter(runtimes), Runtime()))
         self._names, self._resolvers = KnownNames(now_ms, resolve), Checkers("mayfly-host-name")
         for manager in self._managers.values():
-            refreshes_of(manager).add(self.refresh)
+            call_at_refresh(manager, self.refresh)
 
     def admit(self, applicant: Applicant) -> Admitted:
         """Check a connecting program; return its user and limits. Waits for the password check.
@@ -333,35 +337,16 @@ def _report_failure(answer: Future[Admitted], work: Future[None]) -> None:
         answer.set_exception(work.exception())
 
 
-class Refreshes:
-    """Methods to call at REFRESH SECURITY of one queue manager, held by weak references."""
-
-    def __init__(self) -> None:
-        """Start without methods."""
-        self._methods: list[weakref.WeakMethod[Callable[[], Any]]] = []
-
-    def add(self, method: Callable[[], Any]) -> None:
-        """Add a method to call at each refresh, as long as its object exists."""
-        alive = [reference for reference in self._methods if reference() is not None]
-        self._methods = [*alive, weakref.WeakMethod(method)]
-
-    def refresh(self) -> None:
-        """Call the added methods of all objects that still exist."""
-        for reference in self._methods:
-            method = reference()
-            if method is not None:
-                method()
-
-
-_OF_MANAGERS: weakref.WeakKeyDictionary[Engine, Refreshes] = weakref.WeakKeyDictionary()
-
-
-def refreshes_of(manager: Engine) -> Refreshes:
-    """Return the methods called at REFRESH SECURITY of a queue manager; create them if missing."""
-    with _FINDING:
-        return _OF_MANAGERS.setdefault(manager, Refreshes())
+def call_at_refresh(manager: Engine, method: Callable[[], Any]) -> None:
+    """Call a method at each REFRESH SECURITY of a queue manager, as long as its object exists."""
+    with _CHANGING:
+        alive = [each for each in _CALLED_AT_REFRESH.get(manager, ()) if each() is not None]
+        _CALLED_AT_REFRESH[manager] = [*alive, weakref.WeakMethod(method)]
 
 
 def refresh_security(manager: Engine) -> None:
     """Make servers empty their caches of passwords, and read users and certificates again."""
-    refreshes_of(manager).refresh()
+    for reference in _CALLED_AT_REFRESH.get(manager, ()):
+        method = reference()
+        if method is not None:
+            method()

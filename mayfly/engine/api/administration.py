@@ -46,6 +46,7 @@ from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import definitions_unchanged
 from mayfly.engine.objects.administration import delete as delete_queue
+from mayfly.engine.objects.inquire import PLATFORM_NUMBERS
 from mayfly.engine.objects.named_definitions import ACTIONS as RULE_ACTIONS
 from mayfly.engine.objects.named_definitions import (
     CHANNEL_MODELS,
@@ -57,6 +58,7 @@ from mayfly.engine.objects.named_definitions import (
     find_named,
     set_rule,
 )
+from mayfly.engine.objects.named_definitions import LISTS as RULE_LISTS
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
     entities_of,
@@ -111,6 +113,7 @@ __all__ = [
     "Entity",
     "GROUP",
     "OBJECT_TYPES",
+    "PLATFORM_NUMBERS",
     "PRINCIPAL",
     "PROCESS",
     "QALIAS",
@@ -120,6 +123,7 @@ __all__ = [
     "QREMOTE",
     "QUEUE_KINDS",
     "RULE_ACTIONS",
+    "RULE_LISTS",
     "SECONDS",
     "SELF",
     "SUB",
