@@ -121,7 +121,7 @@ def define(
             raise missing_attribute(keyword, _why_needed(channel_type))
     _check_network(given)
     define_named(manager, kind, name, given, replace=replace)
-    _table_changed(manager, kind)
+    _write_client_table(manager, kind)
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
@@ -142,7 +142,7 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
             raise AdminError(MQRCCF_PARM_MISSING, keyword, "", text)
     _check_network({**existing, **given})
     alter_named(manager, kind, name, given)
-    _table_changed(manager, kind)
+    _write_client_table(manager, kind)
 
 
 def delete(manager: Engine, kind: str, name: str) -> None:
@@ -155,7 +155,7 @@ def delete(manager: Engine, kind: str, name: str) -> None:
     if kind == CHANNEL:
         channels_of(manager).forget(name)
     delete_named(manager, kind, name)
-    _table_changed(manager, kind)
+    _write_client_table(manager, kind)
 
 
 def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
@@ -233,12 +233,6 @@ def _check_network(attributes: Mapping[str, Value]) -> None:
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLPEER", peer, f"SSLPEER: {error}") from error
 
 
-def _table_changed(manager: Engine, kind: str) -> None:
-    """Write the CCDT if ``kind`` is CLNTCONN; for other kinds do nothing."""
-    if kind == CLNTCONN:
-        write_table(manager)
-
-
 def _status(channel_type: Value, status: ChannelStatus) -> Record:
     """Return the CHSTATUS record of a channel; for SVRCONN it has only CHLTYPE and STATUS."""
     values: dict[str, Value] = {_TYPE: channel_type, "STATUS": CHANNEL_STATUS[status.status]}
@@ -265,17 +259,17 @@ def _status(channel_type: Value, status: ChannelStatus) -> Record:
     return Record(CHSTATUS, status.name, values)
 
 
-def write_table(manager: Engine) -> None:
-    """Write the table of client channels (CCDT) into the folder of the queue manager.
+def _write_client_table(manager: Engine, kind: str) -> None:
+    """Write the CCDT into the folder of the queue manager if ``kind`` is CLNTCONN; raises OSError.
 
-    For a queue manager in memory it does nothing. Raises OSError.
+    For other kinds, and for a queue manager in memory, it does nothing.
     """
     folder = manager_folder(manager)
-    if folder is not None:
-        manager.runtime.files.write_atomically(folder / CLIENT_TABLE, table_of(manager))
+    if kind == CLNTCONN and folder is not None:
+        manager.runtime.files.write_atomically(folder / CLIENT_TABLE, client_table_of(manager))
 
 
-def table_of(manager: Engine) -> str:
+def client_table_of(manager: Engine) -> str:
     """Return the table of client channels (CCDT) as JSON text.
 
     SYSTEM.DEF.CLNTCONN is left out. Without client channels the list in the table is empty.

@@ -168,15 +168,15 @@ def _object(
         raise command.object.wrong(f"OBJTYPE is missing: it is one of {', '.join(OBJECT_TYPES)}")
     object_type = _object_type(remaining.pop("OBJTYPE"))
     parameter = remaining.pop(keyword, None)
-    if parameter is None and object_type != QMGR:
-        raise command.object.wrong(f"{keyword} is missing")
-    name = SELF if parameter is None else one_value(parameter)
-    if parameter is not None and object_type == QMGR:
-        if fold(name) not in (SELF, fold(queue_manager.name)):
+    if object_type == QMGR:
+        names = SELF, fold(queue_manager.name)
+        if parameter is not None and fold(one_value(parameter)) not in names:
             raise parameter.wrong(f"{parameter} is not right: for {QMGR} it must be {SELF}")
-        name = SELF
-    elif parameter is not None:
-        checked_by(parameter, partial(check_profile, name))
+        return object_type, SELF
+    if parameter is None:
+        raise command.object.wrong(f"{keyword} is missing")
+    name = one_value(parameter)
+    checked_by(parameter, partial(check_profile, name))
     return object_type, name
 
 

@@ -58,7 +58,6 @@ class _Question(NamedTuple):
     applicant: Applicant
     offer: ChannelOffer | None
     user: User | None
-    source: Source
     failure_delay_s: int
     refusal: Refused | None = None
 
@@ -196,8 +195,8 @@ class Admission:
         except NoAccessRefusal as no_access:
             if not no_access.has_password:
                 raise
-            source, delay_s = _source_of(applicant), no_access.failure_delay_s
-            return _Question(manager, applicant, None, None, source, delay_s, no_access)
+            delay_s = no_access.failure_delay_s
+            return _Question(manager, applicant, None, None, delay_s, no_access)
         if applicant.sending_manager:
             self._check_sender(applicant, offer)
             return self._admit(manager, applicant, offer, is_verified=False)
@@ -223,7 +222,7 @@ class Admission:
             text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
         user = _find_user(manager, applicant.user)
-        question = _Question(manager, applicant, offer, user, source, offer.failure_delay_s)
+        question = _Question(manager, applicant, offer, user, offer.failure_delay_s)
         if user is not None and authenticator.remembered.knows(
             manager.name, user, applicant.password
         ):
@@ -239,7 +238,7 @@ class Admission:
         A refusal is delayed by FAILDLAY and counted against the guessing of passwords.
         """
         manager, applicant, user = question.manager, question.applicant, question.user
-        authenticator, source = self._authenticator, question.source
+        authenticator, source = self._authenticator, _source_of(applicant)
         # An unknown user takes as long as a known one.
         password_hash = "" if user is None else user.password_hash
         has_right_password = is_right(applicant.password, password_hash)

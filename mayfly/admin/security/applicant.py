@@ -41,11 +41,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.distinguished_names import is_matched
 from mayfly.mqi.errors import MQError, mq_error
 
-#: The limits of a connection that names no channel.
-HEARTBEAT_S: Final = 300
-SHARED_CONVERSATIONS: Final = 10
-NO_LIMIT: Final = 999_999_999
-LOG: Final = logging.getLogger("mayfly.security")
+_NO_LIMIT: Final = 999_999_999
+_LOG: Final = logging.getLogger("mayfly.security")
 _LONGEST_USER: Final = 12
 
 
@@ -88,17 +85,17 @@ class Admitted:
 
     ``user`` and ``groups`` are those whose authority counts. With ``is_operator`` it may do
     everything, and ``user`` is for messages only. The server counts the instances of a channel, and
-    those of one address.
+    those of one address. The default limits are those of a connection that names no channel.
     """
 
     user: str
     groups: tuple[str, ...] = ()
     is_operator: bool = False
-    heartbeat_s: int = HEARTBEAT_S
-    share_conversations: int = SHARED_CONVERSATIONS
+    heartbeat_s: int = 300
+    share_conversations: int = 10
     max_message_bytes: int = LONGEST_MESSAGE_BYTES
-    max_instances: int = NO_LIMIT
-    max_instances_per_client: int = NO_LIMIT
+    max_instances: int = _NO_LIMIT
+    max_instances_per_client: int = _NO_LIMIT
 
 
 def is_local(address: str) -> bool:
@@ -140,7 +137,7 @@ class Refused(Exception):
             "queue_manager": applicant.queue_manager,
             "application": applicant.application,
         }
-        LOG.warning(
+        _LOG.warning(
             "%s: %s refused (%d): %s; channel %r, address %s, user %r, application %r",
             self.amq,
             applicant.queue_manager,
@@ -408,4 +405,4 @@ def _refuse_or_warn(rule: ChannelRuleDefinition, refused: Refused) -> None:
     if rule.warn != c.MQWARN_YES:
         raise refused
     fields = {"amq": refused.amq, "cause": refused.cause}
-    LOG.warning("%s: let in by WARN(YES) though %s", refused.amq, refused.cause, extra=fields)
+    _LOG.warning("%s: let in by WARN(YES) though %s", refused.amq, refused.cause, extra=fields)
