@@ -27,7 +27,13 @@ from mayfly.admin.security.applicant import (
     user_of,
     wants_host_names,
 )
-from mayfly.admin.security.authentication import Authenticator, Checkers, Delays, Source
+from mayfly.admin.security.authentication import (
+    Checkers,
+    Delays,
+    PasswordGuard,
+    RememberedPasswords,
+    Source,
+)
 from mayfly.admin.security.rules import KnownNames, Resolver, names_of
 from mayfly.admin.security.users import User, is_right, users_of
 from mayfly.engine import Engine
@@ -85,7 +91,7 @@ class Admission:
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
         now_ms = (SystemClock() if clock is None else clock).now_ms
-        self._authenticator = Authenticator(now_ms)
+        self._remembered, self._guard = RememberedPasswords(now_ms), PasswordGuard(now_ms)
         self._checkers = Checkers()
         runtimes = [manager.runtime for manager in self._managers.values()]
         self._delays = Delays(next(iter(runtimes), Runtime()))
@@ -162,7 +168,7 @@ class Admission:
 
     def refresh(self) -> None:
         """Empty the caches of passwords and host names; make the users' files be read again."""
-        self._authenticator.remembered.forget()
+        self._remembered.forget()
         self._names.forget()
         for manager in self._managers.values():
             users_of(manager).read_again()
@@ -215,17 +221,16 @@ class Admission:
         Returns a question, to be checked in a thread, for any other password. Raises Refused while
         too many wrong passwords have closed its source.
         """
-        source, authenticator = _source_of(applicant), self._authenticator
+        source = _source_of(applicant)
         # This check comes first: a comparison with remembered passwords is fast enough to guess.
-        closed_ms = authenticator.closed_ms(source)
+        closed_ms = self._guard.closed_ms(source)
         if closed_ms:
             text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
         user = _find_user(manager, applicant.user)
         question = _Question(manager, applicant, offer, user, offer.failure_delay_s)
-        if user is not None and authenticator.remembered.knows(
-            manager.name, user, applicant.password
-        ):
+        password = applicant.password
+        if user is not None and self._remembered.knows(manager.name, user, password):
             try:
                 return self._admit(manager, applicant, offer, is_verified=True)
             except Refused as refused:
@@ -238,7 +243,7 @@ class Admission:
         A refusal is delayed by FAILDLAY and counted against the guessing of passwords.
         """
         manager, applicant, user = question.manager, question.applicant, question.user
-        authenticator, source = self._authenticator, _source_of(applicant)
+        source = _source_of(applicant)
         # An unknown user takes as long as a known one.
         password_hash = "" if user is None else user.password_hash
         has_right_password = is_right(applicant.password, password_hash)
@@ -252,13 +257,13 @@ class Admission:
         except Refused as refused:
             # A right password of a blocked user is refused like a wrong one: else the time of the
             # answer would reveal that it is right.
-            authenticator.note_refused(source)
+            self._guard.note_refused(source)
             delay_ms = question.failure_delay_s * SECOND_MS
             self._refuse(answer, applicant, refused, delay_ms)
         else:
             assert user is not None
-            authenticator.note_admitted(source)
-            authenticator.remembered.note(manager.name, user, applicant.password)
+            self._guard.note_admitted(source)
+            self._remembered.note(manager.name, user, applicant.password)
             answer.set_result(admitted)
 
     def _admit(

@@ -1,4 +1,4 @@
-"""Authentication: checks passwords, and slows down the guessing of passwords.
+"""Authentication: remembers right passwords, and slows down the guessing of passwords.
 
 A right password is cached for five minutes, so that a program that connects for each request pays
 argon2 once. The cache has a keyed hash of the password, valid while the user's hash stays the same.
@@ -157,15 +157,14 @@ class Source(NamedTuple):
         return f"{self.manager} {self.user}"
 
 
-class Authenticator:
-    """Caches right passwords for all queue managers of a server, and slows down their guessing.
+class PasswordGuard:
+    """Slows down the guessing of passwords at all queue managers of a server.
 
     A source (queue manager, user, address) is closed for a time after several wrong passwords.
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Start without counts and cached passwords; ``now_ms`` returns ms since 1970."""
-        self.remembered = RememberedPasswords(now_ms)
+        """Start without counts and known addresses; ``now_ms`` returns ms since 1970."""
         self._by_address = Failures(now_ms)
         self._by_user = Failures(now_ms, _FREE_FAILURES_OF_NAME, _QUIET_MS)
         #: User -> addresses of other machines from which it has connected, the latest last.
