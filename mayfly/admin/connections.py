@@ -136,8 +136,9 @@ def inquire_manager_status(manager: Engine, _pattern: str) -> list[Record]:
 
 
 def processor_status(manager: Engine) -> int:
-    """Return the status of the delivery delay processor as a number of PROCESSOR_STATUS."""
-    return PROCESSOR_STATUS[manager.delay_processor.status().partition(":")[0].upper()]
+    """Return the number for the status of the delivery delay processor: whether it runs (D28)."""
+    word = manager.delay_processor.status().partition(":")[0]
+    return PROCESSOR_STATUS[word.upper()]
 
 
 def inquire_handles(manager: Engine, pattern: str) -> list[Record]:

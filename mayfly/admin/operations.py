@@ -250,7 +250,6 @@ def _queue_status(manager: Engine, name: str) -> Record:
         "EXPIRED": status.expired_count,
     }
     if name == STAGING_QUEUE:
-        # Whether the delivery delay processor runs (D28).
         values["DDELAY"] = connections.processor_status(manager)
     return Record(QSTATUS, name, values)
 
