@@ -37,8 +37,8 @@ from mayfly.engine.api.administration import (
     CHLAUTH,
     PRINCIPAL,
     RULE_ACTIONS,
+    RULE_LISTS,
     AuthorityKey,
-    ChannelDefinition,
     ChannelRuleDefinition,
     Entity,
     attributes_of,
@@ -64,9 +64,8 @@ ADD, _REPLACE, _REMOVE, _REMOVEALL = RULE_ACTIONS
 #: How DISPLAY CHLAUTH compares names of channels; RUNCHECK asks for one partner.
 RULE_MATCHES: Final = ("GENERIC", "EXACT", "ALL", "RUNCHECK")
 _TYPE: Final = "TYPE"
-_LISTS: Final = {k.MQCAUT_BLOCKUSER: "USERLIST", k.MQCAUT_BLOCKADDR: "ADDRLIST"}
 _NEEDED: Final = {
-    **_LISTS,
+    **RULE_LISTS,
     k.MQCAUT_SSLPEERMAP: "SSLPEER",
     k.MQCAUT_ADDRESSMAP: "ADDRESS",
     k.MQCAUT_USERMAP: "CLNTUSER",
@@ -166,7 +165,7 @@ def set_channel_rule(
         text = "TYPE(BLOCKADDR) is for all channels: the profile is *"
         raise WrongObject(k.MQRCCF_ATTR_VALUE_ERROR, CHLAUTH, profile, text)
     _check_keywords(given, rule_type, action)
-    if action in (ADD, _REPLACE) and rule_type not in _LISTS:
+    if action in (ADD, _REPLACE) and rule_type not in RULE_LISTS:
         _check_user(given)
         _check_names(given)
     rule = ChannelRuleDefinition(CHLAUTH, "", profile=profile).altered(given)
@@ -202,26 +201,23 @@ def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
     found = blocking_address(rules, partner.address) or mapping(rules, partner)
     user = partner.user or partner.manager
     for channel in view_named(manager, CHANNEL, partner.channel):
-        if isinstance(channel, ChannelDefinition) and channel.mcauser:
-            user = channel.mcauser
-    if found is not None and found.type != k.MQCAUT_BLOCKADDR:
-        if found.usersrc == c.MQUSRC_NOACCESS:
+        user = str(channel.attributes["MCAUSER"]) or user
+    if found is not None:
+        if found.type == k.MQCAUT_BLOCKADDR or found.usersrc == c.MQUSRC_NOACCESS:
             return record_of(found)
         if found.usersrc == c.MQUSRC_MAP:
             user = found.mcauser
-    if found is None or found.type != k.MQCAUT_BLOCKADDR:
-        known = users_of(manager).find(user) or User(user)
-        is_admin = is_administrator(manager, known)
-        is_client = not partner.manager
+    if not partner.manager:
+        is_admin = is_administrator(manager, users_of(manager).find(user) or User(user))
         blocking = blocking_user(rules, partner.channel, user, is_administrator=is_admin)
-        found = blocking if is_client and blocking is not None else found
+        found = found if blocking is None else blocking
     return user if found is None else record_of(found)
 
 
 def record_of(rule: ChannelRuleDefinition) -> Record:
     """Return a CHLAUTH rule as a record, with only the attributes that its TYPE has."""
     keywords = [_TYPE, *_key_keywords(rule.type), *_OF_ALL]
-    if rule.type not in _LISTS:
+    if rule.type not in RULE_LISTS:
         keywords.append("USERSRC")
         if rule.usersrc == c.MQUSRC_MAP:
             keywords.append("MCAUSER")
@@ -238,7 +234,7 @@ def _key_keywords(rule_type: int) -> tuple[str, ...]:
     Example: for ADDRESSMAP ``('ADDRESS',)``, for SSLPEERMAP ``('SSLPEER', 'SSLCERTI', 'ADDRESS')``.
     """
     needed = _NEEDED[rule_type]
-    if rule_type in _LISTS:
+    if rule_type in RULE_LISTS:
         return (needed,)
     issuer = ("SSLCERTI",) if rule_type == k.MQCAUT_SSLPEERMAP else ()
     return (needed, *issuer, *(("ADDRESS",) if needed != "ADDRESS" else ()))
@@ -290,7 +286,7 @@ def _check_patterns(keyword: str, value: str) -> None:
             check_host_name(value)
         elif keyword == "ADDRESS" and value not in ("", ANY_ADDRESS):
             check_address_pattern(value)
-        elif keyword in _LISTS.values():
+        elif keyword in RULE_LISTS.values():
             entries = [entry for entry in value.split(",") if entry]
             if len(entries) > _MAX_ENTRIES:
                 raise ValueError(f"{len(entries)} entries: the most is {_MAX_ENTRIES}")
@@ -309,7 +305,7 @@ def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> 
     """
     word = named(attributes_of(CHLAUTH)[_TYPE], rule_type)
     keys = _key_keywords(rule_type)
-    allowed = {_TYPE, *keys, *_OF_ALL, *(() if rule_type in _LISTS else _OF_MAPS)}
+    allowed = {_TYPE, *keys, *_OF_ALL, *(() if rule_type in RULE_LISTS else _OF_MAPS)}
     if action == _REMOVEALL:
         allowed = {_TYPE}
     elif action == _REMOVE:
@@ -318,7 +314,7 @@ def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> 
         if keyword not in allowed:
             text = f"{keyword} is not for {_TYPE}({word}) ACTION({action})"
             raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, value, text)
-    is_emptied = action == _REPLACE and rule_type in _LISTS and keys[0] in given
+    is_emptied = action == _REPLACE and rule_type in RULE_LISTS and keys[0] in given
     if action != _REMOVEALL and not given.get(keys[0]) and not is_emptied:
         raise missing_attribute(keys[0], f"TYPE({word}) needs it")
 
@@ -353,10 +349,17 @@ def _is_selected(profile: str, pattern: str, match: str) -> bool:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Return True if some name matches both patterns, as with ``A*`` and ``*B`` (``AB``)."""
-    if not one or not other:
-        return not (one + other).strip("*")
-    if one[0] == "*" or other[0] == "*":
-        star, plain = (one, other) if one[0] == "*" else (other, one)
-        return _overlap(star[1:], plain) or _overlap(star, plain[1:])
-    return one[0] == other[0] and _overlap(one[1:], other[1:])
+    """Return True if some name matches both patterns, as with ``A*`` and ``*B`` (``AB``).
+
+    The time is the product of both lengths.
+    """
+    # Entry n: whether the beginning of ``one`` so far shares a name with ``other[:n]``.
+    shared = [not other[:length].strip("*") for length in range(len(other) + 1)]
+    for letter in one:
+        before, shared = shared, [shared[0] and letter == "*"]
+        for position, opposite in enumerate(other):
+            if "*" in (letter, opposite):
+                shared.append(before[position + 1] or shared[position])
+            else:
+                shared.append(before[position] and letter == opposite)
+    return shared[-1]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayfly.admin.connections import inquire_instances
+from mayfly.admin.inheritance import source_of
 from mayfly.admin.model import (
     CHANNEL_STATUS,
     CHSTATUS,
@@ -92,7 +93,7 @@ def define(
     ``kind`` is CHANNEL, or CLNTCONN for client channels. Attributes left out come from the channel
     ``like``. Without ``like`` they come from the existing channel (with ``replace``), else from
     SYSTEM.DEF.SVRCONN or SYSTEM.DEF.CLNTCONN if that exists, else from the defaults. Raises
-    AdminError for a wrong or missing attribute, MQRC_UNKNOWN_OBJECT_NAME for an unknown ``like``,
+    AdminError for a wrong or missing attribute, UnknownLikeObject for an unknown ``like``,
     MQRC_OBJECT_NAME_ERROR, and MQRC_OBJECT_ALREADY_EXISTS without ``replace``.
     """
     if kind == CLNTCONN:
@@ -100,24 +101,27 @@ def define(
     if _TYPE not in attributes:
         raise missing_attribute(_TYPE, _TYPE_WORDS)
     given = checked_all(kind, attributes)
-    channel_type = given[_TYPE]
+    channel_type = int(given[_TYPE])
     if (channel_type == MQCHT_CLNTCONN) != (kind == CLNTCONN):
         raise fixed_attribute(_TYPE, channel_type)
-    model = _model(manager, kind, name, channel_type, like=like, replace=replace)
-    if model is not None and model.chltype != channel_type:
-        text = f"{model.name} is a channel of another {_TYPE}"
+    defaults = [name] if replace else []
+    if channel_type in CHANNEL_MODELS:
+        defaults.append(CHANNEL_MODELS[channel_type])
+    source = source_of(manager, kind, like, defaults)
+    inherited = {} if source is None else source.attributes
+    if source is not None and inherited[_TYPE] != channel_type:
+        text = f"{source.name} is a channel of another {_TYPE}"
         raise AdminError(MQRCCF_LIKE_OBJECT_WRONG_TYPE, _TYPE, channel_type, text)
     _check_type(given, channel_type)
-    inherited = {} if model is None else model.attributes
     if channel_type in CHANNEL_MODELS:
         inherited = {"TRPTYPE": MQXPT_TCP, **inherited}
     given = {**inherited, **given}
-    for keyword in _NEEDED.get(int(channel_type), ()):
+    for keyword in _NEEDED.get(channel_type, ()):
         if not given.get(keyword):
             raise missing_attribute(keyword, _why_needed(channel_type))
     _check_network(given)
     define_named(manager, kind, name, given, replace=replace)
-    _table_changed(manager, kind)
+    _write_client_table(manager, kind)
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
@@ -127,17 +131,18 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     wrong attribute or another CHLTYPE.
     """
     given = checked_all(kind, attributes)
-    existing = _find(manager, kind, name)
-    if given.setdefault(_TYPE, existing.chltype) != existing.chltype:
+    existing = find_named(manager, kind, name).attributes
+    channel_type = int(existing[_TYPE])
+    if given.get(_TYPE, channel_type) != channel_type:
         raise fixed_attribute(_TYPE, given[_TYPE])
-    _check_type(attributes, existing.chltype)
-    for keyword in _NEEDED.get(existing.chltype, ()):
+    _check_type(given, channel_type)
+    for keyword in _NEEDED.get(channel_type, ()):
         if given.get(keyword) == "":
-            text = f"{keyword} is missing: {_why_needed(existing.chltype)}"
+            text = f"{keyword} is missing: {_why_needed(channel_type)}"
             raise AdminError(MQRCCF_PARM_MISSING, keyword, "", text)
-    _check_network({**existing.attributes, **given})
+    _check_network({**existing, **given})
     alter_named(manager, kind, name, given)
-    _table_changed(manager, kind)
+    _write_client_table(manager, kind)
 
 
 def delete(manager: Engine, kind: str, name: str) -> None:
@@ -146,11 +151,11 @@ def delete(manager: Engine, kind: str, name: str) -> None:
     Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_OBJECT_IN_USE while the channel is started or has a
     batch in doubt.
     """
-    _find(manager, kind, name)
+    find_named(manager, kind, name)
     if kind == CHANNEL:
         channels_of(manager).forget(name)
     delete_named(manager, kind, name)
-    _table_changed(manager, kind)
+    _write_client_table(manager, kind)
 
 
 def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
@@ -161,44 +166,11 @@ def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
     """
     records = []
     for definition in view_named(manager, kind, pattern):
-        assert isinstance(definition, ChannelDefinition)
-        word = named(_TYPE_ROW, definition.chltype)
-        values = {k: v for k, v in definition.attributes.items() if word in channel_types_with(k)}
+        attributes = definition.attributes
+        word = named(_TYPE_ROW, attributes[_TYPE])
+        values = {k: v for k, v in attributes.items() if word in channel_types_with(k)}
         records.append(Record(kind, definition.name, values))
     return records
-
-
-def _find(manager: Engine, kind: str, name: str) -> ChannelDefinition:
-    """Return the definition of a channel; raises MQRC_UNKNOWN_OBJECT_NAME if it is not defined."""
-    found = find_named(manager, kind, name)
-    assert isinstance(found, ChannelDefinition)
-    return found
-
-
-def _model(
-    manager: Engine,
-    kind: str,
-    name: str,
-    channel_type: Value,
-    *,
-    like: str | None,
-    replace: bool,
-) -> ChannelDefinition | None:
-    """Return the channel from which a new channel inherits attributes, None without such a channel.
-
-    It is ``like``; else, with ``replace``, the existing channel ``name``; else SYSTEM.DEF.SVRCONN
-    or SYSTEM.DEF.CLNTCONN for these types. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown ``like``.
-    """
-    if like is not None:
-        return _find(manager, kind, like)
-    names = [name] if replace else []
-    names += [model for of, model in CHANNEL_MODELS.items() if of == channel_type]
-    for each in names:
-        for found in view_named(manager, kind, each):
-            # No channel has an asterisk in its name: a pattern finds none here.
-            if isinstance(found, ChannelDefinition) and found.name == each:
-                return found
-    return None
 
 
 def inquire_status(manager: Engine, pattern: str) -> list[Record]:
@@ -209,9 +181,8 @@ def inquire_status(manager: Engine, pattern: str) -> list[Record]:
     """
     known = {state.name for state in manager.shipments.states()}
     records = [
-        _status(definition, status)
+        _status(definition.attributes[_TYPE], status)
         for definition in view_named(manager, CHANNEL, pattern)
-        if isinstance(definition, ChannelDefinition)
         for status in channels_of(manager).status(definition.name)
         if definition.name in known or not status.is_sender
     ]
@@ -262,20 +233,12 @@ def _check_network(attributes: Mapping[str, Value]) -> None:
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLPEER", peer, f"SSLPEER: {error}") from error
 
 
-def _table_changed(manager: Engine, kind: str) -> None:
-    """Write the CCDT if ``kind`` is CLNTCONN; for other kinds do nothing."""
-    if kind == CLNTCONN:
-        write_table(manager)
-
-
-def _status(definition: ChannelDefinition, status: ChannelStatus) -> Record:
+def _status(channel_type: Value, status: ChannelStatus) -> Record:
     """Return the CHSTATUS record of a channel; for SVRCONN it has only CHLTYPE and STATUS."""
-    if definition.chltype == MQCHT_SVRCONN:
-        of_clients = {_TYPE: definition.chltype, "STATUS": CHANNEL_STATUS[status.status]}
-        return Record(CHSTATUS, status.name, of_clients)
-    values: dict[str, Value] = {
-        _TYPE: definition.chltype,
-        "STATUS": CHANNEL_STATUS[status.status],
+    values: dict[str, Value] = {_TYPE: channel_type, "STATUS": CHANNEL_STATUS[status.status]}
+    if channel_type == MQCHT_SVRCONN:
+        return Record(CHSTATUS, status.name, values)
+    values |= {
         "CONNAME": status.connection,
         "RQMNAME": status.partner,
         "XMITQ": status.transmission_queue,
@@ -296,17 +259,17 @@ def _status(definition: ChannelDefinition, status: ChannelStatus) -> Record:
     return Record(CHSTATUS, status.name, values)
 
 
-def write_table(manager: Engine) -> None:
-    """Write the table of client channels (CCDT) into the folder of the queue manager.
+def _write_client_table(manager: Engine, kind: str) -> None:
+    """Write the CCDT into the folder of the queue manager if ``kind`` is CLNTCONN; raises OSError.
 
-    For a queue manager in memory it does nothing. Raises OSError.
+    For other kinds, and for a queue manager in memory, it does nothing.
     """
     folder = manager_folder(manager)
-    if folder is not None:
-        manager.runtime.files.write_atomically(folder / CLIENT_TABLE, table_of(manager))
+    if kind == CLNTCONN and folder is not None:
+        manager.runtime.files.write_atomically(folder / CLIENT_TABLE, client_table_of(manager))
 
 
-def table_of(manager: Engine) -> str:
+def client_table_of(manager: Engine) -> str:
     """Return the table of client channels (CCDT) as JSON text.
 
     SYSTEM.DEF.CLNTCONN is left out. Without client channels the list in the table is empty.

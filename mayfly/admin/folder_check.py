@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from mayfly.admin.channels import CLIENT_TABLE as CLIENT_TABLE
-from mayfly.admin.channels import table_of
+from mayfly.admin.channels import client_table_of
 from mayfly.admin.security.developer import (
     CERTIFICATE_FILE,
     KEY_FILE,
@@ -80,7 +80,7 @@ def _read_to_end(file: Path) -> None:
 
 def _check_client_table(manager: Engine, file: Path) -> None:
     """Raise ValueError if the CCDT file differs from the client channels that are defined."""
-    if file.read_bytes() != table_of(manager).encode():
+    if file.read_bytes() != client_table_of(manager).encode():
         text = "is not the table of the channels of clients as they are defined"
         raise ValueError(f"{file} {text}: ALTER one of them, and it is written anew")
 

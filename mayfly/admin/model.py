@@ -88,7 +88,6 @@ HANDLE_TYPES: Final = {
 }
 #: MQUOWST_*.
 UNIT_OF_WORK_STATES: Final = {"NONE": 0, "ACTIVE": 1}
-PLATFORMS: Final = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
 _LONGEST_TEXT: Final = 10_240
 _TYPE_OF_CHANNEL = attributes_of(CHANNEL)["CHLTYPE"]
 _NAMES: Final = {
@@ -343,7 +342,7 @@ class WrongObject(AdminError):
     """The attributes make no valid object: one is missing, or two contradict each other."""
 
 
-class UnknownModel(ObjectError):
+class UnknownLikeObject(ObjectError):
     """The object named by LIKE does not exist; the reason code is MQRC_UNKNOWN_OBJECT_NAME."""
 
     def __init__(self, kind: str, name: str) -> None:

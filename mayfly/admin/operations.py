@@ -8,10 +8,11 @@ settings have separate modules.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from mayfly.admin import channels, connections, settings
+from mayfly.admin.inheritance import find_definition, source_of
 from mayfly.admin.model import (
     CHSTATUS,
     CONN,
@@ -20,8 +21,6 @@ from mayfly.admin.model import (
     GROUP_STATUS,
     HANDLE,
     NO,
-    PLATFORMS,
-    PROCESSOR_STATUS,
     PUBSUB,
     QMSTATUS,
     QSTATUS,
@@ -31,7 +30,6 @@ from mayfly.admin.model import (
     YES,
     Filter,
     Record,
-    UnknownModel,
     checked_all,
     fixed_attribute,
     missing_attribute,
@@ -45,17 +43,19 @@ from mayfly.engine.api.administration import (
     DEFAULT_AUTHENTICATION,
     DEFAULT_OBJECTS,
     DEFAULT_TOPIC,
+    PLATFORM_NUMBERS,
     PROCESS,
     QLOCAL,
     QMGR,
     QUEUE_KINDS,
     SUB,
     TOPIC,
-    TopicDefinition,
+    Definition,
     alter_definition,
     alter_named,
     alter_subscription,
     alter_topic,
+    attributes_of,
     clear_retained,
     define_named,
     define_queue,
@@ -70,7 +70,6 @@ from mayfly.engine.api.administration import (
     view_members,
     view_named,
     view_neighbours,
-    view_queue,
     view_queue_status,
     view_queues,
     view_subscriptions,
@@ -83,10 +82,19 @@ from mayfly.mqi.errors import ObjectError, mq_error
 from mayfly.verbs.facts import Value
 from mayfly.verbs.topic_strings import check_topic_string
 
-#: Attributes that a queue does not take over from its model.
-_OWN: Final = ("QSGDISP",)
 _TOPIC_STRING: Final = "TOPICSTR"
 _AUTHENTICATION_TYPE: Final = "AUTHTYPE"
+#: The object from which a new one of this type inherits without LIKE.
+_DEFAULTS: Final = {
+    **DEFAULT_OBJECTS,
+    TOPIC: DEFAULT_TOPIC,
+    AUTHINFO: DEFAULT_AUTHENTICATION,
+}
+#: The attributes that ALTER cannot change, and that no new object inherits.
+_FIXED: Final[Mapping[str, Collection[str]]] = {
+    TOPIC: (_TOPIC_STRING,),
+    SUB: attributes_of(SUB).keys() - CHANGEABLE_OF_SUBSCRIPTIONS,
+}
 
 
 def define(
@@ -100,19 +108,49 @@ def define(
 ) -> None:
     """Define an object and store it; attributes left out come from ``like``, else are the defaults.
 
-    With ``replace`` an existing object takes the attributes. Raises MQRC_UNKNOWN_OBJECT_NAME when
-    ``like`` does not exist, MQRC_OBJECT_ALREADY_EXISTS without ``replace``, MQRC_OBJECT_NAME_ERROR,
-    AdminError for an attribute, and errors of the engine for this type.
+    The defaults are the attributes of SYSTEM.DEFAULT.* for the type, if that object exists. QSGDISP
+    of a queue and TOPICSTR of a topic are never inherited, nor what ALTER SUB cannot change. With
+    ``replace`` an existing object takes the attributes. A process, an AUTHINFO object or a channel
+    then keeps the attributes left out; other objects get the defaults.
+
+    Raises UnknownLikeObject (MQRC_UNKNOWN_OBJECT_NAME) when ``like`` is no object of this type,
+    MQRC_OBJECT_ALREADY_EXISTS (MQRC_SUB_ALREADY_EXISTS for SUB) without ``replace``,
+    MQRC_OBJECT_NAME_ERROR, AdminError for a wrong or missing attribute, and errors of the engine
+    for this type.
     """
-    _DEFINE[kind](manager, kind, name, attributes, like, replace=replace)
+    if kind in (CHANNEL, CLNTCONN):
+        channels.define(manager, kind, name, attributes, like, replace=replace)
+        return
+    given = checked_all(kind, attributes)
+    if kind == AUTHINFO and _AUTHENTICATION_TYPE not in given:
+        raise missing_attribute(_AUTHENTICATION_TYPE, "IDPWOS")
+    defaults = [_DEFAULTS[kind]] if kind in _DEFAULTS else []
+    if kind == AUTHINFO and replace:
+        defaults = [name, *defaults]
+    source = source_of(manager, kind, like, defaults)
+    if source is not None:
+        own = ("QSGDISP", *_FIXED.get(kind, ()))
+        given = {**{k: v for k, v in source.attributes.items() if k not in own}, **given}
+    is_topic_string_missing = kind == TOPIC and _TOPIC_STRING not in given
+    if is_topic_string_missing and find_definition(manager, kind, name) is None:
+        raise missing_attribute(_TOPIC_STRING)
+    _DEFINE[kind](manager, kind, name, given, replace=replace)
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of an object and store them, all or none; for QMGR ``name`` is ignored.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME (MQRC_NO_SUBSCRIPTION for SUB), and AdminError for an attribute.
+    Raises MQRC_UNKNOWN_OBJECT_NAME (MQRC_NO_SUBSCRIPTION for SUB), and AdminError for an attribute
+    that is wrong or cannot change.
     """
-    _ALTER[kind](manager, kind, name, attributes)
+    if kind in (CHANNEL, CLNTCONN):
+        channels.alter(manager, kind, name, attributes)
+        return
+    given = checked_all(kind, attributes)
+    for keyword, value in given.items():
+        if keyword in _FIXED.get(kind, ()):
+            raise fixed_attribute(keyword, value)
+    _ALTER[kind](manager, kind, name, given)
 
 
 def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> None:
@@ -156,37 +194,6 @@ def clear_topic(manager: Engine, topic: str) -> None:
 # Queues of all types, and the queue manager itself
 
 
-def _define_queue(
-    manager: Engine,
-    kind: str,
-    name: str,
-    attributes: Mapping[str, Value],
-    like: str | None,
-    *,
-    replace: bool,
-) -> None:
-    """Define a queue of any kind; attributes left out come from ``like``, else SYSTEM.DEFAULT.*.
-
-    QSGDISP is never inherited. Raises UnknownModel if ``like`` is no queue of this kind,
-    AdminError, MQRC_OBJECT_ALREADY_EXISTS.
-    """
-    given = checked_all(kind, attributes)
-    model = view_queue(manager, like or DEFAULT_OBJECTS[kind])
-    if model is not None and model.kind == kind:
-        given = {**{k: v for k, v in model.attributes.items() if k not in _OWN}, **given}
-    elif like is not None:
-        raise UnknownModel(kind, like)
-    define_queue(manager, kind, name, given, replace=replace)
-
-
-def _alter_queue(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of a queue, or of the queue manager for QMGR.
-
-    Raises AdminError, MQRC_UNKNOWN_OBJECT_NAME.
-    """
-    alter_definition(manager, kind, name, checked_all(kind, attributes))
-
-
 def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]:
     """Return the queues of ``kinds`` whose names match, sorted by name.
 
@@ -208,7 +215,7 @@ def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list
 
 def _inquire_manager(manager: Engine, _pattern: str) -> list[Record]:
     """Return the one QMGR record: attributes of the queue manager, command level and platform."""
-    own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORMS[manager.platform]}
+    own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORM_NUMBERS[manager.platform]}
     return [Record(QMGR, manager.name, {**view_manager(manager).attributes, **own})]
 
 
@@ -243,9 +250,7 @@ def _queue_status(manager: Engine, name: str) -> Record:
         "EXPIRED": status.expired_count,
     }
     if name == STAGING_QUEUE:
-        # Whether the delivery delay processor runs (D28).
-        word = manager.delay_processor.status().partition(":")[0].upper()
-        values["DDELAY"] = PROCESSOR_STATUS[word]
+        values["DDELAY"] = connections.processor_status(manager)
     return Record(QSTATUS, name, values)
 
 
@@ -272,55 +277,6 @@ def _inquire_members(manager: Engine, _pattern: str) -> list[Record]:
 # Topic objects and topic strings, subscriptions, and the neighbours of a hierarchy
 
 
-def _define_topic(
-    manager: Engine,
-    kind: str,
-    name: str,
-    attributes: Mapping[str, Value],
-    like: str | None,
-    *,
-    replace: bool,
-) -> None:
-    """Define a topic object; attributes left out come from ``like``, else SYSTEM.DEFAULT.TOPIC.
-
-    TOPICSTR is never inherited, so a new topic object needs it. Raises AdminError if TOPICSTR is
-    missing, UnknownModel for an unknown ``like``.
-    """
-    given = checked_all(kind, attributes)
-    is_new = _find_topic(manager, name) is None
-    model = _find_topic(manager, like or DEFAULT_TOPIC)
-    if model is not None:
-        inherited = {k: v for k, v in model.attributes.items() if k != _TOPIC_STRING}
-        given = {**inherited, **given}
-    elif like is not None:
-        raise UnknownModel(kind, like)
-    if is_new and _TOPIC_STRING not in given:
-        raise missing_attribute(_TOPIC_STRING)
-    define_topic(manager, name, given, replace=replace)
-
-
-def _find_topic(manager: Engine, name: str) -> TopicDefinition | None:
-    """Return the topic object with exactly this name, None without one."""
-    # No object has an asterisk in its name: a pattern finds none here.
-    return next((found for found in view_topics(manager, name) if found.name == name), None)
-
-
-def _alter_topic(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of a topic object.
-
-    Raises AdminError for TOPICSTR, which cannot change, and MQRC_UNKNOWN_OBJECT_NAME.
-    """
-    if _TOPIC_STRING in attributes:
-        raise fixed_attribute(_TOPIC_STRING, attributes[_TOPIC_STRING])
-    alter_topic(manager, name, checked_all(kind, attributes))
-
-
-def _inquire_topics(manager: Engine, pattern: str) -> list[Record]:
-    """Return the topic objects whose names match, sorted by name."""
-    found = view_topics(manager, pattern)
-    return [Record(TOPIC, definition.name, definition.attributes) for definition in found]
-
-
 def _inquire_topic_string(manager: Engine, topic: str) -> list[Record]:
     """Return one TPSTATUS record: the attribute values in force for a topic string, none ASPARENT.
 
@@ -337,44 +293,6 @@ def _inquire_topic_string(manager: Engine, topic: str) -> list[Record]:
         "SUBCOUNT": view.subscription_count,
     }
     return [Record(TPSTATUS, topic, values)]
-
-
-def _define_subscription(
-    manager: Engine,
-    kind: str,
-    name: str,
-    attributes: Mapping[str, Value],
-    like: str | None,
-    *,
-    replace: bool,
-) -> None:
-    """Define an administrative subscription and store it.
-
-    Attributes left out come from the subscription ``like``, if ALTER can change them; else they are
-    the defaults. Raises UnknownModel for an unknown ``like``, AdminError, MQRC_SUB_ALREADY_EXISTS.
-    """
-    given = checked_all(kind, attributes)
-    if like is not None:
-        models = [m for m, _ in view_subscriptions(manager, like) if m.name == like]
-        if not models:
-            raise UnknownModel(kind, like)
-        inherited = models[0].attributes.items()
-        given = {**{k: v for k, v in inherited if k in CHANGEABLE_OF_SUBSCRIPTIONS}, **given}
-    define_subscription(manager, name, given, replace=replace)
-
-
-def _alter_subscription(
-    manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
-) -> None:
-    """Change attributes of a subscription.
-
-    Raises AdminError for an attribute that cannot change, MQRC_NO_SUBSCRIPTION.
-    """
-    given = checked_all(kind, attributes)
-    for keyword, value in given.items():
-        if keyword not in CHANGEABLE_OF_SUBSCRIPTIONS:
-            raise fixed_attribute(keyword, value)
-    alter_subscription(manager, name, given)
 
 
 def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
@@ -408,50 +326,9 @@ def _inquire_neighbours(manager: Engine, _pattern: str) -> list[Record]:
 # Processes, and how passwords are checked (AUTHINFO)
 
 
-def _define_process(
-    manager: Engine,
-    kind: str,
-    name: str,
-    attributes: Mapping[str, Value],
-    like: str | None,
-    *,
-    replace: bool,
-) -> None:
-    """Define a process; attributes left out come from ``like``, else from the defaults.
-
-    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown ``like``, AdminError, MQRC_OBJECT_ALREADY_EXISTS.
-    """
-    given = checked_all(kind, attributes)
-    if like is not None:
-        given = {**find_named(manager, kind, like).attributes, **given}
-    define_named(manager, kind, name, given, replace=replace)
-
-
-def _define_authentication(
-    manager: Engine,
-    kind: str,
-    name: str,
-    attributes: Mapping[str, Value],
-    like: str | None,
-    *,
-    replace: bool,
-) -> None:
-    """Define an AUTHINFO object, which says how passwords are checked.
-
-    Attributes left out come from ``like``; else, with ``replace``, from the existing object; else
-    from SYSTEM.DEFAULT.AUTHINFO.IDPWOS. Raises AdminError without AUTHTYPE, and
-    MQRC_UNKNOWN_OBJECT_NAME for an unknown ``like``.
-    """
-    given = checked_all(kind, attributes)
-    if _AUTHENTICATION_TYPE not in given:
-        raise missing_attribute(_AUTHENTICATION_TYPE, "IDPWOS")
-    known = {found.name: found for found in view_named(manager, kind, "*")}
-    model = find_named(manager, kind, like) if like else known.get(DEFAULT_AUTHENTICATION)
-    if replace and like is None:
-        model = known.get(name, model)
-    define_named(
-        manager, kind, name, {**(model.attributes if model else {}), **given}, replace=replace
-    )
+def _records(definitions: Iterable[Definition]) -> list[Record]:
+    """Return the records of objects that have no attributes but those that can be set."""
+    return [Record(each.kind, each.name, each.attributes) for each in definitions]
 
 
 def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
@@ -466,36 +343,22 @@ def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
     delete_named(manager, kind, name)
 
 
-def _alter_named(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of a process or AUTHINFO; raises AdminError, MQRC_UNKNOWN_OBJECT_NAME."""
-    alter_named(manager, kind, name, checked_all(kind, attributes))
-
-
-def _inquiry_of(kind: str) -> Callable[[Engine, str], list[Record]]:
-    """Return the inquiry function of an object type without displayed-only attributes.
-
-    The function returns the objects whose names match, sorted by name.
-    """
-    return lambda manager, pattern: [
-        Record(kind, definition.name, definition.attributes)
-        for definition in view_named(manager, kind, pattern)
-    ]
-
-
+#: Functions of the engine that store a new object, or a changed one, for all types but channels.
 _DEFINE: dict[str, Callable[..., None]] = {
-    **dict.fromkeys(QUEUE_KINDS, _define_queue),
-    TOPIC: _define_topic,
-    SUB: _define_subscription,
-    PROCESS: _define_process,
-    AUTHINFO: _define_authentication,
-    **dict.fromkeys((CHANNEL, CLNTCONN), channels.define),
+    **dict.fromkeys(QUEUE_KINDS, define_queue),
+    TOPIC: lambda manager, _kind, name, given, *, replace: define_topic(
+        manager, name, given, replace=replace
+    ),
+    SUB: lambda manager, _kind, name, given, *, replace: define_subscription(
+        manager, name, given, replace=replace
+    ),
+    **dict.fromkeys((PROCESS, AUTHINFO), define_named),
 }
 _ALTER: dict[str, Callable[[Engine, str, str, Mapping[str, Value]], None]] = {
-    **dict.fromkeys((*QUEUE_KINDS, QMGR), _alter_queue),
-    TOPIC: _alter_topic,
-    SUB: _alter_subscription,
-    **dict.fromkeys((PROCESS, AUTHINFO), _alter_named),
-    **dict.fromkeys((CHANNEL, CLNTCONN), channels.alter),
+    **dict.fromkeys((*QUEUE_KINDS, QMGR), alter_definition),
+    TOPIC: lambda manager, _kind, name, given: alter_topic(manager, name, given),
+    SUB: lambda manager, _kind, name, given: alter_subscription(manager, name, given),
+    **dict.fromkeys((PROCESS, AUTHINFO), alter_named),
 }
 _DELETE: dict[str, Callable[[Engine, str, str], None]] = {
     **dict.fromkeys(QUEUE_KINDS, delete_queue),
@@ -507,9 +370,10 @@ _DELETE: dict[str, Callable[[Engine, str, str], None]] = {
 }
 _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     QMGR: _inquire_manager,
-    TOPIC: _inquire_topics,
+    TOPIC: lambda manager, pattern: _records(view_topics(manager, pattern)),
     SUB: _inquire_subscriptions,
-    **{kind: _inquiry_of(kind) for kind in (PROCESS, AUTHINFO)},
+    PROCESS: lambda manager, pattern: _records(view_named(manager, PROCESS, pattern)),
+    AUTHINFO: lambda manager, pattern: _records(view_named(manager, AUTHINFO, pattern)),
     CHANNEL: lambda manager, pattern: channels.inquire(manager, CHANNEL, pattern),
     CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
     QSTATUS: _inquire_queue_statuses,
@@ -523,4 +387,4 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     GROUP_STATUS: _inquire_members,
 }
 #: The kinds of objects that can be defined, and of what can be inquired about.
-DEFINABLE, INQUIRABLE = tuple(_DEFINE), (*QUEUE_KINDS, *_INQUIRE)
+DEFINABLE, INQUIRABLE = (*_DEFINE, CHANNEL, CLNTCONN), (*QUEUE_KINDS, *_INQUIRE)

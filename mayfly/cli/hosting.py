@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import typer
 
 from mayfly.admin.mqsc.grammar import MqscSyntaxError, parse, statements
-from mayfly.admin.security.admission import Admission, refreshes_of
+from mayfly.admin.security.admission import Admission, call_at_refresh
 from mayfly.admin.security.developer import (
     APP,
     DEFINITIONS,
@@ -189,7 +189,7 @@ def run_server(
         host = Host(opened.managers, listeners, admission, server_status)
         for manager in opened.managers:
             # REFRESH SECURITY and SIGHUP read the files of TLS again.
-            refreshes_of(manager.engine).add(host.reload)
+            call_at_refresh(manager.engine, host.reload)
         stack.callback(host.stop)
         stack.enter_context(announced)
         addresses = _start(host)

@@ -154,15 +154,17 @@ def test_the_blanks_at_the_end_of_a_text_mean_nothing(qm: mayfly.QueueManager) -
     assert record.values["DESCR"] == "  two"
 
 
-def test_a_model_gives_what_is_left_out_and_must_be_there(qm: mayfly.QueueManager) -> None:
+def test_the_object_of_like_gives_what_is_left_out_and_must_be_there(
+    qm: mayfly.QueueManager,
+) -> None:
     admin.define(qm.engine, QLOCAL, "A", {"MAXDEPTH": 7, "BOTHRESH": 3})
     admin.define(qm.engine, QLOCAL, "B", {"BOTHRESH": 4}, like="A")
     [record] = admin.inquire(qm.engine, (QLOCAL,), "B")
     assert (record.values["MAXDEPTH"], record.values["BOTHRESH"]) == (7, 4)
-    with pytest.raises(admin.UnknownModel) as caught:
+    with pytest.raises(admin.UnknownLikeObject) as caught:
         admin.define(qm.engine, QLOCAL, "C", {}, like="NONE")
     assert (caught.value.name, caught.value.reason) == ("NONE", rc.MQRC_UNKNOWN_OBJECT_NAME)
-    with pytest.raises(admin.UnknownModel):
+    with pytest.raises(admin.UnknownLikeObject):
         admin.define(qm.engine, QALIAS, "C", {}, like="A")
 
 
@@ -170,9 +172,9 @@ def test_a_model_gives_what_is_left_out_and_must_be_there(qm: mayfly.QueueManage
 def test_a_pattern_names_no_object(qm: mayfly.QueueManager, kind: str) -> None:
     needed = NEEDED.get(kind, {})
     admin.define(qm.engine, kind, "ONE", needed)
-    with pytest.raises(MQError) as caught:
+    with pytest.raises(admin.UnknownLikeObject) as unknown:
         admin.define(qm.engine, kind, "TWO", needed, like="O*")
-    assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
+    assert (unknown.value.reason, unknown.value.name) == (rc.MQRC_UNKNOWN_OBJECT_NAME, "O*")
     if kind != SUB:
         for replace in (False, True):
             with pytest.raises(MQError) as caught:

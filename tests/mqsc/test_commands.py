@@ -156,6 +156,31 @@ def test_like_needs_an_object_of_the_same_kind(qm: mayfly.QueueManager) -> None:
     assert message.text == "IBM MQ object Q1 not found."
 
 
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "QLOCAL(NEW)",
+        "TOPIC(NEW) TOPICSTR('new')",
+        "SUB(NEW) TOPICSTR('new') DEST(Q1)",
+        "PROCESS(NEW)",
+        "AUTHINFO(NEW) AUTHTYPE(IDPWOS)",
+        "AUTHINFO(NEW) AUTHTYPE(IDPWOS) REPLACE",
+        "CHANNEL(NEW) CHLTYPE(RCVR)",
+        "CHANNEL(NEW) CHLTYPE(SVRCONN) REPLACE",
+        "CHANNEL(NEW) CHLTYPE(CLNTCONN) CONNAME('h(1414)')",
+    ],
+)
+def test_the_message_names_the_unknown_object_of_LIKE_not_the_new_one(
+    qm: mayfly.QueueManager, definition: str
+) -> None:
+    [message] = qm.mqsc(f"DEFINE {definition} LIKE(OLD)").messages
+    assert (message.code, message.reason, message.text) == (
+        "AMQ8147E",
+        rc.MQRC_UNKNOWN_OBJECT_NAME,
+        "IBM MQ object OLD not found.",
+    )
+
+
 def test_a_dynamic_queue_shows_how_it_came_to_be(qm: mayfly.QueueManager) -> None:
     assert qm.mqsc("DEF QM(REPLY) DEFTYPE(TEMPDYN)").ok
     with qm.session() as session:

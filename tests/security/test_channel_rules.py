@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -220,6 +222,42 @@ def test_DISPLAY_compares_names_exactly_as_a_pattern_or_by_what_they_share(
     assert names("(*C) MATCH(ALL)") == ["*", "AB*", "ABC", "ABC*"]
     assert names("(*) TYPE(ALL)") == ["*", "AB*", "ABC", "ABC*", "X"]
     assert bare.mqsc("DISPLAY CHLAUTH(*) TYPE(USERMAP)").codes == ["AMQ8884E"]
+
+
+def test_DISPLAY_finds_the_profiles_that_a_search_through_all_names_finds(
+    bare: mayfly.QueueManager,
+) -> None:
+    """Two patterns of at most three characters share a name of at most four, or none."""
+    patterns = ["".join(each) for length in (1, 2, 3) for each in product("AB*", repeat=length)]
+    names = ["".join(each) for length in range(5) for each in product("AB", repeat=length)]
+    matched = {each: {name for name in names if fnmatchcase(name, each)} for each in patterns}
+    for profile in patterns:
+        rule: dict[str, admin.Value] = {"TYPE": k.MQCAUT_BLOCKUSER, "USERLIST": "x"}
+        admin.set_channel_rule(bare.engine, profile, rule)
+    for pattern in patterns:
+        for match, expected in (
+            ("ALL", {each for each in patterns if matched[each] & matched[pattern]}),
+            ("GENERIC", {each for each in patterns if fnmatchcase(each, pattern)}),
+        ):
+            found = admin.inquire_channel_rules(bare.engine, pattern, match=match)
+            assert {record.name for record in found} == expected, (pattern, match)
+
+
+def test_DISPLAY_answers_at_once_however_many_stars_are_in_profile_and_pattern(
+    bare: mayfly.QueueManager,
+) -> None:
+    """An answer by trial of all ways takes years for each of these."""
+    stars, letters = "*" * 20, "A" * 20
+    for profile in (stars, letters, "*A" * 10):
+        done(bare, f"SET CHLAUTH({profile}) TYPE(BLOCKUSER) USERLIST(x)")
+
+    def names(asked: str) -> list[object]:
+        return [row["CHLAUTH"] for row in done(bare, f"DISPLAY CHLAUTH{asked}")]
+
+    assert names(f"({'*B' * 20}) MATCH(ALL)") == [stars]
+    assert names(f"({'*A' * 20}) MATCH(ALL)") == [stars, "*A" * 10, letters]
+    assert names(f"({stars}A)") == ["*A" * 10, letters]
+    assert bare.mqsc(f"DISPLAY CHLAUTH({stars}B)").codes == ["AMQ8884E"]
 
 
 def test_rules_survive_a_restart_as_they_are(tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ from mayfly.admin import (
     inquire_authority,
     inquire_channel_rules,
     inquire_entity,
-    number_of,
     object_type,
     refresh_security,
     set_authority,
@@ -83,16 +82,16 @@ def set_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
     Returns the reply AMQ8862I; the change is durable. Raises MqscSyntaxError for a missing or wrong
     parameter.
     """
-    given = _given(command)
-    object_type, profile = _object(queue_manager, command, given, "PROFILE")
-    entities = _entities(given)
+    remaining = _parameters(command)
+    object_type, profile = _object(queue_manager, command, remaining, "PROFILE")
+    entities = _entities(remaining)
     if not entities:
         raise command.object.wrong(f"{PRINCIPAL} or {GROUP} is missing")
-    if not {"AUTHADD", "AUTHRMV"} & given.keys():
+    if not {"AUTHADD", "AUTHRMV"} & remaining.keys():
         raise command.object.wrong("AUTHADD or AUTHRMV is missing")
-    add = _words(given.pop("AUTHADD", None), object_type)
-    remove = _words(given.pop("AUTHRMV", None), object_type)
-    nothing_else(command, kind, given)
+    add = _words(remaining.pop("AUTHADD", None), object_type)
+    remove = _words(remaining.pop("AUTHRMV", None), object_type)
+    nothing_else(command, kind, remaining)
     set_authority(queue_manager, object_type, profile, entities, add=add, remove=remove)
     return done("AMQ8862I", "IBM MQ authority record set.")
 
@@ -103,10 +102,10 @@ def delete_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
     Returns the reply AMQ8863I, or AMQ8147E if the record does not exist. Raises MqscSyntaxError for
     a missing or wrong parameter.
     """
-    given = _given(command)
-    object_type, profile = _object(queue_manager, command, given, "PROFILE")
-    entity = _entity(command, given)
-    nothing_else(command, kind, given)
+    remaining = _parameters(command)
+    object_type, profile = _object(queue_manager, command, remaining, "PROFILE")
+    entity = _entity(command, remaining)
+    nothing_else(command, kind, remaining)
     same = {"profile": profile, "object_type": object_type, "match": "EXACT"}
     if not inquire_authority(queue_manager, [entity], **same):
         return not_found(profile)
@@ -120,12 +119,12 @@ def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply
     Returns a message for each authority record, AMQ8147E for none. Raises MqscSyntaxError for a
     wrong parameter.
     """
-    given = _given(command)
-    profile = one_value(given.pop("PROFILE")) if "PROFILE" in given else None
-    object_type = _object_type(given.pop("OBJTYPE")) if "OBJTYPE" in given else None
-    entities = _entities(given)
-    match = word_of(given.pop("MATCH", None), MATCHES)
-    _shown_only(command, kind, given)
+    remaining = _parameters(command)
+    profile = one_value(remaining.pop("PROFILE")) if "PROFILE" in remaining else None
+    object_type = _object_type(remaining.pop("OBJTYPE")) if "OBJTYPE" in remaining else None
+    entities = _entities(remaining)
+    match = word_of(remaining.pop("MATCH", None), MATCHES)
+    _shown_only(command, kind, remaining)
     found = inquire_authority(
         queue_manager, entities, profile=profile, object_type=object_type, match=match
     )
@@ -139,16 +138,16 @@ def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
     Returns one message with the authority of the user or group from all records together. Raises
     MqscSyntaxError for a missing or wrong parameter.
     """
-    given = _given(command)
-    object_type, name = _object(queue_manager, command, given, "OBJNAME")
-    entity = _entity(command, given)
-    _shown_only(command, kind, given)
+    remaining = _parameters(command)
+    object_type, name = _object(queue_manager, command, remaining, "OBJNAME")
+    entity = _entity(command, remaining)
+    _shown_only(command, kind, remaining)
     found = inquire_entity(queue_manager, entity, object_type, name)
     heading = "AMQ8866I", "Display entity authority details."
     return shown([found], Selection(None, None), name, heading)
 
 
-def _given(command: Command) -> dict[str, Parameter]:
+def _parameters(command: Command) -> dict[str, Parameter]:
     """Return the parameters of a command by keyword.
 
     Raises MqscSyntaxError for a keyword that is repeated, or if the object has a value, as in
@@ -159,25 +158,25 @@ def _given(command: Command) -> dict[str, Parameter]:
 
 
 def _object(
-    queue_manager: Engine, command: Command, given: dict[str, Parameter], keyword: str
+    queue_manager: Engine, command: Command, remaining: dict[str, Parameter], keyword: str
 ) -> tuple[str, str]:
-    """Remove OBJTYPE() and ``keyword`` from ``given``; return the object type and the name.
+    """Remove OBJTYPE() and ``keyword`` from ``remaining``; return the object type and the name.
 
     The name for QMGR is SELF. Raises MqscSyntaxError for a missing or wrong parameter.
     """
-    if "OBJTYPE" not in given:
+    if "OBJTYPE" not in remaining:
         raise command.object.wrong(f"OBJTYPE is missing: it is one of {', '.join(OBJECT_TYPES)}")
-    object_type = _object_type(given.pop("OBJTYPE"))
-    parameter = given.pop(keyword, None)
-    if parameter is None and object_type != QMGR:
-        raise command.object.wrong(f"{keyword} is missing")
-    name = SELF if parameter is None else one_value(parameter)
-    if parameter is not None and object_type == QMGR:
-        if fold(name) not in (SELF, fold(queue_manager.name)):
+    object_type = _object_type(remaining.pop("OBJTYPE"))
+    parameter = remaining.pop(keyword, None)
+    if object_type == QMGR:
+        names = SELF, fold(queue_manager.name)
+        if parameter is not None and fold(one_value(parameter)) not in names:
             raise parameter.wrong(f"{parameter} is not right: for {QMGR} it must be {SELF}")
-        name = SELF
-    elif parameter is not None:
-        checked_by(parameter, partial(check_profile, name))
+        return object_type, SELF
+    if parameter is None:
+        raise command.object.wrong(f"{keyword} is missing")
+    name = one_value(parameter)
+    checked_by(parameter, partial(check_profile, name))
     return object_type, name
 
 
@@ -193,13 +192,13 @@ def _object_type(parameter: Parameter) -> str:
     return found
 
 
-def _entities(given: dict[str, Parameter]) -> list[Entity]:
-    """Remove PRINCIPAL() or GROUP() from ``given``; return its users or groups.
+def _entities(remaining: dict[str, Parameter]) -> list[Entity]:
+    """Remove PRINCIPAL() or GROUP() from ``remaining``; return its users or groups.
 
-    Without either the list is empty. Raises MqscSyntaxError if both are in ``given``, and for an
-    invalid name.
+    Without either the list is empty. Raises MqscSyntaxError for both of them, and for an invalid
+    name.
     """
-    principals, groups = given.pop(PRINCIPAL, None), given.pop(GROUP, None)
+    principals, groups = remaining.pop(PRINCIPAL, None), remaining.pop(GROUP, None)
     if principals is not None and groups is not None:
         raise groups.wrong(f"{GROUP} contradicts {PRINCIPAL}")
     kind = PRINCIPAL if groups is None else GROUP
@@ -214,12 +213,12 @@ def _entities(given: dict[str, Parameter]) -> list[Entity]:
     return entities
 
 
-def _entity(command: Command, given: dict[str, Parameter]) -> Entity:
-    """Remove PRINCIPAL() or GROUP() from ``given``; return its user or group.
+def _entity(command: Command, remaining: dict[str, Parameter]) -> Entity:
+    """Remove PRINCIPAL() or GROUP() from ``remaining``; return its user or group.
 
     Raises MqscSyntaxError unless it is exactly one.
     """
-    found = _entities(given)
+    found = _entities(remaining)
     if len(found) != 1:
         raise command.object.wrong(f"one {PRINCIPAL} or one {GROUP} is needed")
     return found[0]
@@ -243,16 +242,16 @@ def _words(parameter: Parameter | None, object_type: str) -> tuple[str, ...]:
     return words
 
 
-def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> None:
-    """Remove the attributes to display (ENTITY, ALL …) from ``given``; DISPLAY shows all anyway.
+def _shown_only(command: Command, kind: str, remaining: dict[str, Parameter]) -> None:
+    """Remove the attributes to display (ENTITY, ALL …) from ``remaining``; DISPLAY shows all.
 
-    Raises MqscSyntaxError for any other keyword in ``given``.
+    Raises MqscSyntaxError for any other keyword in ``remaining``.
     """
     for keyword in _SHOWN:
-        parameter = given.pop(keyword, None)
+        parameter = remaining.pop(keyword, None)
         if parameter is not None:
             no_value(parameter)
-    nothing_else(command, kind, given)
+    nothing_else(command, kind, remaining)
 
 
 def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -262,9 +261,9 @@ def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
     rule. The change is durable. Raises MqscSyntaxError, or AdminError for wrong attributes.
     """
     profile = one_value(command.object)
-    given = distinct(command.parameters)
-    action = word_of(given.pop("ACTION", None), RULE_ACTIONS)
-    values = {keyword: _value(parameter, kind) for keyword, parameter in given.items()}
+    remaining = distinct(command.parameters)
+    action = word_of(remaining.pop("ACTION", None), RULE_ACTIONS)
+    values = {keyword: _value(parameter, kind) for keyword, parameter in remaining.items()}
     try:
         set_channel_rule(queue_manager, profile, values, action)
     except MQError as error:
@@ -281,16 +280,16 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
     parameter.
     """
     profile = one_value(command.object)
-    given = distinct(command.parameters)
-    match = word_of(given.pop("MATCH", None), RULE_MATCHES)
+    remaining = distinct(command.parameters)
+    match = word_of(remaining.pop("MATCH", None), RULE_MATCHES)
     if match == "RUNCHECK":
-        return _run_check(queue_manager, command, profile, given)
+        return _run_check(queue_manager, command, profile, remaining)
     rule_type = None
-    if "TYPE" in given and given["TYPE"].values is not None:
-        parameter = given.pop("TYPE")
+    if "TYPE" in remaining and remaining["TYPE"].values is not None:
+        parameter = remaining.pop("TYPE")
         if fold(one_value(parameter)) != "ALL":
             rule_type = int(attribute_value(_ROWS["TYPE"], parameter))
-    wanted = selection(given, (kind,), generic=True)
+    wanted = selection(remaining, (kind,), generic=True)
     found = inquire_channel_rules(queue_manager, profile, rule_type=rule_type, match=match)
     if not found:
         return _refusal(k.MQRCCF_CHLAUTH_NOT_FOUND)
@@ -302,17 +301,17 @@ def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
     Returns the reply AMQ8560I. Raises MqscSyntaxError for a wrong parameter.
     """
-    given = distinct(command.parameters)
-    security_type = given.pop("TYPE", None)
+    remaining = distinct(command.parameters)
+    security_type = remaining.pop("TYPE", None)
     if security_type is not None:
         word_of(security_type, _SECURITY_TYPES)
-    nothing_else(command, kind, given)
+    nothing_else(command, kind, remaining)
     refresh_security(queue_manager)
     return done("AMQ8560I", "IBM MQ security cache refreshed.")
 
 
 def _run_check(
-    queue_manager: Engine, command: Command, profile: str, given: dict[str, Parameter]
+    queue_manager: Engine, command: Command, profile: str, remaining: dict[str, Parameter]
 ) -> Reply:
     """Run DISPLAY CHLAUTH(channel) MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() […].
 
@@ -322,30 +321,30 @@ def _run_check(
     """
     if "*" in profile:
         raise command.object.wrong("MATCH(RUNCHECK) is about one channel: give its name")
-    asked = {}
-    for keyword in ("ADDRESS", "CLNTUSER", "QMNAME", "SSLPEER", "SSLCERTI"):
-        parameter = given.pop(keyword, None)
-        asked[keyword] = "" if parameter is None else parameter_text(parameter)
-    given.pop("ALL", None)
-    nothing_else(command, "CHLAUTH MATCH(RUNCHECK)", given)
-    if not asked["ADDRESS"] or not (asked["CLNTUSER"] or asked["QMNAME"]):
-        text = "MATCH(RUNCHECK) needs ADDRESS, and CLNTUSER or QMNAME"
-        raise command.object.wrong(text)
+
+    def text(keyword: str) -> str:
+        parameter = remaining.pop(keyword, None)
+        return "" if parameter is None else _typed_text(parameter)
+
     partner = Partner(
         profile,
-        asked["ADDRESS"],
-        asked["CLNTUSER"],
-        asked["QMNAME"],
-        asked["SSLPEER"],
-        asked["SSLCERTI"],
+        text("ADDRESS"),
+        text("CLNTUSER"),
+        text("QMNAME"),
+        text("SSLPEER"),
+        text("SSLCERTI"),
     )
+    remaining.pop("ALL", None)
+    nothing_else(command, "CHLAUTH MATCH(RUNCHECK)", remaining)
+    if not partner.address or not (partner.user or partner.manager):
+        raise command.object.wrong("MATCH(RUNCHECK) needs ADDRESS, and CLNTUSER or QMNAME")
     found = channel_rule_for(queue_manager, partner)
     if isinstance(found, str):
         return done("AMQ9783I", f"Channel will run using MCAUSER('{found}').")
     return shown([found], selection({}, (CHLAUTH,), generic=False), profile, _DETAILS)
 
 
-def parameter_text(parameter: Parameter) -> str:
+def _typed_text(parameter: Parameter) -> str:
     """Return the value of a parameter as typed, not in upper case; user names keep their case.
 
     Raises MqscSyntaxError for no value or several.
@@ -367,15 +366,9 @@ def _value(parameter: Parameter, kind: str) -> Value:
     if keyword in _LISTS:
         return ",".join(token.typed for token in parameter.values or ())
     if keyword in _AS_TYPED:
-        return parameter_text(parameter)
+        return _typed_text(parameter)
     row = _ROWS[keyword]
-    if row.is_text:
-        return one_value(parameter)
-    number = number_of(row, one_value(parameter))
-    if number is None:
-        # This raises an error with the allowed values.
-        return attribute_value(row, parameter)
-    return number
+    return one_value(parameter) if row.is_text else attribute_value(row, parameter)
 
 
 def _refusal(reason: int) -> Reply:

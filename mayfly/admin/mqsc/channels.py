@@ -55,10 +55,10 @@ def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
     MqscSyntaxError.
     """
     pattern = object_name(command.object, generic=True)
-    given = distinct(command.parameters)
-    channel_type = _type_asked(given)
+    remaining = distinct(command.parameters)
+    channel_type = _type_asked(remaining)
     kinds = (CHANNEL, CLNTCONN)
-    wanted = selection(given, kinds, generic=pattern.endswith(GENERIC))
+    wanted = selection(remaining, kinds, generic=pattern.endswith(GENERIC))
     found = [
         record
         for record in inquire(queue_manager, kinds, pattern)
@@ -68,22 +68,22 @@ def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
     return shown(found, wanted, pattern, ("AMQ8414I", "Display Channel details."))
 
 
-def kind_of(given: Mapping[str, Parameter], kind: str) -> str:
+def kind_of(parameters: Mapping[str, Parameter], kind: str) -> str:
     """Return CLNTCONN if DEFINE or ALTER CHANNEL has CHLTYPE(CLNTCONN), otherwise ``kind``."""
-    channel_type = given.get(_TYPE)
+    channel_type = parameters.get(_TYPE)
     is_client = kind == CHANNEL and channel_type is not None and channel_type.values
-    return CLNTCONN if is_client and fold(one_value(given[_TYPE])) == CLNTCONN else kind
+    return CLNTCONN if is_client and fold(one_value(parameters[_TYPE])) == CLNTCONN else kind
 
 
-def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
-    """Remove CHLTABLE() from ``given``; return the object type that DELETE deletes.
+def kind_to_delete(remaining: dict[str, Parameter], kind: str) -> str:
+    """Remove CHLTABLE() from ``remaining``; return the object type that DELETE deletes.
 
     It is CLNTCONN for CHANNEL with CHLTABLE(CLNTTAB), otherwise ``kind``. Raises MqscSyntaxError
     for another word.
     """
     if kind != CHANNEL:
         return kind
-    return CLNTCONN if word_of(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
+    return CLNTCONN if word_of(remaining.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
 
 
 def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -118,10 +118,10 @@ def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
     clients. Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME.
     """
     name = name_of(command.object)
-    given = distinct(command.parameters)
-    mode = word_of(given.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
-    status = word_of(given.pop("STATUS", None), ("STOPPED", "INACTIVE"))
-    nothing_else(command, kind, given)
+    remaining = distinct(command.parameters)
+    mode = word_of(remaining.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
+    status = word_of(remaining.pop("STATUS", None), ("STOPPED", "INACTIVE"))
+    nothing_else(command, kind, remaining)
     stop_channel(queue_manager, name, is_forced=mode != "QUIESCE", is_inactive=status == "INACTIVE")
     return done("AMQ8019I", "Stop IBM MQ channel accepted.")
 
@@ -133,10 +133,10 @@ def reset(queue_manager: Engine, command: Command, kind: str) -> Reply:
     connected, or in doubt.
     """
     name = name_of(command.object)
-    given = distinct(command.parameters)
-    number = given.pop("SEQNUM", None)
+    remaining = distinct(command.parameters)
+    number = remaining.pop("SEQNUM", None)
     sequence = 1 if number is None else _sequence(number)
-    nothing_else(command, kind, given)
+    nothing_else(command, kind, remaining)
     channels_of(queue_manager).reset(name, sequence)
     return done("AMQ8023I", "IBM MQ channel reset.")
 
@@ -148,11 +148,11 @@ def resolve(queue_manager: Engine, command: Command, kind: str) -> Reply:
     running, or not in doubt.
     """
     name = name_of(command.object)
-    given = distinct(command.parameters)
-    if "ACTION" not in given:
+    remaining = distinct(command.parameters)
+    if "ACTION" not in remaining:
         raise command.object.wrong("ACTION is missing: COMMIT or BACKOUT")
-    action = word_of(given.pop("ACTION"), ("COMMIT", "BACKOUT"))
-    nothing_else(command, kind, given)
+    action = word_of(remaining.pop("ACTION"), ("COMMIT", "BACKOUT"))
+    nothing_else(command, kind, remaining)
     channels_of(queue_manager).resolve(name, is_committed=action == "COMMIT")
     return done("AMQ8025I", "IBM MQ channel resolved.")
 
@@ -199,15 +199,15 @@ def _sequence(parameter: Parameter) -> int:
     return number
 
 
-def _type_asked(given: dict[str, Parameter]) -> str:
-    """Remove TYPE() or CHLTYPE() from ``given``; return its channel type, ALL without either.
+def _type_asked(remaining: dict[str, Parameter]) -> str:
+    """Remove TYPE() or CHLTYPE() from ``remaining``; return its channel type, ALL without either.
 
     Raises MqscSyntaxError for a word that is no channel type.
     """
     for keyword in ("TYPE", _TYPE):
-        parameter = given.get(keyword)
+        parameter = remaining.get(keyword)
         if parameter is not None and parameter.values is not None:
-            del given[keyword]
+            del remaining[keyword]
             return word_of(parameter, (_ALL_TYPES, *(word for word, _ in _TYPE_ROW.words)))
     return _ALL_TYPES
 
@@ -219,13 +219,13 @@ def display_connections(queue_manager: Engine, command: Command, _kind: str) -> 
     record passes. Raises MqscSyntaxError.
     """
     pattern = fold(one_value(command.object))
-    given = distinct(command.parameters)
-    kinds = _CONN_KINDS[word_of(given.pop("TYPE", None), tuple(_CONN_KINDS))]
-    wanted = selection(given, kinds, generic=False)
+    remaining = distinct(command.parameters)
+    kinds = _CONN_KINDS[word_of(remaining.pop("TYPE", None), tuple(_CONN_KINDS))]
+    wanted = selection(remaining, kinds, generic=False)
     found = inquire(queue_manager, kinds, pattern)
     found.sort(key=lambda record: record.name)
     if not found and not pattern.endswith(GENERIC):
-        return _unknown_connection(AdminError(0, CONN, pattern, pattern))
+        return _unknown_connection(pattern)
     return shown(found, wanted, pattern, _CONN_DETAILS)
 
 
@@ -239,11 +239,11 @@ def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
     try:
         stop_connection(queue_manager, identifier)
     except AdminError as error:
-        return _unknown_connection(error)
+        return _unknown_connection(identifier, error.reason)
     return done("AMQ8457I", "IBM MQ connection stopped.")
 
 
-def _unknown_connection(error: AdminError) -> Reply:
+def _unknown_connection(identifier: str, reason: int = 0) -> Reply:
     """Return the reply AMQ8461E for a connection id that no connection has."""
-    text = f"Connection identifier {error.value} not found."
-    return Reply((MqscMessage("AMQ8461E", text, reason=error.reason),))
+    text = f"Connection identifier {identifier} not found."
+    return Reply((MqscMessage("AMQ8461E", text, reason=reason),))

@@ -33,18 +33,16 @@ from mayfly.admin import (
     TOPIC,
     TPSTATUS,
     AdminError,
-    UnknownModel,
+    UnknownLikeObject,
     WrongObject,
     alter_setting,
     fold,
-    inquire,
     reset_setting,
     setting_value,
 )
 from mayfly.admin.mqsc import access, channels
 from mayfly.admin.mqsc.display import (
     Reply,
-    Selection,
     done,
     failure,
     not_found,
@@ -67,6 +65,7 @@ from mayfly.admin.mqsc.grammar import (
     settings,
     statements,
     switch,
+    word_of,
 )
 from mayfly.mqi.errors import MQError
 from mayfly.verbs.facts import SYNTAX_ERROR, CommandResult, MqscMessage, MqscResult
@@ -99,17 +98,32 @@ _OBJECT_SYNONYMS = {
     "QS": QSTATUS,
     "TPS": TPSTATUS,
 }
-
-
-_OF_MANAGER = {
-    QMGR: ("AMQ8408I", "Display Queue Manager details."),
-    QMSTATUS: ("AMQ8705I", "Display Queue Manager Status Details."),
+#: Object types that take no name: there is one object, or one list, of the queue manager.
+_OF_MANAGER = (QMGR, QMSTATUS, PUBSUB, GROUP_STATUS)
+#: Object types of which DISPLAY takes no parameters, and shows everything.
+_WITHOUT_PARAMETERS = (PUBSUB, GROUP_STATUS)
+#: Object types whose names are any text.
+_NAMED_BY_TEXT = (SUB, TPSTATUS, SETTING)
+#: Object types of which DISPLAY shows all attributes also for a generic name: a name alone would
+#: have no information.
+_SHOWN_WHOLE = (TPSTATUS, SETTING)
+#: The heading of each object in the reply to DISPLAY.
+_HEADINGS = {
+    **dict.fromkeys((*QUEUE_KINDS, _QUEUE), ("AMQ8409I", "Display Queue details.")),
+    QSTATUS: ("AMQ8450I", "Display queue status details."),
+    PROCESS: ("AMQ8407I", "Display Process details."),
+    AUTHINFO: ("AMQ8566I", "Display authentication information details."),
+    TOPIC: ("AMQ8633I", "Display topic details."),
+    TPSTATUS: ("AMQ8754I", "Display topic status details."),
     PUBSUB: ("AMQ8723I", "Display pub/sub status details."),
     GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
+    SUB: ("AMQ8096I", "IBM MQ subscription inquired."),
+    QMGR: ("AMQ8408I", "Display Queue Manager details."),
+    QMSTATUS: ("AMQ8705I", "Display Queue Manager Status Details."),
+    SETTING: ("MFY1001I", "Display setting details."),
 }
 #: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
 _DEFINED = tuple(kind for kind in DEFINABLE if kind != CLNTCONN)
-_SETTING_DETAILS = ("MFY1001I", "Display setting details.")
 _SETTING_CHANGED = ("MFY1002I", "Setting changed.")
 _END = "END"
 _NUMBER_WIDTH = 6
@@ -120,55 +134,32 @@ _Action: TypeAlias = Callable[["Engine", Command, str], Reply]
 
 
 class _Replies(NamedTuple):
-    """Messages of runmqsc for an object type; ``details`` is the heading of DISPLAY."""
+    """Messages of runmqsc, each with its code, for the changes of an object type."""
 
     created: tuple[str, str]
     changed: tuple[str, str]
     deleted: tuple[str, str]
-    details: tuple[str, str]
 
 
-def _replies(noun: str, codes: tuple[str, str, str], details: tuple[str, str]) -> _Replies:
-    """Return the messages for an object type, called ``noun`` in their texts.
+def _replies(noun: str, created: str, changed: str, deleted: str) -> _Replies:
+    """Return the messages with these codes for an object type, called ``noun`` in their texts.
 
-    ``codes`` are for created, changed and deleted: ``'AMQ8006I'`` -> ``'IBM MQ queue created.'``.
+    Example: ``'queue'`` and ``'AMQ8006I'`` -> ``'IBM MQ queue created.'`` for ``created``.
     """
-    words = "created", "changed", "deleted"
-    text = [(code, f"IBM MQ {noun} {word}.") for code, word in zip(codes, words, strict=True)]
-    return _Replies(text[0], text[1], text[2], details)
+    return _Replies(
+        (created, f"IBM MQ {noun} created."),
+        (changed, f"IBM MQ {noun} changed."),
+        (deleted, f"IBM MQ {noun} deleted."),
+    )
 
 
 _REPLIES: dict[str, _Replies] = {
-    **dict.fromkeys(
-        QUEUE_KINDS,
-        _replies(
-            "queue", ("AMQ8006I", "AMQ8008I", "AMQ8007I"), ("AMQ8409I", "Display Queue details.")
-        ),
-    ),
-    TOPIC: _replies(
-        "topic", ("AMQ8690I", "AMQ8691I", "AMQ8692I"), ("AMQ8633I", "Display topic details.")
-    ),
-    SUB: _replies(
-        "subscription",
-        ("AMQ8094I", "AMQ8095I", "AMQ8091I"),
-        ("AMQ8096I", "IBM MQ subscription inquired."),
-    ),
-    PROCESS: _replies(
-        "process", ("AMQ8010I", "AMQ8012I", "AMQ8011I"), ("AMQ8407I", "Display Process details.")
-    ),
-    **dict.fromkeys(
-        (CHANNEL, CLNTCONN),
-        _replies(
-            "channel",
-            ("AMQ8014I", "AMQ8016I", "AMQ8015I"),
-            ("AMQ8414I", "Display Channel details."),
-        ),
-    ),
-    AUTHINFO: _replies(
-        "authentication information object",
-        ("AMQ8563I", "AMQ8567I", "AMQ8564I"),
-        ("AMQ8566I", "Display authentication information details."),
-    ),
+    **dict.fromkeys(QUEUE_KINDS, _replies("queue", "AMQ8006I", "AMQ8008I", "AMQ8007I")),
+    TOPIC: _replies("topic", "AMQ8690I", "AMQ8691I", "AMQ8692I"),
+    SUB: _replies("subscription", "AMQ8094I", "AMQ8095I", "AMQ8091I"),
+    PROCESS: _replies("process", "AMQ8010I", "AMQ8012I", "AMQ8011I"),
+    **dict.fromkeys((CHANNEL, CLNTCONN), _replies("channel", "AMQ8014I", "AMQ8016I", "AMQ8015I")),
+    AUTHINFO: _replies("authentication information object", "AMQ8563I", "AMQ8567I", "AMQ8564I"),
 }
 
 
@@ -194,13 +185,13 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
     action = actions.get(kind)
     if action is None:
         raise command.object.wrong(f"{verb} knows {', '.join(actions)}, not {kind}")
-    if kind in (QMGR, QMSTATUS):
+    if kind in _OF_MANAGER:
         no_value(command.object)
     try:
         return action(queue_manager, command, kind)
     except AdminError as error:
         raise _placed(error, command) from error
-    except UnknownModel as error:
+    except UnknownLikeObject as error:
         return not_found(error.name)
     except MQError as error:
         return Reply((failure(error, command.object),))
@@ -211,8 +202,8 @@ def _placed(error: AdminError, command: Command) -> MqscSyntaxError:
 
     Without such a parameter the position is that of the command's object.
     """
-    given = {} if isinstance(error, WrongObject) else distinct(command.parameters)
-    return given.get(error.attribute, command.object).wrong(error.detail)
+    parameters = {} if isinstance(error, WrongObject) else distinct(command.parameters)
+    return parameters.get(error.attribute, command.object).wrong(error.detail)
 
 
 def _name(parameter: Parameter, kind: str) -> str:
@@ -230,16 +221,16 @@ def _name(parameter: Parameter, kind: str) -> str:
 def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run DEFINE type(name) [attributes] [LIKE(name)] [REPLACE | NOREPLACE]; return its reply.
 
-    Raises MqscSyntaxError, AdminError, UnknownModel for an unknown LIKE, and MQError for an object
-    that exists without REPLACE.
+    Raises MqscSyntaxError, AdminError, UnknownLikeObject, and MQError for an object that exists
+    without REPLACE.
     """
     name = _name(command.object, kind)
-    given = distinct(command.parameters)
-    kind = channels.kind_of(given, kind)
-    replace = switch(given, "REPLACE")
-    model = given.pop("LIKE", None)
-    like = None if model is None else _name(model, kind)
-    attributes = settings(given, kind)
+    remaining = distinct(command.parameters)
+    kind = channels.kind_of(remaining, kind)
+    replace = switch(remaining, "REPLACE")
+    like_object = remaining.pop("LIKE", None)
+    like = None if like_object is None else _name(like_object, kind)
+    attributes = settings(remaining, kind)
     admin.define(queue_manager, kind, name, attributes, like=like, replace=replace)
     return done(*_REPLIES[kind].created)
 
@@ -250,9 +241,9 @@ def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
     Raises MqscSyntaxError, AdminError, and MQError for an unknown object.
     """
     name = _name(command.object, kind)
-    given = distinct(command.parameters)
-    kind = channels.kind_of(given, kind)
-    admin.alter(queue_manager, kind, name, settings(given, kind))
+    remaining = distinct(command.parameters)
+    kind = channels.kind_of(remaining, kind)
+    admin.alter(queue_manager, kind, name, settings(remaining, kind))
     return done(*_REPLIES[kind].changed)
 
 
@@ -272,10 +263,10 @@ def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
     Raises MqscSyntaxError, and MQError for an unknown or open object, or messages without PURGE.
     """
     name = _name(command.object, kind)
-    given = distinct(command.parameters)
-    purge = kind == QLOCAL and switch(given, "PURGE")
-    kind = channels.kind_to_delete(given, kind)
-    nothing_else(command, kind, given)
+    remaining = distinct(command.parameters)
+    purge = kind == QLOCAL and switch(remaining, "PURGE")
+    kind = channels.kind_to_delete(remaining, kind)
+    nothing_else(command, kind, remaining)
     admin.delete(queue_manager, kind, name, purge=purge)
     return done(*_REPLIES[kind].deleted)
 
@@ -297,11 +288,11 @@ def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Reply:
     Removes the retained publication, if any. Raises MqscSyntaxError, and MQRC_TOPIC_STRING_ERROR.
     """
     topic = one_value(command.object)
-    given = distinct(command.parameters)
-    clear_type = given.pop("CLRTYPE", None)
+    remaining = distinct(command.parameters)
+    clear_type = remaining.pop("CLRTYPE", None)
     if clear_type is None or fold(one_value(clear_type)) != _RETAINED:
         raise command.object.wrong(f"CLEAR {kind} needs CLRTYPE({_RETAINED})")
-    nothing_else(command, kind, given)
+    nothing_else(command, kind, remaining)
     admin.clear_topic(queue_manager, topic)
     return done("AMQ8684I", "Topic string cleared.")
 
@@ -317,98 +308,55 @@ def _ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY type(generic) [attributes] [WHERE()], for objects that need no other function.
+    """Run DISPLAY type(generic) [TYPE()] [attributes] [WHERE()], for most object types.
 
-    Returns a message for each object, AMQ8147E for none. Raises MqscSyntaxError.
+    Returns a message for each object, AMQ8147E for none. Raises MqscSyntaxError,
+    MQRC_TOPIC_STRING_ERROR for TPSTATUS, and MQError for DISPLAY GROUP without a group.
     """
-    name = command.object
-    pattern = one_value(name) if kind == SUB else object_name(name, generic=True)
-    given = distinct(command.parameters)
-    kinds = _types(given) if kind == _QUEUE else (kind,)
-    wanted = selection(given, kinds, generic=pattern.endswith(GENERIC))
+    pattern = _pattern(queue_manager, command.object, kind)
+    remaining = distinct(command.parameters)
+    if kind in _WITHOUT_PARAMETERS:
+        nothing_else(command, kind, remaining)
+    if kind in _OF_MANAGER and "WHERE" in remaining:
+        raise remaining["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
+    kinds = _types(remaining, kind)
+    is_name_alone = pattern.endswith(GENERIC) and kind not in _SHOWN_WHOLE
+    wanted = selection(remaining, kinds, generic=is_name_alone)
     found = admin.inquire(queue_manager, kinds, pattern)
-    return shown(found, wanted, pattern, _REPLIES[kinds[0]].details)
+    return shown(found, wanted, pattern, _HEADINGS[kind])
 
 
-def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
-    """Remove TYPE(type) from ``given``; return the queue types that DISPLAY QUEUE shows.
+def _pattern(queue_manager: Engine, parameter: Parameter, kind: str) -> str:
+    """Return the generic name in a DISPLAY; for TPSTATUS the topic string.
 
-    Without TYPE, and for TYPE(ALL), these are all queue types. Raises MqscSyntaxError for another
-    word.
+    For an object type that takes no name it is the name of the queue manager. Raises
+    MqscSyntaxError for an invalid name.
     """
-    if "TYPE" not in given or given["TYPE"].values is None:
-        return QUEUE_KINDS
-    parameter = given.pop("TYPE")
-    kind = fold(one_value(parameter))
-    kind = _OBJECT_SYNONYMS.get(kind, kind)
-    if kind not in (*QUEUE_KINDS, _ALL_TYPES):
+    if kind in _OF_MANAGER:
+        return queue_manager.name
+    return one_value(parameter) if kind in _NAMED_BY_TEXT else object_name(parameter, generic=True)
+
+
+def _types(remaining: dict[str, Parameter], kind: str) -> tuple[str, ...]:
+    """Remove TYPE(type) from ``remaining``; return the object types that DISPLAY shows.
+
+    DISPLAY QUEUE without TYPE, and with TYPE(ALL), shows all queue types. QSTATUS has TYPE(QUEUE);
+    TYPE() of other types stays in ``remaining``. Raises MqscSyntaxError for another word.
+    """
+    everything = QUEUE_KINDS if kind == _QUEUE else (kind,)
+    parameter = remaining.get("TYPE")
+    if kind not in (_QUEUE, QSTATUS) or parameter is None or parameter.values is None:
+        return everything
+    del remaining["TYPE"]
+    if kind == QSTATUS:
+        word_of(parameter, (_QUEUE,))
+        return everything
+    word = fold(one_value(parameter))
+    word = _OBJECT_SYNONYMS.get(word, word)
+    if word not in (*QUEUE_KINDS, _ALL_TYPES):
         choices = " or ".join((*QUEUE_KINDS, _ALL_TYPES))
         raise parameter.wrong(f"{parameter} is not right: it must be {choices}")
-    return QUEUE_KINDS if kind == _ALL_TYPES else (kind,)
-
-
-def _display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY QSTATUS(generic) [TYPE(QUEUE)] [attributes] [WHERE()].
-
-    Returns a message for each local queue, AMQ8147E for none. Raises MqscSyntaxError.
-    """
-    pattern = object_name(command.object, generic=True)
-    given = distinct(command.parameters)
-    view = given.get("TYPE")
-    if view is not None and view.values is not None:
-        if fold(one_value(view)) != _QUEUE:
-            raise view.wrong(f"{view} is not right: it must be {_QUEUE}")
-        del given["TYPE"]
-    wanted = selection(given, (kind,), generic=pattern.endswith(GENERIC))
-    found = admin.inquire(queue_manager, (kind,), pattern)
-    return shown(found, wanted, pattern, ("AMQ8450I", "Display queue status details."))
-
-
-def _display_topic_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY TPSTATUS(topic string): the attribute values in force there, none ASPARENT.
-
-    Returns one message. Raises MqscSyntaxError, MQRC_TOPIC_STRING_ERROR.
-    """
-    topic = one_value(command.object)
-    wanted = selection(distinct(command.parameters), (kind,), generic=False)
-    found = admin.inquire(queue_manager, (kind,), topic)
-    return shown(found, wanted, topic, ("AMQ8754I", "Display topic status details."))
-
-
-def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY QMGR [attributes] or DISPLAY QMSTATUS [attributes]; return one message.
-
-    Raises MqscSyntaxError, also for WHERE.
-    """
-    given = distinct(command.parameters)
-    if "WHERE" in given:
-        raise given["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
-    wanted = selection(given, (kind,), generic=False)
-    found = admin.inquire(queue_manager, (kind,), queue_manager.name)
-    return shown(found, wanted, queue_manager.name, _OF_MANAGER[kind])
-
-
-def _display_all(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY PUBSUB (neighbours in a hierarchy) or DISPLAY GROUP (queue-sharing group).
-
-    Returns a message for each queue manager. Raises MqscSyntaxError for any parameter, and MQError
-    for DISPLAY GROUP without a group.
-    """
-    no_value(command.object)
-    nothing_else(command, kind, distinct(command.parameters))
-    found = admin.inquire(queue_manager, (kind,), queue_manager.name)
-    return shown(found, Selection(None, None), queue_manager.name, _OF_MANAGER[kind])
-
-
-def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]; both attributes by default.
-
-    Returns a message for each setting, AMQ8147E for none. Raises MqscSyntaxError.
-    """
-    pattern = one_value(command.object)
-    # Also for generic names, because a name alone has no information.
-    wanted = selection(distinct(command.parameters), (kind,), generic=False)
-    return shown(inquire(queue_manager, (kind,), pattern), wanted, pattern, _SETTING_DETAILS)
+    return everything if word == _ALL_TYPES else (word,)
 
 
 def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -418,11 +366,11 @@ def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
     MQRC_UNKNOWN_OBJECT_NAME for an unknown setting.
     """
     name = one_value(command.object)
-    given = distinct(command.parameters)
-    value = given.pop("VALUE", None)
+    remaining = distinct(command.parameters)
+    value = remaining.pop("VALUE", None)
     if value is None:
         raise command.object.wrong("VALUE is missing")
-    nothing_else(command, kind, given)
+    nothing_else(command, kind, remaining)
     alter_setting(queue_manager, name, setting_value(name, one_value(value)))
     return done(*_SETTING_CHANGED)
 
@@ -446,23 +394,15 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         SETTING: _alter_setting,
     },
     "DISPLAY": {
-        **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display),
-        QSTATUS: _display_status,
-        **dict.fromkeys((PROCESS, AUTHINFO), _display),
+        **dict.fromkeys((*QUEUE_KINDS, _QUEUE, QSTATUS, PROCESS, AUTHINFO), _display),
         CHANNEL: channels.display,
         CHSTATUS: channels.display_status,
         CONN: channels.display_connections,
-        TOPIC: _display,
-        TPSTATUS: _display_topic_status,
-        PUBSUB: _display_all,
-        GROUP_STATUS: _display_all,
-        SUB: _display,
-        QMGR: _display_manager,
-        QMSTATUS: _display_manager,
+        **dict.fromkeys((TOPIC, TPSTATUS, PUBSUB, GROUP_STATUS, SUB, QMGR, QMSTATUS), _display),
         AUTHREC: access.display_records,
         ENTAUTH: access.display_entity,
         CHLAUTH: access.display_rules,
-        SETTING: _display_setting,
+        SETTING: _display,
     },
     "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: access.delete_record},
     "SET": {AUTHREC: access.set_record, CHLAUTH: access.set_rule},

@@ -158,7 +158,7 @@ class Selection:
 
 
 def selection(
-    given: Mapping[str, Parameter], kinds: tuple[str, ...], *, generic: bool
+    parameters: Mapping[str, Parameter], kinds: tuple[str, ...], *, generic: bool
 ) -> Selection:
     """Return the selection in the parameters of a DISPLAY.
 
@@ -169,7 +169,7 @@ def selection(
     known = displayed(kinds)
     always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
     wanted: set[str] = set()
-    for keyword, parameter in given.items():
+    for keyword, parameter in parameters.items():
         if keyword == "WHERE":
             continue
         no_value(parameter)
@@ -178,7 +178,7 @@ def selection(
         if keyword not in known and keyword not in (*always, "ALL"):
             raise unknown(parameter, kinds[0] if len(kinds) == 1 else "QUEUE", known)
         wanted.add(keyword)
-    where = filter_of(given["WHERE"], kinds) if "WHERE" in given else None
+    where = filter_of(parameters["WHERE"], kinds) if "WHERE" in parameters else None
     if "ALL" in wanted or not (wanted or generic):
         return Selection(None, where)
     if where is not None:
@@ -297,7 +297,7 @@ def shown(
     return Reply(tuple(MqscMessage(*heading, body(row)) for row in found), tuple(found))
 
 
-def nothing_else(command: Command, kind: str, given: dict[str, Parameter]) -> None:
-    """Raise MqscSyntaxError if ``given`` still has a parameter, which the command does not know."""
-    for parameter in given.values():
+def nothing_else(command: Command, kind: str, remaining: dict[str, Parameter]) -> None:
+    """Raise MqscSyntaxError if a parameter remains, which the command does not know."""
+    for parameter in remaining.values():
         raise parameter.wrong(f"{parameter.keyword} is not a keyword of {command.verb} {kind}")

@@ -291,12 +291,12 @@ def distinct(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
     return given
 
 
-def switch(given: dict[str, Parameter], keyword: str) -> bool:
-    """Remove KEYWORD or NOKEYWORD from ``given``; return True for KEYWORD, False otherwise.
+def switch(remaining: dict[str, Parameter], keyword: str) -> bool:
+    """Remove KEYWORD or NOKEYWORD from ``remaining``; return True for KEYWORD, False otherwise.
 
     Raises MqscSyntaxError if it has a value.
     """
-    parameter = given.pop(keyword, None)
+    parameter = remaining.pop(keyword, None)
     if parameter is None:
         return False
     no_value(parameter)
@@ -324,14 +324,14 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-def settings(given: dict[str, Parameter], kind: str) -> dict[str, Value]:
-    """Return the attributes in ``given`` by keyword, as they are stored.
+def settings(parameters: dict[str, Parameter], kind: str) -> dict[str, Value]:
+    """Return the attributes in ``parameters`` by keyword, as they are stored.
 
     Raises MqscSyntaxError for an unknown keyword or a wrong value.
     """
     known = object_type(kind).attributes
     values: dict[str, Value] = {}
-    for keyword, parameter in given.items():
+    for keyword, parameter in parameters.items():
         if keyword not in known:
             raise unknown(parameter, kind, known)
         values[keyword] = attribute_value(known[keyword], parameter)

@@ -18,25 +18,35 @@ from typing import Any, NamedTuple
 from mayfly.admin.security.applicant import (
     Admitted,
     Applicant,
-    KeptOut,
+    ChannelOffer,
+    NoAccessRefusal,
     Refused,
-    Terms,
     check_user,
     needs_password,
-    terms_of,
+    offer_of,
     user_of,
     wants_host_names,
 )
-from mayfly.admin.security.authentication import Authenticator, Checkers, Delays, Source
+from mayfly.admin.security.authentication import (
+    Checkers,
+    Delays,
+    PasswordGuard,
+    RememberedPasswords,
+    Source,
+)
 from mayfly.admin.security.rules import KnownNames, Resolver, names_of
-from mayfly.admin.security.users import User, users_of
+from mayfly.admin.security.users import User, is_right, users_of
 from mayfly.engine import Engine
 from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
 from mayfly.runtime import Runtime, SystemClock
 
-_FINDING = threading.Lock()
+_CHANGING = threading.Lock()
+#: The methods to call at REFRESH SECURITY. Neither a queue manager nor a server is kept by them.
+_CALLED_AT_REFRESH: weakref.WeakKeyDictionary[
+    Engine, list[weakref.WeakMethod[Callable[[], Any]]]
+] = weakref.WeakKeyDictionary()
 
 
 __all__ = ["Admission", "Admitted", "Applicant"]
@@ -45,16 +55,15 @@ __all__ = ["Admission", "Admitted", "Applicant"]
 class _Question(NamedTuple):
     """A password to be checked before an applicant (a connecting program) is admitted or refused.
 
-    ``terms`` are the user and limits that its channel offers. ``refusal`` is set for an applicant
-    that is refused even with the right password, because of the user that it names. The answer then
-    takes as long as that to a wrong password.
+    ``refusal`` is set for an applicant that is refused even with the right password, because of the
+    user that it names. The answer then takes as long as that to a wrong password, and ``offer`` may
+    be None.
     """
 
     manager: Engine
     applicant: Applicant
-    terms: Terms | None
+    offer: ChannelOffer | None
     user: User | None
-    source: Source
     failure_delay_s: int
     refusal: Refused | None = None
 
@@ -82,13 +91,13 @@ class Admission:
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
         now_ms = (SystemClock() if clock is None else clock).now_ms
-        self._authenticator = Authenticator(now_ms)
+        self._remembered, self._guard = RememberedPasswords(now_ms), PasswordGuard(now_ms)
         self._checkers = Checkers()
         runtimes = [manager.runtime for manager in self._managers.values()]
         self._delays = Delays(next(iter(runtimes), Runtime()))
         self._names, self._resolvers = KnownNames(now_ms, resolve), Checkers("mayfly-host-name")
         for manager in self._managers.values():
-            refreshes_of(manager).add(self.refresh)
+            call_at_refresh(manager, self.refresh)
 
     def admit(self, applicant: Applicant) -> Admitted:
         """Check a connecting program; return its user and limits. Waits for the password check.
@@ -159,7 +168,7 @@ class Admission:
 
     def refresh(self) -> None:
         """Empty the caches of passwords and host names; make the users' files be read again."""
-        self._authenticator.remembered.forget()
+        self._remembered.forget()
         self._names.forget()
         for manager in self._managers.values():
             users_of(manager).read_again()
@@ -188,43 +197,42 @@ class Admission:
         if not applicant.channel and self._is_operator(applicant):
             return Admitted(user=applicant.user, is_operator=True)
         try:
-            terms = terms_of(manager, applicant)
-        except KeptOut as kept_out:
-            if not kept_out.has_password:
+            offer = offer_of(manager, applicant)
+        except NoAccessRefusal as no_access:
+            if not no_access.has_password:
                 raise
-            source, delay_s = _source_of(applicant), kept_out.failure_delay_s
-            return _Question(manager, applicant, None, None, source, delay_s, kept_out)
+            delay_s = no_access.failure_delay_s
+            return _Question(manager, applicant, None, None, delay_s, no_access)
         if applicant.sending_manager:
-            self._check_sender(applicant, terms)
-            return self._admit(manager, applicant, terms, is_verified=False)
-        if not needs_password(manager, applicant, terms):
-            return self._admit(manager, applicant, terms, is_verified=False)
+            self._check_sender(applicant, offer)
+            return self._admit(manager, applicant, offer, is_verified=False)
+        if not needs_password(manager, applicant, offer):
+            return self._admit(manager, applicant, offer, is_verified=False)
         if not (applicant.is_local or applicant.has_tls):
             text = "the password came from another machine without TLS"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
-        return self._known_password(manager, applicant, terms)
+        return self._known_password(manager, applicant, offer)
 
     def _known_password(
-        self, manager: Engine, applicant: Applicant, terms: Terms
+        self, manager: Engine, applicant: Applicant, offer: ChannelOffer
     ) -> Admitted | _Question:
         """Return the user and limits of a connecting program whose password is cached as right.
 
         Returns a question, to be checked in a thread, for any other password. Raises Refused while
         too many wrong passwords have closed its source.
         """
-        source, authenticator = _source_of(applicant), self._authenticator
+        source = _source_of(applicant)
         # This check comes first: a comparison with remembered passwords is fast enough to guess.
-        closed_ms = authenticator.closed_ms(source)
+        closed_ms = self._guard.closed_ms(source)
         if closed_ms:
             text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
         user = _find_user(manager, applicant.user)
-        question = _Question(manager, applicant, terms, user, source, terms.failure_delay_s)
-        if user is not None and authenticator.remembered.knows(
-            manager.name, user, applicant.password
-        ):
+        question = _Question(manager, applicant, offer, user, offer.failure_delay_s)
+        password = applicant.password
+        if user is not None and self._remembered.knows(manager.name, user, password):
             try:
-                return self._admit(manager, applicant, terms, is_verified=True)
+                return self._admit(manager, applicant, offer, is_verified=True)
             except Refused as refused:
                 return question._replace(refusal=refused)
         return question
@@ -235,38 +243,40 @@ class Admission:
         A refusal is delayed by FAILDLAY and counted against the guessing of passwords.
         """
         manager, applicant, user = question.manager, question.applicant, question.user
-        authenticator, source = self._authenticator, question.source
-        is_right = authenticator.check(user, applicant.password)
+        source = _source_of(applicant)
+        # An unknown user takes as long as a known one.
+        password_hash = "" if user is None else user.password_hash
+        has_right_password = is_right(applicant.password, password_hash)
         try:
             if question.refusal is not None:
                 raise question.refusal
-            if not is_right or question.terms is None:
+            if not has_right_password or question.offer is None:
                 text = f"user {applicant.user!r} is unknown, or the password is wrong"
                 raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
-            admitted = self._admit(manager, applicant, question.terms, is_verified=True)
+            admitted = self._admit(manager, applicant, question.offer, is_verified=True)
         except Refused as refused:
             # A right password of a blocked user is refused like a wrong one: else the time of the
             # answer would reveal that it is right.
-            authenticator.note_refused(source)
+            self._guard.note_refused(source)
             delay_ms = question.failure_delay_s * SECOND_MS
             self._refuse(answer, applicant, refused, delay_ms)
         else:
             assert user is not None
-            authenticator.note_admitted(source)
-            authenticator.remembered.note(manager.name, user, applicant.password)
+            self._guard.note_admitted(source)
+            self._remembered.note(manager.name, user, applicant.password)
             answer.set_result(admitted)
 
     def _admit(
-        self, manager: Engine, applicant: Applicant, terms: Terms, *, is_verified: bool
+        self, manager: Engine, applicant: Applicant, offer: ChannelOffer, *, is_verified: bool
     ) -> Admitted:
         """Return the user whose authority counts, with limits; raises Refused for a blocked user.
 
         ``is_verified`` is True after the right password.
         """
-        name = user_of(applicant, terms, is_verified=is_verified)
+        name = user_of(applicant, offer, is_verified=is_verified)
         user = _find_user(manager, name) or User(name)
         is_operator = check_user(manager, applicant, user)
-        return terms.admitted(user, is_operator=is_operator)
+        return offer.admitted(user, is_operator=is_operator)
 
     def _is_operator(self, applicant: Applicant) -> bool:
         """Return True if the password is the operator's token, sent locally or by TLS.
@@ -278,14 +288,14 @@ class Admission:
             return False
         return hmac.compare_digest(applicant.password.encode(), self._token)
 
-    def _check_sender(self, applicant: Applicant, terms: Terms) -> None:
+    def _check_sender(self, applicant: Applicant, offer: ChannelOffer) -> None:
         """Raise Refused for a sender channel without the token or a certificate that counts.
 
         A certificate counts if the channel requires TLS or a rule maps the sender. Without this
         check every program with a certificate could start a receiver, whose puts may be unchecked.
         """
         is_shown = bool(applicant.certificate_subject)
-        if not (is_shown and terms.heeds_certificates) and not self._is_operator(applicant):
+        if not (is_shown and offer.heeds_certificates) and not self._is_operator(applicant):
             text = f"queue manager {applicant.sending_manager} shows no certificate and no token"
             if is_shown:
                 text = "the certificate counts only with SSLCIPH or SSLPEER of the RCVR, or a map"
@@ -331,35 +341,16 @@ def _report_failure(answer: Future[Admitted], work: Future[None]) -> None:
         answer.set_exception(work.exception())
 
 
-class Refreshes:
-    """Methods to call at REFRESH SECURITY of one queue manager, held by weak references."""
-
-    def __init__(self) -> None:
-        """Start without methods."""
-        self._methods: list[weakref.WeakMethod[Callable[[], Any]]] = []
-
-    def add(self, method: Callable[[], Any]) -> None:
-        """Add a method to call at each refresh, as long as its object exists."""
-        alive = [reference for reference in self._methods if reference() is not None]
-        self._methods = [*alive, weakref.WeakMethod(method)]
-
-    def refresh(self) -> None:
-        """Call the added methods of all objects that still exist."""
-        for reference in self._methods:
-            method = reference()
-            if method is not None:
-                method()
-
-
-_OF_MANAGERS: weakref.WeakKeyDictionary[Engine, Refreshes] = weakref.WeakKeyDictionary()
-
-
-def refreshes_of(manager: Engine) -> Refreshes:
-    """Return the methods called at REFRESH SECURITY of a queue manager; create them if missing."""
-    with _FINDING:
-        return _OF_MANAGERS.setdefault(manager, Refreshes())
+def call_at_refresh(manager: Engine, method: Callable[[], Any]) -> None:
+    """Call a method at each REFRESH SECURITY of a queue manager, as long as its object exists."""
+    with _CHANGING:
+        alive = [each for each in _CALLED_AT_REFRESH.get(manager, ()) if each() is not None]
+        _CALLED_AT_REFRESH[manager] = [*alive, weakref.WeakMethod(method)]
 
 
 def refresh_security(manager: Engine) -> None:
     """Make servers empty their caches of passwords, and read users and certificates again."""
-    refreshes_of(manager).refresh()
+    for reference in _CALLED_AT_REFRESH.get(manager, ()):
+        method = reference()
+        if method is not None:
+            method()

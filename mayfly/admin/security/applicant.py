@@ -1,6 +1,6 @@
 """An applicant (a program that asks for a connection), the checks of its channel, and the result.
 
-The result is terms (user and limits of the connection) or a refusal. The checks follow the
+The result is the user and the limits of the connection, or a refusal. The checks follow the
 channel's definition, the rules for channels (CHLAUTH) and the AUTHINFO for passwords (CONNAUTH).
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from mayfly.admin.security.rules import (
@@ -19,6 +18,7 @@ from mayfly.admin.security.rules import (
     is_host_name,
     mapping,
     names_users,
+    parsed_address,
     spelled,
 )
 from mayfly.admin.security.users import User
@@ -41,11 +41,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.distinguished_names import is_matched
 from mayfly.mqi.errors import MQError, mq_error
 
-#: The terms of a connection that names no channel.
-HEARTBEAT_S: Final = 300
-SHARED_CONVERSATIONS: Final = 10
-NO_LIMIT: Final = 999_999_999
-LOG: Final = logging.getLogger("mayfly.security")
+_NO_LIMIT: Final = 999_999_999
+_LOG: Final = logging.getLogger("mayfly.security")
 _LONGEST_USER: Final = 12
 
 
@@ -84,21 +81,21 @@ class Applicant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """The terms of an admitted connection: its user and its limits.
+    """An admitted connection: its user and its limits.
 
     ``user`` and ``groups`` are those whose authority counts. With ``is_operator`` it may do
     everything, and ``user`` is for messages only. The server counts the instances of a channel, and
-    those of one address.
+    those of one address. The default limits are those of a connection that names no channel.
     """
 
     user: str
     groups: tuple[str, ...] = ()
     is_operator: bool = False
-    heartbeat_s: int = HEARTBEAT_S
-    share_conversations: int = SHARED_CONVERSATIONS
+    heartbeat_s: int = 300
+    share_conversations: int = 10
     max_message_bytes: int = LONGEST_MESSAGE_BYTES
-    max_instances: int = NO_LIMIT
-    max_instances_per_client: int = NO_LIMIT
+    max_instances: int = _NO_LIMIT
+    max_instances_per_client: int = _NO_LIMIT
 
 
 def is_local(address: str) -> bool:
@@ -109,11 +106,9 @@ def is_local(address: str) -> bool:
     if not address:
         return True
     try:
-        found = ip_address(address.partition("%")[0])
+        return parsed_address(address).is_loopback
     except ValueError:
         return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (mapped or found).is_loopback
 
 
 class Refused(Exception):
@@ -142,7 +137,7 @@ class Refused(Exception):
             "queue_manager": applicant.queue_manager,
             "application": applicant.application,
         }
-        LOG.warning(
+        _LOG.warning(
             "%s: %s refused (%d): %s; channel %r, address %s, user %r, application %r",
             self.amq,
             applicant.queue_manager,
@@ -157,7 +152,7 @@ class Refused(Exception):
         return mq_error(self.reason)
 
 
-class KeptOut(Refused):
+class NoAccessRefusal(Refused):
     """A refusal by USERSRC(NOACCESS) in a rule of a channel that may admit other users.
 
     ``has_password`` is True if the applicant sent a password that would be checked for another
@@ -168,7 +163,7 @@ class KeptOut(Refused):
     failure_delay_s = 0
 
 
-class Terms(NamedTuple):
+class ChannelOffer(NamedTuple):
     """The offer of a channel to an applicant that passed its checks, before the user is known.
 
     ``channel`` and ``rule`` are None for a local connection; ``rule`` is also None if no rule
@@ -189,7 +184,7 @@ class Terms(NamedTuple):
         return is_asked_for or self.rule is not None
 
     def admitted(self, user: User, *, is_operator: bool) -> Admitted:
-        """Return the final terms for a user: its groups, and the limits of the channel.
+        """Return the connection of a user: its groups, and the limits of the channel.
 
         Without a channel the limits are the defaults.
         """
@@ -208,18 +203,18 @@ class Terms(NamedTuple):
         )
 
 
-def terms_of(manager: Engine, applicant: Applicant) -> Terms:
+def offer_of(manager: Engine, applicant: Applicant) -> ChannelOffer:
     """Check address, channel, TLS and rules for a connecting program; return its channel's offer.
 
-    The offer (Terms) is the rule that applies and whether a password is required. The password is
-    not checked. Raises Refused; its subclass KeptOut for a rule with NOACCESS.
+    The offer says which rule applies and whether a password is required. The password is not
+    checked. Raises Refused; its subclass NoAccessRefusal for a rule with NOACCESS.
     """
     authentication = _authentication(manager)
     adopts = authentication is not None and authentication.adoptctx == k.MQADPCTX_YES
     delay_s = 0 if authentication is None else authentication.faildlay
     if not applicant.channel:
         check = k.MQCHK_NONE if authentication is None else authentication.chcklocl
-        return Terms(None, None, check, True, delay_s)
+        return ChannelOffer(None, None, check, True, delay_s)
     rules = rules_of(manager)
     blocking = blocking_address(rules, applicant.address)
     if blocking is not None:
@@ -232,7 +227,7 @@ def terms_of(manager: Engine, applicant: Applicant) -> Terms:
     rule = mapping(rules, partner)
     if rule is not None and rule.usersrc == c.MQUSRC_NOACCESS:
         text = f"the partner has no access by {spelled(rule)}"
-        refused = KeptOut(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", text)
+        refused = NoAccessRefusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", text)
         if names_users(rules, partner):
             is_checked = check != k.MQCHK_NONE or applicant.must_prove_user
             refused.has_password = bool(is_checked and applicant.user and applicant.password)
@@ -241,7 +236,7 @@ def terms_of(manager: Engine, applicant: Applicant) -> Terms:
         rule = None
     if rule is not None and rule.chckclnt != k.MQCHK_AS_Q_MGR:
         check = rule.chckclnt
-    return Terms(channel, rule, check, adopts, delay_s)
+    return ChannelOffer(channel, rule, check, adopts, delay_s)
 
 
 def failure_delay_s(manager: Engine) -> int:
@@ -256,41 +251,41 @@ def failure_delay_s(manager: Engine) -> int:
     return 0 if authentication is None else authentication.faildlay
 
 
-def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
+def needs_password(manager: Engine, applicant: Applicant, offer: ChannelOffer) -> bool:
     """Return True if a connecting program's password must be checked, False if none is needed.
 
     Raises Refused when user or password is required and missing.
     """
     is_given = bool(applicant.password and applicant.user)
-    if is_given and (terms.check != k.MQCHK_NONE or applicant.must_prove_user):
+    if is_given and (offer.check != k.MQCHK_NONE or applicant.must_prove_user):
         return True
-    user = user_of(applicant, terms, is_verified=False)
+    user = user_of(applicant, offer, is_verified=False)
     is_needed = (
-        terms.channel is None
+        offer.channel is None
         or (applicant.must_prove_user and applicant.user)
-        or terms.check == k.MQCHK_REQUIRED
-        or (terms.check == k.MQCHK_REQUIRED_ADMIN and is_administrator(manager, User(user)))
+        or offer.check == k.MQCHK_REQUIRED
+        or (offer.check == k.MQCHK_REQUIRED_ADMIN and is_administrator(manager, User(user)))
     )
     if is_needed:
-        by = "a local connection" if terms.channel is None else "CHCKCLNT"
+        by = "a local connection" if offer.channel is None else "CHCKCLNT"
         by = "HTTP" if applicant.must_prove_user else by
         text = f"user and password are missing, which {by} asks for"
         raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5540E", text)
     return False
 
 
-def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
+def user_of(applicant: Applicant, offer: ChannelOffer, *, is_verified: bool) -> str:
     """Return the name of the user whose authority counts for a connecting program.
 
     In this order: the MCAUSER of a rule, the user with the right password (``is_verified``, with
     ADOPTCTX), the MCAUSER of the channel, the user that the program names; as with
     ChlauthEarlyAdopt. Empty if none of them has a name.
     """
-    if terms.rule is not None and terms.rule.usersrc == c.MQUSRC_MAP:
-        return terms.rule.mcauser
-    if is_verified and terms.adopts_user:
+    if offer.rule is not None and offer.rule.usersrc == c.MQUSRC_MAP:
+        return offer.rule.mcauser
+    if is_verified and offer.adopts_user:
         return applicant.user
-    return (terms.channel.mcauser if terms.channel is not None else "") or applicant.user
+    return (offer.channel.mcauser if offer.channel is not None else "") or applicant.user
 
 
 def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
@@ -410,4 +405,4 @@ def _refuse_or_warn(rule: ChannelRuleDefinition, refused: Refused) -> None:
     if rule.warn != c.MQWARN_YES:
         raise refused
     fields = {"amq": refused.amq, "cause": refused.cause}
-    LOG.warning("%s: let in by WARN(YES) though %s", refused.amq, refused.cause, extra=fields)
+    _LOG.warning("%s: let in by WARN(YES) though %s", refused.amq, refused.cause, extra=fields)

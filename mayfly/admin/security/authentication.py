@@ -1,4 +1,4 @@
-"""Authentication: checks passwords, and slows down the guessing of passwords.
+"""Authentication: remembers right passwords, and slows down the guessing of passwords.
 
 A right password is cached for five minutes, so that a program that connects for each request pays
 argon2 once. The cache has a keyed hash of the password, valid while the user's hash stays the same.
@@ -17,7 +17,7 @@ from hashlib import blake2b
 from itertools import count
 from typing import Final, NamedTuple, TypeVar
 
-from mayfly.admin.security.users import User, is_right
+from mayfly.admin.security.users import User
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime import Loop, Runtime, SystemClock
 
@@ -147,27 +147,26 @@ class Source(NamedTuple):
     address: str
 
     @property
-    def place(self) -> str:
+    def address_key(self) -> str:
         """The key for counting wrong passwords: the address, or the user on this machine."""
         return self.address or f"local {self.user}"
 
     @property
-    def name(self) -> str:
+    def user_key(self) -> str:
         """The key for counting wrong passwords for one user from all other machines."""
         return f"{self.manager} {self.user}"
 
 
-class Authenticator:
-    """Checks passwords for all queue managers of a server, and slows down their guessing.
+class PasswordGuard:
+    """Slows down the guessing of passwords at all queue managers of a server.
 
     A source (queue manager, user, address) is closed for a time after several wrong passwords.
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Start without counts and cached passwords; ``now_ms`` returns ms since 1970."""
-        self.remembered = RememberedPasswords(now_ms)
-        self._places = Failures(now_ms)
-        self._names = Failures(now_ms, _FREE_FAILURES_OF_NAME, _QUIET_MS)
+        """Start without counts and known addresses; ``now_ms`` returns ms since 1970."""
+        self._by_address = Failures(now_ms)
+        self._by_user = Failures(now_ms, _FREE_FAILURES_OF_NAME, _QUIET_MS)
         #: User -> addresses of other machines from which it has connected, the latest last.
         self._known: dict[str, dict[str, None]] = {}
         self._noting = threading.Lock()
@@ -178,17 +177,10 @@ class Authenticator:
         A source is queue manager, user and address. A user name attacked from many addresses is
         closed for addresses from which that user has never connected.
         """
-        closed_ms = self._places.closed_ms(source.place)
-        if source.address and source.address not in self._known.get(source.name, ()):
-            closed_ms = max(closed_ms, self._names.closed_ms(source.name))
+        closed_ms = self._by_address.closed_ms(source.address_key)
+        if source.address and source.address not in self._known.get(source.user_key, ()):
+            closed_ms = max(closed_ms, self._by_user.closed_ms(source.user_key))
         return closed_ms
-
-    def check(self, user: User | None, password: str) -> bool:
-        """Return True if a password is right; slow (argon2).
-
-        For None, an unknown user, it returns False after the same time. It counts nothing.
-        """
-        return is_right(password, "" if user is None else user.password_hash)
 
     def note_refused(self, source: Source) -> None:
         """Count a refusal against the address and the user name of a source.
@@ -196,19 +188,19 @@ class Authenticator:
         A refusal is a wrong password, or a right one of a user who is blocked. Enough of them close
         the source for a time.
         """
-        self._places.note(source.place)
+        self._by_address.note(source.address_key)
         if source.address:
-            self._names.note(source.name)
+            self._by_user.note(source.user_key)
 
     def note_admitted(self, source: Source) -> None:
         """Set the count of wrong passwords from this address to 0; record the address as known.
 
         The count of the user name stays. For each user the last 100 addresses are known.
         """
-        self._places.forget(source.place)
+        self._by_address.forget(source.address_key)
         if source.address:
             with self._noting:
-                known = self._known.setdefault(source.name, {})
+                known = self._known.setdefault(source.user_key, {})
                 known.pop(source.address, None)
                 if len(known) >= _MAX_KNOWN:
                     del known[next(iter(known))]

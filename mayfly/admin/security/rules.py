@@ -128,13 +128,22 @@ def has_name(name: str, pattern: str) -> bool:
 
     ``*`` is any number of any characters. Letter case counts.
     """
-    return _compiled(pattern).fullmatch(name) is not None
-
-
-@lru_cache(maxsize=1_024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression for a pattern in which ``*`` is any number of characters."""
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    first, *middle = pattern.split("*")
+    if not middle:
+        return name == pattern
+    last = middle.pop()
+    end = len(name) - len(last)
+    position = len(first)
+    if position > end or not (name.startswith(first) and name.endswith(last)):
+        return False
+    # The earliest place of each text leaves most for those behind it. A regular expression tries
+    # all places: with twenty stars it does not end.
+    for text in middle:
+        found = name.find(text, position, end)
+        if found < 0:
+            return False
+        position = found + len(text)
+    return True
 
 
 def _matches_partner(rule: ChannelRuleDefinition, partner: Partner) -> bool:
@@ -180,12 +189,17 @@ def _matches_address(partner: Partner, pattern: str) -> bool:
 
 
 def _address_key(pattern: str) -> tuple[int, ...]:
-    """Return the sort key of an ADDRESS pattern: address, then host name, then ``*`` or empty."""
+    """Return the sort key of an ADDRESS pattern: address, then host name, then ``*`` or empty.
+
+    Within addresses, from the left, a number comes before a range, a narrow range before a wide
+    one, and both before ``*``.
+    """
     if pattern in ("", ANY_ADDRESS):
         return (2,)
     if is_host_name(pattern):
         return (1, *_name_key(pattern))
-    return (0, *_address_specificity(pattern))
+    parts = _parsed(pattern).parts
+    return (0, *(_V6_MAX + 1 if part is None else part[1] - part[0] for part in parts))
 
 
 def _name_key(pattern: str) -> tuple[int, ...]:
@@ -236,32 +250,17 @@ def is_address_matched(address: str, pattern: str) -> bool:
     )
 
 
-def _address_specificity(pattern: str) -> tuple[int, ...]:
-    """Return the sort key of an address pattern; the most specific has the smallest key.
-
-    From the left, a number comes before a range, a narrow range before a wide one, and both before
-    ``*``.
-    """
-    if pattern in ("", ANY_ADDRESS):
-        return (_V6_MAX + 1,)
-    return tuple(
-        _V6_MAX + 1 if part is None else part[1] - part[0] for part in _parsed(pattern).parts
-    )
-
-
 def _address_parts(address: str) -> tuple[int, ...] | None:
     """Return the parts of an IP address: ``'10.0.0.1'`` -> ``(10, 0, 0, 1)``.
 
     An IPv4 address within IPv6 has four parts. Returns None if the text is no IP address.
     """
     try:
-        found = ip_address(address.partition("%")[0])
+        found = parsed_address(address)
     except ValueError:
         return None
     if isinstance(found, IPv6Address):
-        if found.ipv4_mapped is None:
-            return tuple(int(part, 16) for part in found.exploded.split(":"))
-        found = found.ipv4_mapped
+        return tuple(int(part, 16) for part in found.exploded.split(":"))
     return tuple(found.packed)
 
 
@@ -352,14 +351,14 @@ def _resolves_to(name: str, address: str) -> bool:
     """Return True if DNS has this address for a host name; False on DNS errors. Waits for DNS."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        wanted = _ip_number(address)
-        return any(_ip_number(str(each[4][0])) == wanted for each in found)
+        wanted = parsed_address(address)
+        return any(parsed_address(str(each[4][0])) == wanted for each in found)
     except (OSError, UnicodeError, ValueError):
         return False
 
 
-def _ip_number(address: str) -> IPv4Address | IPv6Address:
-    """Return a parsed IP address; an IPv4 address within IPv6 becomes IPv4.
+def parsed_address(address: str) -> IPv4Address | IPv6Address:
+    """Return a parsed IP address without its zone; an IPv4 address within IPv6 becomes IPv4.
 
     Raises ValueError for a text that is no IP address.
     """

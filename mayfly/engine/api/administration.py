@@ -23,7 +23,7 @@ from mayfly.engine.attributes import (
     Attribute,
     ChannelDefinition,
     ChannelRuleDefinition,
-    TopicDefinition,
+    Definition,
     attributes_of,
     channel_types_with,
 )
@@ -46,6 +46,7 @@ from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import definitions_unchanged
 from mayfly.engine.objects.administration import delete as delete_queue
+from mayfly.engine.objects.inquire import PLATFORM_NUMBERS
 from mayfly.engine.objects.named_definitions import ACTIONS as RULE_ACTIONS
 from mayfly.engine.objects.named_definitions import (
     CHANNEL_MODELS,
@@ -57,6 +58,7 @@ from mayfly.engine.objects.named_definitions import (
     find_named,
     set_rule,
 )
+from mayfly.engine.objects.named_definitions import LISTS as RULE_LISTS
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
     entities_of,
@@ -107,9 +109,11 @@ __all__ = [
     "DEFAULT_AUTHENTICATION",
     "DEFAULT_OBJECTS",
     "DEFAULT_TOPIC",
+    "Definition",
     "Entity",
     "GROUP",
     "OBJECT_TYPES",
+    "PLATFORM_NUMBERS",
     "PRINCIPAL",
     "PROCESS",
     "QALIAS",
@@ -119,12 +123,12 @@ __all__ = [
     "QREMOTE",
     "QUEUE_KINDS",
     "RULE_ACTIONS",
+    "RULE_LISTS",
     "SECONDS",
     "SELF",
     "SUB",
     "TOPIC",
     "TOPIC_VALUES",
-    "TopicDefinition",
     "alter_definition",
     "alter_named",
     "alter_subscription",

@@ -65,7 +65,7 @@ _OF_LOCAL_QUEUE: dict[int, Callable[[LocalQueue], Value]] = {
     c.MQIA_DEFINITION_TYPE: lambda queue: queue.definition.definition_type,
     c.MQIA_DIST_LISTS: lambda _queue: c.MQDL_NOT_SUPPORTED,
 }
-_PLATFORMS = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
+PLATFORM_NUMBERS = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
 _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
     c.MQCA_Q_MGR_NAME: lambda manager: manager.name,
     # QMID: the name, and the unique number of the store.
@@ -73,7 +73,7 @@ _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
         f"{manager.name[:15]}_{manager.store.ledger.instance_id}"
     ),
     c.MQIA_COMMAND_LEVEL: lambda manager: manager.command_level,
-    c.MQIA_PLATFORM: lambda manager: _PLATFORMS[manager.platform],
+    c.MQIA_PLATFORM: lambda manager: PLATFORM_NUMBERS[manager.platform],
     c.MQIA_CODED_CHAR_SET_ID: lambda _manager: MANAGER_CCSID,
     c.MQIA_MAX_PRIORITY: lambda _manager: MAX_PRIORITY,
     c.MQIA_SYNCPOINT: lambda _manager: c.MQSP_AVAILABLE,
