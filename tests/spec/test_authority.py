@@ -222,6 +222,9 @@ def test_C7_the_most_specific_profile_of_each_is_the_one_that_counts(
         ("A.**", ["A", "A.B", "A.B.C"], ["AB", "B.A"]),
         ("**.C", ["C", "A.C", "A.B.C"], ["AC", "C.A"]),
         ("A.**.C", ["A.C", "A.B.C", "A.B.B.C"], ["A", "A.B", "AB.C"]),
+        ("A*B?C*D.E", ["AB1CD.E", "AxBB2CxCD.E"], ["ABCD.E", "AB1CD", "AB1CDx.E", "A.B1CD.E"]),
+        # Each star more made a search that tries all places many times as long.
+        ("*A" * 16 + "*B", ["A" * 47 + "B"], ["A" * 48, "A" * 15 + "B"]),
     ],
 )
 def test_what_a_profile_stands_for(profile: str, names: list[str], others: list[str]) -> None:

@@ -84,11 +84,21 @@ def specificity(profile: str) -> tuple[tuple[int, ...], str]:
 
 
 def _pattern_of_qualifier(qualifier: str) -> str:
-    """Return the regular expression for one qualifier of a profile."""
+    """Return the regular expression for one qualifier of a profile.
+
+    What lies between two stars is found at its first place and never looked for again, so that many
+    stars take no longer than the product of both lengths.
+    """
     if qualifier == "*":
         return "[^.]+"
-    pieces = {"?": "[^.]", "*": "[^.]*"}
-    return "".join(pieces.get(character) or re.escape(character) for character in qualifier)
+    first, *others = (
+        "".join("[^.]" if character == "?" else re.escape(character) for character in between)
+        for between in qualifier.split("*")
+    )
+    if not others:
+        return first
+    *middle, last = others
+    return first + "".join(f"(?>[^.]*?{between})" for between in middle) + f"[^.]*{last}"
 
 
 class FileOfUsers(Protocol):
