@@ -275,6 +275,31 @@ def test_a_subscription_made_while_selectors_are_asked_has_its_copy(
         assert later[0].get() is not None
 
 
+def test_a_quick_subscription_replaces_a_long_one_that_is_asked_and_has_its_copy(
+    manager: QueueManager, session: Session, new_session: NewSession
+) -> None:
+    """Its selector was not asked without the lock, and all selectors together are quick now."""
+    everything = session.subscribe("a/b")
+    with new_session(manager) as other:
+        long = other.subscribe("a/b", selector=ENDS)
+        quick = []
+
+        def replace() -> None:
+            long.close()
+            selectors = "JMSPriority = 4", "JMSPriority = 5"
+            quick.extend(other.subscribe("a/b", selector=selector) for selector in selectors)
+
+        with watching(manager, replace):
+            result = session.publish("a/b", b"", properties={"text": content("x")}, priority=4)
+        assert (result.matched_count, result.delivered_count) == (2, 2)
+        chosen, refused = quick
+        takers = (everything, chosen, refused)
+        assert [manager.curdepth(taker.queue) for taker in takers] == [1, 1, 0]
+        copies = [taker.get() for taker in takers]
+        assert [copy is not None for copy in copies] == [True, True, False]
+        assert [manager.curdepth(taker.queue) for taker in takers] == [0, 0, 0]
+
+
 def test_a_publication_in_a_unit_of_work_asks_without_the_lock(
     manager: QueueManager, session: Session, unit: Session
 ) -> None:

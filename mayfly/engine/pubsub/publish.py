@@ -165,8 +165,8 @@ class _FanOut:
         """Check the publication and compute its descriptor, window and MsgId; nothing is put yet.
 
         ``connection`` is the publisher's, for subscriptions that ignore their publisher.
-        ``selected`` maps selectors to results evaluated earlier without the lock; when it is empty,
-        selectors are evaluated during delivery. With ``is_in_unit``, delayed copies count in the
+        ``selected`` maps selectors to results evaluated earlier without the lock; the others are
+        evaluated during delivery. With ``is_in_unit``, delayed copies count in the
         depth of the staging queue only at the commit (D12). Raises MQRC_PUT_INHIBITED and the other
         errors of :func:`publish` that do not concern one copy.
         """
@@ -285,7 +285,10 @@ class _FanOut:
             selector = subscription.selector
             if selector is not None:
                 fields = fields or self.fields()
-                if not (selected[selector] if selected else selector.selects(fields)):
+                is_selected = selected.get(selector)
+                if is_selected is None:
+                    is_selected = selector.selects(fields)
+                if not is_selected:
                     continue
             if is_proxy(subscription) and not self._leaves_for(neighbour_of(subscription)):
                 continue
