@@ -59,21 +59,22 @@ def new_message_id(core: Core) -> bytes:
         return new_id(core)
 
 
-def check_capacity(path: Path, body_bytes: int, *, persistent: bool) -> None:
+def check_capacity(path: Path, prepared: Prepared, body_bytes: int) -> None:
     """Raise the error for which a queue refuses a message of this size now (C5, P7, P8).
 
     MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL;
     MQRC_PERSISTENT_NOT_ALLOWED on a temporary queue; MQRC_NOT_AUTHORIZED on the staging queue.
-    ``path`` is the resolved name of the queue.
+    ``path`` is the resolved name of the queue; the transmission header counts in the size.
     """
     queue = path.queue
     if queue.is_staging:
         raise mq_error(
             rc.MQRC_NOT_AUTHORIZED, f"{queue.name} takes only puts with a delivery delay"
         )
-    check_open(path, body_bytes)
-    if persistent and path.is_temporary:
-        raise refusal(path, body_bytes)
+    size_bytes = size_on(path, prepared.descriptor, body_bytes)
+    check_open(path, size_bytes)
+    if prepared.persistent and path.is_temporary:
+        raise refusal(path, size_bytes)
 
 
 def check_open(path: Path, body_bytes: int) -> None:
@@ -176,7 +177,6 @@ def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMess
     """
     assert core.engine_lock.is_held()
     prepared, window, _ids, body = message
-    size_bytes = size_on(path, prepared.descriptor, len(body))
-    check_capacity(path, size_bytes, persistent=prepared.persistent)
+    check_capacity(path, prepared, len(body))
     capped = capped_from(window, core.now_ms(), path.cap_ms, path.capped_by)
     arrive(core, transaction, path, prepared, new_row(core, path, message._replace(window=capped)))

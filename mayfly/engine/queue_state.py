@@ -220,24 +220,6 @@ def arrive(
     """
     queue.depth += 1
     queue.uncommitted += 1
-    # As add_reserved does, without a call: every put comes here.
-    if queue.owner is not owner:
-        transaction = transaction.at(queue.owner)
-    transaction.unit.put(queue.number, row, persistent=persistent)
-    transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
-    if queue.is_staging:
-        count_staged(transaction, queue, row, +1, persistent=persistent)
-
-
-def add_reserved(
-    owner: QueueOwner,
-    transaction: Transaction,
-    queue: LocalQueue,
-    row: StoredMessage,
-    *,
-    persistent: bool,
-) -> None:
-    """Add the put of a message to a transaction of ``owner``; the queue counts it already."""
     if queue.owner is not owner:
         transaction = transaction.at(queue.owner)
     transaction.unit.put(queue.number, row, persistent=persistent)
@@ -328,7 +310,8 @@ def end_put_and_got(
 def end_expired_put(
     owner: QueueOwner,
     transaction: Transaction,
-    late: tuple[LocalQueue, StoredMessage],
+    queue: LocalQueue,
+    row: StoredMessage,
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> None:
@@ -336,7 +319,6 @@ def end_expired_put(
 
     The queue counts it no longer. Raises TransitionError when the queue has no uncommitted put.
     """
-    queue, row = late
     _check_uncommitted(queue, 1, Event.COMMIT)
     queue.depth -= 1
     queue.uncommitted -= 1

@@ -30,7 +30,6 @@ from mayfly.engine.delivery import (
     check_capacity,
     new_id,
     new_row,
-    size_on,
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, dead_letter_queue_of, send_report
@@ -628,8 +627,7 @@ class Promotion(UnitOfWork):
             check_header(prepared.descriptor, body)
         with core.engine_lock:
             path = core.registry.refreshed(path)
-            size_bytes = size_on(path, prepared.descriptor, len(body))
-            check_capacity(path, size_bytes, persistent=prepared.persistent)
+            check_capacity(path, prepared, len(body))
             now_ms = core.now_ms()
             own = MessageIds(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)

@@ -25,7 +25,6 @@ from mayfly.engine.delivery import (
     arrive,
     check_capacity,
     new_row,
-    size_on,
 )
 from mayfly.engine.disposal import dead_letter, original_of, prepared_with_own_context, send_report
 from mayfly.engine.expiry import discard_expired
@@ -581,8 +580,7 @@ class ReleaseBatch:
         if row.sub_id is None:
             check_release(core, descriptor.user_identifier, name)
         prepared = prepared_with_own_context(core, descriptor)
-        size_bytes = size_on(path, descriptor, len(row.body))
-        check_capacity(path, size_bytes, persistent=prepared.persistent)
+        check_capacity(path, prepared, len(row.body))
         window = _window(row)
         if row.ttl_from_release == CAP_AT_RELEASE:
             window = window_on(path, window)

@@ -16,7 +16,6 @@ from mayfly.engine.delivery import (
     arrive,
     check_capacity,
     new_id,
-    size_on,
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
@@ -350,8 +349,7 @@ class _FanOut:
         It is for publications outside a unit of work; in one, the unit of work does this.
         """
         core, transaction = self._core, self.transaction
-        for queue, row, persistent in self.staged:
-            queue_state.add_reserved(core, transaction, queue, row, persistent=persistent)
+        queue_state.add_all_reserved(core, transaction, self.staged)
         transaction.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
@@ -387,8 +385,7 @@ class _FanOut:
         publication, body = self._content_for(subscription)
         path = core.registry.resolve_target(subscription.destination)
         prepared = prepared_for(core, subscription, path, publication)
-        size_bytes = size_on(path, prepared.descriptor, len(body))
-        check_capacity(path, size_bytes, persistent=prepared.persistent)
+        check_capacity(path, prepared, len(body))
         # The lowest of all caps wins (X3).
         window = capped_from(self._window, self._now_ms, path.cap_ms, path.capped_by)
         row = self._rows.row(path, prepared, window, self._correl_id(subscription), body)
@@ -409,8 +406,7 @@ class _FanOut:
 
         Raises the errors of ``staging_path`` when the staging queue refuses the copy.
         """
-        publication, body = self._content_for(subscription)
-        copy = OutgoingMessage(publication, self._window, self._ids(subscription), body)
+        copy = self._copy_for(subscription)
         pending = staged_copy(self._core, subscription, self._topic, copy)
         if self._is_in_unit:
             queue_state.reserve_in_unit(pending.queue)
@@ -418,9 +414,11 @@ class _FanOut:
             queue_state.reserve(pending.queue)
         self.staged.append(pending)
 
-    def _ids(self, subscription: Subscription) -> MessageIds:
-        """Return MsgId and CorrelId of a subscription's copy."""
-        return MessageIds(self.msg_id, self._correl_id(subscription))
+    def _copy_for(self, subscription: Subscription) -> OutgoingMessage:
+        """Return a subscription's copy, without the attributes and limits of its queue."""
+        prepared, body = self._content_for(subscription)
+        ids = MessageIds(self.msg_id, self._correl_id(subscription))
+        return OutgoingMessage(prepared, self._window, ids, body)
 
     def _correl_id(self, subscription: Subscription) -> bytes:
         """Return the CorrelId of a copy: the subscription's, or else the publisher's."""
@@ -435,12 +433,9 @@ class _FanOut:
         """
         core, descriptor = self._core, self._prepared.descriptor
         if self._values.uses_dead_letters and core.registry.queue_manager.deadq:
-            publication, body = self._content_for(subscription)
-            message = OutgoingMessage(publication, self._window, self._ids(subscription), body)
+            copy = self._copy_for(subscription)
             try:
-                dead_letter(
-                    core, self.transaction, message, failure.reason, subscription.destination
-                )
+                dead_letter(core, self.transaction, copy, failure.reason, subscription.destination)
             except MQError:
                 pass
             else:

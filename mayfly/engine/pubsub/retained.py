@@ -19,7 +19,6 @@ from mayfly.engine.delivery import (
     check_capacity,
     check_open,
     new_row,
-    size_on,
 )
 from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.expiry import discard_expired
@@ -380,8 +379,7 @@ def _add_copy(
         journey = Journey((core.name,), is_retained=True, only_for=subscription.topic)
         publication, body = enveloped(publication, body, topic, journey)
     prepared = prepared_for(core, subscription, path, publication)
-    size_bytes = size_on(path, prepared.descriptor, len(body))
-    check_capacity(path, size_bytes, persistent=prepared.persistent)
+    check_capacity(path, prepared, len(body))
     now_ms = core.now_ms()
     window = Window(now_ms, now_ms, row.expire_at_ms, row.capped_by)
     window = capped_from(window, now_ms, path.cap_ms, path.capped_by)

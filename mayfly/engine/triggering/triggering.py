@@ -514,7 +514,7 @@ def put_trigger_messages(
     for _ in range(count):
         message = OutgoingMessage(prepared, window, MessageIds(new_id(core), b""), body)
         try:
-            check_capacity(path, len(body), persistent=False)
+            check_capacity(path, prepared, len(body))
         except MQError as failure:
             try:
                 dead_letter(core, transaction, message, failure.reason, initiation_queue)
