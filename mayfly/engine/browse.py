@@ -11,7 +11,7 @@ from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selecting import NO_VERDICTS, SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain_prepared, result_for, take_row
 from mayfly.engine.marks import Marks, Unmarked
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
@@ -40,7 +40,7 @@ class Cursor:
     """The browse cursor of one handle; at the start it is before the first message (B1)."""
 
     def __init__(
-        self, core: Core, path: Path, requester: Requester, *, co_operates: bool = False
+        self, core: Core, path: ResolvedQueue, requester: Requester, *, co_operates: bool = False
     ) -> None:
         """Begin before the first message.
 

@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path as FilePath
+from pathlib import Path
 
 from mayfly.engine.attributes import (
     QLOCAL,
@@ -65,7 +65,7 @@ class Engine(Core):
     def __init__(
         self,
         name: str,
-        path: str | FilePath | None = None,
+        path: str | Path | None = None,
         clock: Clock | None = None,
         *,
         platform: str | None = None,

@@ -20,7 +20,7 @@ from mayfly.engine.finding.selecting import (
     place_for,
     work_on,
 )
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.properties import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.transmission import TRANSMISSION_MARK, extended, seen_in_transit
@@ -72,7 +72,7 @@ def obtain_prepared(core: Core, prepared: PreparedGet) -> GetResult:
 
 def get(
     core: Core,
-    path: Path,
+    path: ResolvedQueue,
     request: GetRequest,
     unit_of_work: UnitOfWork | None,
     requester: Requester,
@@ -97,7 +97,7 @@ def get(
 
 
 def next_message(
-    core: Core, path: Path, unit_of_work: UnitOfWork | None, requester: Requester
+    core: Core, path: ResolvedQueue, unit_of_work: UnitOfWork | None, requester: Requester
 ) -> Message | None:
     """Take the next message without waiting; None for an empty queue.
 
@@ -211,7 +211,7 @@ class Getter:
     def __init__(
         self,
         core: Core,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         unit_of_work: UnitOfWork | None,
         requester: Requester,

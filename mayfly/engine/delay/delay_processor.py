@@ -28,7 +28,7 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.disposal import dead_letter, original_of, prepared_with_own_context, send_report
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.pubsub.copies import window_on
 from mayfly.engine.queue_state import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
@@ -373,7 +373,7 @@ def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
 class _BulkMove:
     """Persistent staged messages with one descriptor that move to one queue together."""
 
-    def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
+    def __init__(self, core: Core, path: ResolvedQueue, descriptor: Descriptor) -> None:
         """Begin without messages; ``path`` leads to the target queue of all of them."""
         self.path = path
         self.descriptor = descriptor

@@ -34,7 +34,7 @@ from mayfly.engine.groups.index import (
     returned_with,
 )
 from mayfly.engine.groups.place import Position, position_after
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
@@ -93,7 +93,7 @@ class GroupGets:
 
     def get(
         self,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         options: int,
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
@@ -122,7 +122,7 @@ class GroupGets:
 
     def prepared(
         self,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         options: int,
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
@@ -153,7 +153,7 @@ class GroupGets:
 
         return PreparedGet(by_group, finish_by_group)
 
-    def _is_by_group(self, path: Path, request: GetRequest, options: int) -> bool:
+    def _is_by_group(self, path: ResolvedQueue, request: GetRequest, options: int) -> bool:
         """Return True if options or match options concern groups.
 
         False on the staging queue (D9).
@@ -163,7 +163,7 @@ class GroupGets:
 
     def _prepared_browse(
         self,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         options: int,
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
@@ -215,7 +215,7 @@ class GroupGets:
 
         return PreparedGet(getter, finish_by_group)
 
-    def _under_cursor(self, path: Path, request: GetRequest, options: int) -> GetResult:
+    def _under_cursor(self, path: ResolvedQueue, request: GetRequest, options: int) -> GetResult:
         """Get or browse the message under the cursor; match options are ignored (B4).
 
         Raises MQRC_NO_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP,
@@ -239,7 +239,9 @@ class GroupGets:
             raise self._nothing_there(path) from None
         return self._note_get(result, options, getter.found_bytes, getter.in_unit)
 
-    def _check_cursor(self, path: Path, key: int, options: int, position: Position | None) -> None:
+    def _check_cursor(
+        self, path: ResolvedQueue, key: int, options: int, position: Position | None
+    ) -> None:
         """Raise unless the options allow a get of the message under the cursor.
 
         Raises MQRC_INVALID_MSG_UNDER_CURSOR, and MQRC_NO_MSG_UNDER_CURSOR when no visible message
@@ -294,7 +296,9 @@ class GroupGets:
         """Return True if MQGMO options say syncpoint, always or for persistent messages."""
         return bool(options & (c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT))
 
-    def _getter(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupGetter:
+    def _getter(
+        self, path: ResolvedQueue, request: GetRequest, options: int, where: Where
+    ) -> GroupGetter:
         """Return a get that searches at ``where``.
 
         It is in the unit of work if the options say syncpoint.
@@ -304,7 +308,9 @@ class GroupGets:
         core, requester = self._core, self._holder
         return GroupGetter(core, path, request, unit_of_work, requester, index=index, where=where)
 
-    def _browser(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupBrowser:
+    def _browser(
+        self, path: ResolvedQueue, request: GetRequest, options: int, where: Where
+    ) -> GroupBrowser:
         """Return a browse that searches at ``where``."""
         return GroupBrowser(
             self._core,
@@ -317,13 +323,13 @@ class GroupGets:
             locks=bool(options & c.MQGMO_LOCK),
         )
 
-    def _index_of(self, path: Path) -> GroupIndex:
+    def _index_of(self, path: ResolvedQueue) -> GroupIndex:
         """Return the group index of the queue; the first call may read the whole queue."""
         if self._index is None:
             self._index = index_of(self._core, path.queue)
         return self._index
 
-    def _nothing_there(self, path: Path) -> NoMessage:
+    def _nothing_there(self, path: ResolvedQueue) -> NoMessage:
         """Return the error MQRC_NO_MSG_UNDER_CURSOR, for the caller to raise."""
         error = mq_error(rc.MQRC_NO_MSG_UNDER_CURSOR, f"no message under the cursor on {path.name}")
         assert isinstance(error, NoMessage)
@@ -367,7 +373,7 @@ class GroupGetter(Getter):
     def __init__(
         self,
         core: Core,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         unit_of_work: UnitOfWork | None,
         requester: Requester,
@@ -745,7 +751,7 @@ class GroupBrowser(GroupGetter):
     def __init__(
         self,
         core: Core,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         cursor: Cursor,
         requester: Requester,
