@@ -19,7 +19,7 @@ from mayfly.engine.session import Session
 from mayfly.engine.settlement import Deliveries
 from mayfly.engine.trace.sentences import sentence_of, sentence_of_nothing, steps_of
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.transit import Shipment
+from mayfly.engine.transit import ChannelBatch
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import LifeRecord, State
@@ -281,7 +281,7 @@ class _Present:
             return "an open unit of work"
         if isinstance(owner, Requester):
             return "a browse that has locked it"
-        if isinstance(owner, Shipment):
+        if isinstance(owner, ChannelBatch):
             return "a channel that is sending it"
         return "a change that is on its way to the disk"
 
