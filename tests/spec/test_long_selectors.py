@@ -15,6 +15,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, PutRequest, Session
+from mayfly.engine.api.programs import OpenSubscription
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
@@ -282,7 +283,7 @@ def test_a_quick_subscription_replaces_a_long_one_that_is_asked_and_has_its_copy
     everything = session.subscribe("a/b")
     with new_session(manager) as other:
         long = other.subscribe("a/b", selector=ENDS)
-        quick = []
+        quick = list[OpenSubscription]()
 
         def replace() -> None:
             long.close()
