@@ -8,7 +8,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.next_live import look
 from mayfly.engine.finding.search import ANY
-from mayfly.engine.finding.selecting import NO_VERDICTS, SelectorProgress, place_for
+from mayfly.engine.finding.selecting import NO_RESULTS, SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain_prepared, result_for, take_row
 from mayfly.engine.marks import Marks, Unmarked
 from mayfly.engine.objects.registry import ResolvedQueue
@@ -206,7 +206,7 @@ class Cursor:
             before=None,
             in_parts=in_parts,
             requester=self.requester,
-            verdicts=NO_VERDICTS if place is None else place.verdicts,
+            selector_results=NO_RESULTS if place is None else place.selector_results,
         )
         if place is not None:
             place.reach(reached, is_end=not is_cut)
@@ -342,7 +342,7 @@ class HandleMarks:
         self._core = core
         self._queue = queue
         self._marks = marks_of(queue)
-        self._holder = requester
+        self._requester = requester
         self._co_operates = co_operates
         #: Made for the first browse of unmarked messages.
         self._unmarked: Unmarked | None = None
@@ -358,7 +358,7 @@ class HandleMarks:
 
         A mark for the co-operating set lasts for MARKINT, or without end if that is unlimited.
         """
-        core, marks, requester = self._core, self._marks, self._holder
+        core, marks, requester = self._core, self._marks, self._requester
         if options & c.MQGMO_MARK_BROWSE_HANDLE:
             marks.mark(found, requester)
         if options & c.MQGMO_MARK_BROWSE_CO_OP:
@@ -390,7 +390,7 @@ class HandleMarks:
         """
         if self._co_operates:
             self.end_expired_leases()
-            if self._marks.is_of_another(key, self._holder):
+            if self._marks.is_of_another(key, self._requester):
                 raise mq_error(
                     rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "another handle of the set has marked it"
                 )
@@ -401,7 +401,7 @@ class HandleMarks:
             self._unmarked = Unmarked(
                 self._marks,
                 self._queue,
-                self._holder,
+                self._requester,
                 self._core.now_ms,
                 co_operates=self._co_operates,
             )

@@ -14,7 +14,7 @@ from mayfly.engine.finding.next_live import look
 from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selecting import (
     LONG_WORK,
-    NO_VERDICTS,
+    NO_RESULTS,
     TURN_WORK,
     SelectorProgress,
     place_for,
@@ -331,7 +331,7 @@ class Getter:
         own = None
         if unit_of_work is not None and unit_of_work.has_puts:
             own = self._own_put(unit_of_work, queue, now_ms, in_parts=in_parts)
-            if place is not None and place.verdicts.unevaluated:
+            if place is not None and place.selector_results.unevaluated:
                 self.is_cut = True
                 return None, None
         before = None if own is None else own.row.k
@@ -344,7 +344,7 @@ class Getter:
             before=before,
             in_parts=in_parts,
             requester=self.requester,
-            verdicts=NO_VERDICTS if place is None else place.verdicts,
+            selector_results=NO_RESULTS if place is None else place.selector_results,
         )
         if self.is_cut:
             own = None
@@ -384,17 +384,19 @@ class Getter:
                 return pending
             assert selector is not None
             assert place is not None
-            verdicts = place.verdicts
-            is_taken = verdicts.of(row)
+            selector_results = place.selector_results
+            is_taken = selector_results.of(row)
             if is_taken is None:
                 more = work_on(selector, row)
                 work += more
-                if in_parts and (more > LONG_WORK or work > TURN_WORK or verdicts.unevaluated):
-                    verdicts.unevaluated.append(row)
+                if in_parts and (
+                    more > LONG_WORK or work > TURN_WORK or selector_results.unevaluated
+                ):
+                    selector_results.unevaluated.append(row)
                     continue
                 is_taken = selects(row)
             if is_taken:
-                return None if verdicts.unevaluated else pending
+                return None if selector_results.unevaluated else pending
         return None
 
     def _take_own(self, own: UncommittedPut, now_ms: int) -> tuple[GetResult, Transaction | None]:
@@ -502,7 +504,7 @@ def add_cod_report(
 
     Does nothing if the message asks for none, or is on the staging queue. Needs the engine lock.
     """
-    queue, row, _side = found
+    queue, row, _persistence = found
     if row.descriptor == core.unconfirmed_descriptor:
         return
     descriptor = unpack_descriptor(row.descriptor)

@@ -91,7 +91,7 @@ class ChannelBatch(Hold):
             core.check_running()
             found = self._take(limit)
         core.committer.run_deferred()
-        return [row for _queue, row, _side in found]
+        return [row for _queue, row, _persistence in found]
 
     def _take(self, limit: int) -> list[Found]:
         """Hide and return the next unexpired messages; defer the discard of expired ones."""

@@ -478,7 +478,7 @@ class Committed:
     def seen(self) -> list[bytes]:
         """Return the bodies of what can be got now."""
         found = in_order(self.qm.engine, self.queue, ANY, self.queue.low)
-        return [row.body for row, _side in found]
+        return [row.body for row, _persistence in found]
 
     def end(self, *left: bytes) -> None:
         """Get what is left; nothing is hidden then, and the books are right."""

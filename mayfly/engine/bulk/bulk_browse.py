@@ -69,7 +69,7 @@ def page(
         core.check_running()
         queue = _browsable(core, name).queue
         now_ms = core.now_ms()
-        for row, _side in in_order(core, queue, match, low):
+        for row, _persistence in in_order(core, queue, match, low):
             if row.k >= high:
                 break
             if looked_at == _TURN_ROWS or body_bytes >= _TURN_BYTES:

@@ -449,7 +449,7 @@ class ReleaseBatch:
 
         Returns False, with nothing changed, if it must stay on the staging queue (D21).
         """
-        core, (_queue, row, _side) = self._core, found
+        core, (_queue, row, _persistence) = self._core, found
         descriptor = unpack_descriptor(row.descriptor)
         terminated_by = (
             NOBODY if row.released_by is None else TerminatedBy(ended_by=row.released_by)
@@ -607,7 +607,7 @@ class ReleaseBatch:
         (D23), its topic has USEDLQ(NO), or it cannot be dead-lettered (D24).
         """
         is_undone_without_report = descriptor.persistence == MQPER_PERSISTENT
-        core, (queue, row, _side) = self._core, found
+        core, (queue, row, _persistence) = self._core, found
         original = original_of(queue, row, descriptor, self._now_ms)
         if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row, reason):
             event = Event.DISCARD

@@ -12,7 +12,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.next_live import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, Match, asker
-from mayfly.engine.finding.selecting import REFUSALS, Verdicts, is_long
+from mayfly.engine.finding.selecting import REFUSALS, SelectorResults, is_long
 from mayfly.engine.get import (
     GetRequest,
     Getter,
@@ -70,7 +70,7 @@ class GroupGets:
     ) -> None:
         """Begin at no position; ``cursor`` is the browse cursor of the handle."""
         self._core = core
-        self._holder = requester
+        self._requester = requester
         self._unit = unit_of_work
         self._cursor = cursor
         self._index: GroupIndex | None = None
@@ -195,8 +195,8 @@ class GroupGets:
         where = Where(mode_of(options), position, low=low)
         with self._core.engine_lock:
             self._core.check_running()
-            self._holder.check()
-            self._holder.release_lock()
+            self._requester.check()
+            self._requester.release_lock()
         getter = self._browser(path, request, options, where)
 
         def finish_by_group(result: GetResult) -> GetResult:
@@ -251,7 +251,7 @@ class GroupGets:
         with self._core.engine_lock:
             index.refresh(at_once=True)
             entry = index.entry(key)
-            if entry is None or not index.is_there(entry, self._holder):
+            if entry is None or not index.is_there(entry, self._requester):
                 raise self._nothing_there(path)
             place = entry.number, entry.offset
         is_wrong = bool(options & c.MQGMO_COMPLETE_MSG and entry.offset)
@@ -305,7 +305,7 @@ class GroupGets:
         """
         unit_of_work = self._unit if self._in_unit(options) else None
         index = self._index_of(path)
-        core, requester = self._core, self._holder
+        core, requester = self._core, self._requester
         return GroupGetter(core, path, request, unit_of_work, requester, index=index, where=where)
 
     def _browser(
@@ -317,7 +317,7 @@ class GroupGets:
             path,
             request,
             self._cursor,
-            self._holder,
+            self._requester,
             index=self._index_of(path),
             where=where,
             locks=bool(options & c.MQGMO_LOCK),
@@ -393,7 +393,7 @@ class GroupGetter(Getter):
         self._low = where.low
         self._arrival_count = 0
         self._expired: list[Found] = []
-        self._verdicts = Verdicts()
+        self._selector_results = SelectorResults()
         match = request.match
         self._msg_hash = None if match.msg_id is None else id_hash(match.msg_id)
         self._correl_hash = None if match.correl_id is None else id_hash(match.correl_id)
@@ -438,13 +438,13 @@ class GroupGetter(Getter):
         Does nothing when no evaluation is left.
         """
         core = self._core
-        if not self._verdicts.unevaluated:
+        if not self._selector_results.unevaluated:
             return
         with core.engine_lock:
             core.check_running()
             self.requester.check()
             selects = asker(self._request.match, core, self.path.queue, core.now_ms())
-        self._verdicts.evaluate(selects)
+        self._selector_results.evaluate(selects)
 
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
@@ -545,9 +545,9 @@ class GroupGetter(Getter):
             if is_taken and selects is not None:
                 assert selector is not None
                 row = self._row(entry)
-                is_selected = self._verdicts.of(row)
+                is_selected = self._selector_results.of(row)
                 if is_selected is None and in_parts and is_long(selector, row):
-                    self._verdicts.unevaluated.append(row)
+                    self._selector_results.unevaluated.append(row)
                     self.is_cut = True
                     if not may_cut:
                         # The next search finds the expired ones again, before a live one (K7).
@@ -726,14 +726,14 @@ class GroupGetter(Getter):
         if not expired:
             return
         if has_found or self._core.settings.discard_on_empty:
-            for _queue, row, _side in expired:
+            for _queue, row, _persistence in expired:
                 self.requester.forget_lock(row.k)
             met_by = MetBy.BROWSE if self.only_looks else MetBy.GET
             self._core.committer.deferred.append(
                 discard_expired(self._core, expired, now_ms, met_by, self.requester.terminated_by)
             )
         else:
-            for _queue, row, _side in expired:
+            for _queue, row, _persistence in expired:
                 self._index.lower(row.k)
 
     def _row(self, entry: Entry) -> StoredMessage:

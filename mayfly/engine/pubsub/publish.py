@@ -277,7 +277,11 @@ class _FanOut:
         selected = self._selected
         for subscription in self._core.registry.subscriptions.matching(self._topic):
             is_over = is_expired(subscription.expire_at_ms, self._now_ms)
-            if is_over or subscription.refuses(self._connection) or self._is_late_for(subscription):
+            if (
+                is_over
+                or subscription.skips_publisher(self._connection)
+                or self._is_late_for(subscription)
+            ):
                 continue
             if self._not_own and subscription.is_of(self._connection):
                 continue

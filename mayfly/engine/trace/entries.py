@@ -244,7 +244,7 @@ class _Present:
         return any(
             isinstance(queue_owner.hidden.get(each.row.k), Transaction)
             for queue_owner in queue_owners(self._engine)
-            for _side, each in self._stored(queue_owner)
+            for _persistence, each in self._stored(queue_owner)
         )
 
     def _on_queue(self, queue_owner: Core, persistence: int, found: MessageHead) -> TraceEntry:
