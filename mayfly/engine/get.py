@@ -354,13 +354,7 @@ class Getter:
             if place.is_behind and alive is None and own is None and self._request.wait_ms:
                 self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):
-            for _queue, row, persistence in expired:
-                if self.takes_any:
-                    queue_state.pass_over(queue, persistence, row.k)
-                self.requester.forget_lock(row.k)
-            core.committer.deferred.append(
-                discard_expired(core, expired, now_ms, MetBy.GET, self.requester.terminated_by)
-            )
+            discard_detected(core, expired, now_ms, self.requester, passes_all=self.takes_any)
         return alive, own if alive is None else None
 
     def _own_put(
@@ -546,14 +540,21 @@ def take_rows(
 
 
 def discard_detected(
-    core: Core, expired: Sequence[Found], now_ms: int, requester: Requester
+    core: Core,
+    expired: Sequence[Found],
+    now_ms: int,
+    requester: Requester,
+    *,
+    passes_all: bool = True,
 ) -> None:
-    """Discard the expired messages that a get without match options has passed; needs the lock.
+    """Discard the expired messages that a get has passed; needs the lock.
 
-    The caller runs deferred transactions afterwards.
+    With ``passes_all``, for a get without match options, later searches begin behind them. The
+    caller runs deferred transactions afterwards.
     """
     for queue, row, persistence in expired:
-        queue_state.pass_over(queue, persistence, row.k)
+        if passes_all:
+            queue_state.pass_over(queue, persistence, row.k)
         requester.forget_lock(row.k)
     core.committer.deferred.append(
         discard_expired(core, expired, now_ms, MetBy.GET, requester.terminated_by)
