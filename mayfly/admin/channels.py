@@ -179,7 +179,7 @@ def inquire_status(manager: Engine, pattern: str) -> list[Record]:
     A sender has one record, a receiver one for each sending queue manager. A SVRCONN channel has
     one for each socket of its clients, and one more while it is stopped.
     """
-    known = {state.name for state in manager.shipments.states()}
+    known = {state.name for state in manager.channel_states.states()}
     records = [
         _status(definition.attributes[_TYPE], status)
         for definition in view_named(manager, CHANNEL, pattern)

@@ -144,7 +144,7 @@ class Channels:
             return [self._sender(name).channel_status()]
         states = {
             state.partner: state
-            for state in self.manager.shipments.states()
+            for state in self.manager.channel_states.states()
             if state.name == name and not state.is_sender
         }
         with self._accepting:
@@ -175,7 +175,7 @@ class Channels:
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE for a channel that is connected, and
         MQRC_CHANNEL_CONFIG_ERROR for a sender with a batch in doubt or a server-connection channel.
         """
-        shipments = self.manager.shipments
+        channel_states = self.manager.channel_states
         channel_type = self._definition(name).chltype
         if channel_type == MQCHT_SENDER:
             self._sender(name).reset(sequence)
@@ -185,9 +185,9 @@ class Channels:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
         with self._accepting:
             self._cut_off(name)
-            for state in shipments.states():
+            for state in channel_states.states():
                 if state.name == name and not state.is_sender:
-                    shipments.save(state._replace(sequence=sequence - 1))
+                    channel_states.save(state._replace(sequence=sequence - 1))
 
     def ping(self, name: str) -> None:
         """Check that the partner of a sender channel answers; return nothing.
@@ -209,11 +209,11 @@ class Channels:
         sender = self._senders.get(name)
         if sender is not None and not sender.is_idle:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {name} is {sender.status}")
-        if self.manager.shipments.state(name).doubt_luw:
+        if self.manager.channel_states.state(name).doubt_luw:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {name} has a batch in doubt")
         with self._accepting:
             self._cut_off(name)
-            self.manager.shipments.forget(name)
+            self.manager.channel_states.forget(name)
             self._senders.pop(name, None)
             self._receivers = {key: r for key, r in self._receivers.items() if key[0] != name}
 
@@ -223,7 +223,7 @@ class Channels:
         One whose definition was deleted since is left out.
         """
         defined = {d.name for d in channel_definitions(self.manager)}
-        for state in self.manager.shipments.states():
+        for state in self.manager.channel_states.states():
             if state.is_sender and state.is_started and state.name in defined:
                 self._sender(state.name).start()
 
@@ -258,16 +258,16 @@ class Channels:
             definition = self._definition(name)
             earlier = self._receivers.get((name, partner))
             if not opening.is_reset:
-                _check_sender(opening, earlier, manager.shipments.state(name, partner))
+                _check_sender(opening, earlier, manager.channel_states.state(name, partner))
             if earlier is not None:
                 # This waits for a running commit, so that its outcome is reported.
                 earlier.close()
                 del self._receivers[name, partner]
-            state = manager.shipments.state(name, partner)
+            state = manager.channel_states.state(name, partner)
             if opening.is_reset:
                 # The sender has no batch in doubt, so it will not ask for the last batch.
                 state = state._replace(sequence=opening.sequence, luw="")
-                manager.shipments.save(state)
+                manager.channel_states.save(state)
             receiver = Receiver(manager, definition, state, opening, remote_sender)
             self._receivers[name, partner] = receiver
         manager_limits = manager_definition(manager)
@@ -303,14 +303,14 @@ class Channels:
 
     def is_stopped(self, name: str) -> bool:
         """Return True if STOP CHANNEL has closed a receiver or a server-connection channel."""
-        return self.manager.shipments.state(name, "").is_stopped
+        return self.manager.channel_states.state(name, "").is_stopped
 
     def _note_receiver(self, name: str, wanted: int) -> None:
         """Save whether a receiver accepts senders: ``wanted`` is INACTIVE (it does) or STOPPED.
 
         The row has an empty partner.
         """
-        self.manager.shipments.save(ChannelRow(name, is_sender=0, partner="", wanted=wanted))
+        self.manager.channel_states.save(ChannelRow(name, is_sender=0, partner="", wanted=wanted))
 
     def _definition(self, name: str) -> ChannelDefinition:
         """Return the definition of a channel; raises MQRC_UNKNOWN_OBJECT_NAME.

@@ -145,7 +145,7 @@ class Receiver:
             self._check_open()
             state = self.state._replace(luw=luw, sequence=sequence)
             try:
-                self._manager.shipments.commit_received(self._session, state)
+                self._manager.channel_states.commit_received(self._session, state)
             except MQError as error:
                 self._end_on(error)
                 raise

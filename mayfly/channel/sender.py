@@ -32,8 +32,8 @@ from mayfly.channel.links import (
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine import Arrivals, Engine, find_channel, manager_definition, new_message_id
 from mayfly.engine.api.transit import (
+    ChannelBatch,
     ChannelDefinition,
-    Shipment,
     open_transmission_queue,
     out_of_transit,
     seen_in_transit,
@@ -104,7 +104,7 @@ class RunningChannel:
         with self._working:
             self._definition = find_channel(manager, self._name)
             if not self._state.is_started:
-                manager.shipments.save(self._state._replace(wanted=STARTED))
+                manager.channel_states.save(self._state._replace(wanted=STARTED))
             self._due_ms, self._stop_wanted = manager.now_ms(), False
             if self.is_idle:
                 self._release_sender()
@@ -168,7 +168,7 @@ class RunningChannel:
             if state.doubt_luw:
                 text = f"channel {self._name} has a batch in doubt: RESOLVE CHANNEL first"
                 raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
-            self._manager.shipments.save(state._replace(sequence=sequence - 1, is_reset=1))
+            self._manager.channel_states.save(state._replace(sequence=sequence - 1, is_reset=1))
 
     def _check_resting(self) -> None:
         """Raise MQRC_OBJECT_IN_USE while the channel is connected."""
@@ -223,7 +223,7 @@ class RunningChannel:
     @property
     def _state(self) -> ChannelRow:
         """The saved state of the channel: sequence numbers and a batch in doubt."""
-        return self._manager.shipments.state(self._name)
+        return self._manager.channel_states.state(self._name)
 
     def _is_due(self) -> bool:
         """Return True if the channel must act now."""
@@ -397,7 +397,7 @@ class RunningChannel:
         ``wanted`` is STARTED, INACTIVE or STOPPED.
         """
         try:
-            self._manager.shipments.save(self._state._replace(wanted=wanted))
+            self._manager.channel_states.save(self._state._replace(wanted=wanted))
         except MQError as error:
             _LOG.error("channel %s would start with its queue manager: %s", self._name, error)
 
@@ -418,7 +418,9 @@ class Sender:
         self._manager = manager
         self._definition = definition
         self._xmitq = definition.xmitq
-        self._shipment: Shipment = manager.shipments.claimed(definition.name, self._xmitq)
+        states, name = manager.channel_states, definition.name
+        #: The batch that is being made or handed over.
+        self._batch: ChannelBatch = states.batch_in_doubt(name, self._xmitq)
         self._link: Link | None = None
         self._agreed: ReceiverState | None = None
         self._taken: list[StoredMessage] = []
@@ -429,7 +431,7 @@ class Sender:
     @property
     def state(self) -> ChannelRow:
         """The sequence numbers and the batch in doubt, as they are on the disk."""
-        return self._manager.shipments.state(self._definition.name)
+        return self._manager.channel_states.state(self._definition.name)
 
     @property
     def partner(self) -> str:
@@ -474,11 +476,11 @@ class Sender:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"sequence number of {name}: {text}")
         if self.state.doubt_luw:
             self.resolve(is_committed=False)
-        if not self._shipment.is_from(self._xmitq):
+        if not self._batch.is_from(self._xmitq):
             # XMITQ was altered while a batch was in doubt.
-            self._shipment = self._manager.shipments.claimed(name, self._xmitq)
+            self._batch = self._manager.channel_states.batch_in_doubt(name, self._xmitq)
         if state.is_reset:
-            self._manager.shipments.save(state._replace(is_reset=0))
+            self._manager.channel_states.save(state._replace(is_reset=0))
         self._agreed = remote
 
     def resolve(self, *, is_committed: bool) -> None:
@@ -486,8 +488,8 @@ class Sender:
 
         ``is_committed`` is True if the partner has the messages. They are then removed.
         """
-        shipments, name = self._manager.shipments, self._definition.name
-        shipments.resolve(name, self._shipment, is_committed=is_committed)
+        channel_states, name = self._manager.channel_states, self._definition.name
+        channel_states.resolve(name, self._batch, is_committed=is_committed)
 
     def take(self) -> bool:
         """Take messages for the batch; return True when the queue has no more for it.
@@ -501,7 +503,7 @@ class Sender:
         capacity = max(capacity - len(self._taken), 0)
         if not self._taken:
             self._begun_ms = manager.now_ms()
-        found = self._shipment.take(capacity)
+        found = self._batch.take(capacity)
         self._taken += found
         return len(found) < capacity
 
@@ -526,7 +528,7 @@ class Sender:
         envelopes = self._envelopes(now_ms, is_fast_channel=is_fast_channel)
         if is_fast_channel:
             # Fast messages are never sent twice; the others may have to wait.
-            self._shipment.end_volatile()
+            self._batch.end_volatile()
             envelopes.sort(key=lambda envelope: not envelope.is_fast)
         if not envelopes:
             self._taken = []
@@ -562,8 +564,8 @@ class Sender:
         if self._link is not None:
             end_link(self._link)
         self._taken = []
-        if not self.state.doubt_luw and len(self._shipment):
-            self._shipment.give_back()
+        if not self.state.doubt_luw and len(self._batch):
+            self._batch.give_back()
 
     def hand_over(self) -> None:
         """Leave a batch in doubt to the next sender of the channel; call it after :meth:`close`.
@@ -571,7 +573,7 @@ class Sender:
         Does nothing without a batch in doubt.
         """
         if self.state.doubt_luw:
-            self._manager.shipments.keep(self._definition.name, self._shipment)
+            self._manager.channel_states.keep(self._definition.name, self._batch)
 
     def _after(self, wait_ms: int | None) -> int | None:
         """Commit the batch if ``wait_ms`` is None (all messages are put); return ``wait_ms``."""
@@ -585,16 +587,16 @@ class Sender:
         Fast messages (NPMSPEED) are no part of it. An error in between leaves the batch in doubt.
         """
         assert self._link is not None
-        shipment, manager = self._shipment, self._manager
-        if len(shipment):
+        batch, manager = self._batch, self._manager
+        if len(batch):
             state, wrap = self.state, self._definition.seqwrap
-            sequence = (state.sequence + len(shipment) - 1) % wrap + 1
+            sequence = (state.sequence + len(batch) - 1) % wrap + 1
             unique = new_message_id(manager)[_UNIQUE_FROM:]
             luw = luw_name(manager.ledger.instance_id, unique)
             doubt = state._replace(
-                doubt_sequence=sequence, doubt_luw=luw, doubt_keys=shipment.packed_keys()
+                doubt_sequence=sequence, doubt_luw=luw, doubt_keys=batch.packed_keys()
             )
-            manager.shipments.save(doubt)
+            manager.channel_states.save(doubt)
             self._link.confirm(luw, sequence)
             self.resolve(is_committed=True)
         self._taken = []
@@ -615,11 +617,11 @@ class Sender:
                     raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, text)
             except MQError as error:
                 self._set_aside(
-                    _undecodable_envelope(row, now_ms, self._shipment.queue.name), row, error
+                    _undecodable_envelope(row, now_ms, self._batch.queue.name), row, error
                 )
                 continue
             if envelope.life_ms == 0:
-                self._shipment.discard(row.k, original_of(envelope))
+                self._batch.discard(row.k, original_of(envelope))
             else:
                 envelopes.append(envelope)
         return envelopes
@@ -630,7 +632,7 @@ class Sender:
         Raises ``error`` if neither is possible.
         """
         refused = refused_envelope(self._manager, self._definition, envelope)
-        self._shipment.set_aside(row.k, refused, error)
+        self._batch.set_aside(row.k, refused, error)
 
     def _max_message_bytes(self) -> int:
         """Return the longest message, in bytes, that both ends allow.

@@ -8,10 +8,10 @@ from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.next_live import look
 from mayfly.engine.finding.search import ANY
-from mayfly.engine.finding.selecting import NO_VERDICTS, SelectorProgress, place_for
+from mayfly.engine.finding.selecting import NO_RESULTS, SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain_prepared, result_for, take_row
 from mayfly.engine.marks import Marks, Unmarked
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
@@ -22,7 +22,6 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMMBI_UNLIMITED
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.messages import GetResult
 
@@ -40,7 +39,7 @@ class Cursor:
     """The browse cursor of one handle; at the start it is before the first message (B1)."""
 
     def __init__(
-        self, core: Core, path: Path, requester: Requester, *, co_operates: bool = False
+        self, core: Core, path: ResolvedQueue, requester: Requester, *, co_operates: bool = False
     ) -> None:
         """Begin before the first message.
 
@@ -50,7 +49,11 @@ class Cursor:
         self.core = core
         self.path = path
         self.requester = requester
-        self._marks = HandleMarks(core, path.queue, requester, co_operates=co_operates)
+        #: The marks of all handles; those of this one are ``requester``'s.
+        self._marks = marks_of(path.queue)
+        self._co_operates = co_operates
+        #: Made for the first browse of unmarked messages.
+        self._unmarked: Unmarked | None = None
         #: The key of the message under the cursor; None before the first.
         self.key: int | None = None
         #: The last message behind the cursor for which the selector was evaluated.
@@ -75,7 +78,9 @@ class Cursor:
         message, ``marks`` are the MQGMO options of marks (B7). Raises MQRC_WAIT_INTERVAL_ERROR.
         """
         if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
-            request = self._marks.narrowed(request)
+            with self.core.engine_lock:
+                unmarked = self._not_marked()
+            request = request._replace(match=request.match._replace(unmarked=unmarked))
         self._place = place_for(self._place, self.core, self.path.queue, request.match)
         browser = _Browser(self, _Step(request, first, lock, marks), self._place)
 
@@ -93,7 +98,7 @@ class Cursor:
         """
         assert self.core.engine_lock.is_held()
         self.requester.release_lock()
-        self._marks.end_expired_leases()
+        self._end_expired_leases()
 
     def browse_under_cursor(
         self, request: GetRequest, *, lock: bool, marks: int = c.MQGMO_NONE
@@ -110,18 +115,18 @@ class Cursor:
                 core.check_running()
                 self.requester.check()
                 self._check_get()
-                self._marks.end_expired_leases()
+                self._end_expired_leases()
                 now_ms = core.now_ms()
                 found = self._at_cursor(now_ms, MetBy.BROWSE)
-                if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
-                    self._marks.check_unmarked(found[1])
+                if marks & c.MQGMO_UNMARKED_BROWSE_MSG and self._not_marked().hides(found[1]):
+                    raise mq_error(rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "the message is marked")
                 result = result_for(core, request, found[0], found[1], now_ms)
                 if not lock:
                     self.requester.release_lock()
                 elif self.requester.locked is None:
                     self.requester.lock(found)
                 if marks and not result.stays:
-                    self._marks.change(found, marks)
+                    self._change_marks(found, marks)
         finally:
             core.committer.run_deferred()
         if marks & c.MQGMO_UNMARK_BROWSE_CO_OP:
@@ -146,7 +151,7 @@ class Cursor:
                     unit_of_work.check_capacity()
                 now_ms = core.now_ms()
                 found = self._at_cursor(now_ms, MetBy.GET)
-                self._marks.check_own(found[1].k)
+                self._check_own_mark(found[1].k)
                 result = result_for(core, request, found[0], found[1], now_ms)
                 transaction: Transaction | None = None
                 if not result.stays:
@@ -168,7 +173,7 @@ class Cursor:
         """
         try:
             with self.core.engine_lock:
-                self._marks.check_own(key)
+                self._check_own_mark(key)
         finally:
             self.core.committer.run_deferred()
 
@@ -206,7 +211,7 @@ class Cursor:
             before=None,
             in_parts=in_parts,
             requester=self.requester,
-            verdicts=NO_VERDICTS if place is None else place.verdicts,
+            selector_results=NO_RESULTS if place is None else place.selector_results,
         )
         if place is not None:
             place.reach(reached, is_end=not is_cut)
@@ -227,8 +232,54 @@ class Cursor:
             if step.lock:
                 self.requester.lock((queue, row, persistence))
             if step.marks:
-                self._marks.change((queue, row, persistence), step.marks)
+                self._change_marks((queue, row, persistence), step.marks)
         return result, is_cut
+
+    def _change_marks(self, found: Found, options: int) -> None:
+        """Mark or unmark a browsed message as the MQGMO options say.
+
+        A mark for the co-operating set lasts for MARKINT, or without end if that is unlimited.
+        """
+        core, marks, requester = self.core, self._marks, self.requester
+        if options & c.MQGMO_MARK_BROWSE_HANDLE:
+            marks.mark(found, requester)
+        if options & c.MQGMO_MARK_BROWSE_CO_OP:
+            interval_ms = core.registry.queue_manager.markint
+            is_unlimited = interval_ms == MQMMBI_UNLIMITED
+            until_ms = None if is_unlimited else core.now_ms() + interval_ms
+            marks.mark_for_set(found, requester, until_ms)
+            # A browse may wait already for the end of the mark.
+            core.must_wake = True
+        if options & c.MQGMO_UNMARK_BROWSE_HANDLE:
+            marks.unmark(found[1].k, requester)
+        if options & c.MQGMO_UNMARK_BROWSE_CO_OP:
+            marks.unmark_for_set(found[1].k)
+
+    def _end_expired_leases(self) -> None:
+        """End the marks of co-operating sets whose MARKINT is over; waiting browses try again."""
+        if self._marks.marked:
+            self._marks.end_expired_leases(self.core.now_ms(), self.core.waits.offer)
+
+    def _check_own_mark(self, key: int) -> None:
+        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP as :meth:`check_mark` does; needs the engine lock."""
+        if self._co_operates:
+            self._end_expired_leases()
+            if self._marks.is_of_another(key, self.requester):
+                raise mq_error(
+                    rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "another handle of the set has marked it"
+                )
+
+    def _not_marked(self) -> Unmarked:
+        """Return the object that knows the queue's unmarked messages; the first call makes it."""
+        if self._unmarked is None:
+            self._unmarked = Unmarked(
+                self._marks,
+                self.path.queue,
+                self.requester,
+                self.core.now_ms,
+                co_operates=self._co_operates,
+            )
+        return self._unmarked
 
     def _offer(self) -> None:
         """Let waiting browses of the queue try again, because a mark was removed.
@@ -327,82 +378,3 @@ def marks_of(queue: LocalQueue) -> Marks:
     """Return the browse marks of a queue; members of a group share those of a shared queue."""
     assert isinstance(queue.owner, Core)
     return queue.owner.marks
-
-
-class HandleMarks:
-    """The browse marks of one handle on its queue.
-
-    All methods but :meth:`narrowed` need the lock.
-    """
-
-    def __init__(
-        self, core: Core, queue: LocalQueue, requester: Requester, *, co_operates: bool
-    ) -> None:
-        """Begin without marks; ``co_operates`` is True for a handle with MQOO_CO_OP."""
-        self._core = core
-        self._queue = queue
-        self._marks = marks_of(queue)
-        self._holder = requester
-        self._co_operates = co_operates
-        #: Made for the first browse of unmarked messages.
-        self._unmarked: Unmarked | None = None
-
-    def narrowed(self, request: GetRequest) -> GetRequest:
-        """Return a request that skips messages marked by this handle or its co-operating set."""
-        with self._core.engine_lock:
-            unmarked = self._not_marked()
-        return request._replace(match=request.match._replace(unmarked=unmarked))
-
-    def change(self, found: Found, options: int) -> None:
-        """Mark or unmark a browsed message as the MQGMO options say.
-
-        A mark for the co-operating set lasts for MARKINT, or without end if that is unlimited.
-        """
-        core, marks, requester = self._core, self._marks, self._holder
-        if options & c.MQGMO_MARK_BROWSE_HANDLE:
-            marks.mark(found, requester)
-        if options & c.MQGMO_MARK_BROWSE_CO_OP:
-            interval_ms = core.registry.queue_manager.markint
-            is_unlimited = interval_ms == MQMMBI_UNLIMITED
-            until_ms = None if is_unlimited else core.now_ms() + interval_ms
-            marks.mark_for_set(found, requester, until_ms)
-            # A browse may wait already for the end of the mark.
-            core.must_wake = True
-        if options & c.MQGMO_UNMARK_BROWSE_HANDLE:
-            marks.unmark(found[1].k, requester)
-        if options & c.MQGMO_UNMARK_BROWSE_CO_OP:
-            marks.unmark_for_set(found[1].k)
-
-    def end_expired_leases(self) -> None:
-        """End the marks of co-operating sets whose MARKINT is over; waiting browses try again."""
-        if self._marks.marked:
-            self._marks.end_expired_leases(self._core.now_ms(), self._core.waits.offer)
-
-    def check_unmarked(self, row: StoredMessage) -> None:
-        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if this handle or its set has marked the message."""
-        if self._not_marked().hides(row):
-            raise mq_error(rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "the message is marked")
-
-    def check_own(self, key: int) -> None:
-        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if another handle has marked the message for its set.
-
-        Does nothing for a handle without MQOO_CO_OP.
-        """
-        if self._co_operates:
-            self.end_expired_leases()
-            if self._marks.is_of_another(key, self._holder):
-                raise mq_error(
-                    rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "another handle of the set has marked it"
-                )
-
-    def _not_marked(self) -> Unmarked:
-        """Return the object that knows the queue's unmarked messages; the first call makes it."""
-        if self._unmarked is None:
-            self._unmarked = Unmarked(
-                self._marks,
-                self._queue,
-                self._holder,
-                self._core.now_ms,
-                co_operates=self._co_operates,
-            )
-        return self._unmarked

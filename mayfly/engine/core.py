@@ -188,10 +188,10 @@ class Committer:
 
         Needs the lock.
         """
-        for queue, row, _side in returned:
+        for queue, row, _persistence in returned:
             self.arrival_hook.note(queue, [row.k])
         self.arrival_hook.look_at_arrivals()
-        for number in {queue.number for queue, _row, _side in returned}:
+        for number in {queue.number for queue, _row, _persistence in returned}:
             self._state.waits.offer(number)
 
     def take_back(self, transaction: Transaction) -> None:
@@ -297,7 +297,7 @@ class Committer:
         for notify in state.on_effect:
             notify(transaction)
         if state.on_departure:
-            state.note_departure([row.k for _queue, row, _side in transaction.departures])
+            state.note_departure([row.k for _queue, row, _persistence in transaction.departures])
         for moving in transaction.moves:
             self.arrival_hook.note(moving.target, moving.new_keys)
             if waits.is_waited_on(moving.target.number):
@@ -306,7 +306,7 @@ class Committer:
             self.arrival_hook.note(unclaiming.queue, unclaiming.keys)
             if any(count for count, _key in unclaiming.returned):
                 offered[unclaiming.queue.number] = unclaiming.queue
-        for queue, row, _side in transaction.arrivals:
+        for queue, row, _persistence in transaction.arrivals:
             if queue.trigger is not None:
                 self.arrival_hook.note(queue, [row.k])
             if waits.is_waited_on(queue.number):
@@ -317,7 +317,7 @@ class Committer:
 
         ``offered`` is by queue number. Needs the engine lock.
         """
-        for queue, row, _side in queue_state.take_back(self._state, transaction):
+        for queue, row, _persistence in queue_state.take_back(self._state, transaction):
             self.arrival_hook.note(queue, [row.k])
             offered[queue.number] = queue
         for queue, keys, _volatile_count in transaction.claims:

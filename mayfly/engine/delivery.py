@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.transmission import header_bytes, wrapped
 from mayfly.engine.transaction import Transaction
@@ -59,24 +59,25 @@ def new_message_id(core: Core) -> bytes:
         return new_id(core)
 
 
-def check_capacity(path: Path, body_bytes: int, *, persistent: bool) -> None:
+def check_capacity(path: ResolvedQueue, prepared: Prepared, body_bytes: int) -> None:
     """Raise the error for which a queue refuses a message of this size now (C5, P7, P8).
 
     MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL;
     MQRC_PERSISTENT_NOT_ALLOWED on a temporary queue; MQRC_NOT_AUTHORIZED on the staging queue.
-    ``path`` is the resolved name of the queue.
+    ``path`` is the resolved name of the queue; the transmission header counts in the size.
     """
     queue = path.queue
     if queue.is_staging:
         raise mq_error(
             rc.MQRC_NOT_AUTHORIZED, f"{queue.name} takes only puts with a delivery delay"
         )
-    check_open(path, body_bytes)
-    if persistent and path.is_temporary:
-        raise refusal(path, body_bytes)
+    size_bytes = size_on(path, prepared.descriptor, body_bytes)
+    check_open(path, size_bytes)
+    if prepared.persistent and path.is_temporary:
+        raise refusal(path, size_bytes)
 
 
-def check_open(path: Path, body_bytes: int) -> None:
+def check_open(path: ResolvedQueue, body_bytes: int) -> None:
     """Raise the error for which a queue refuses any message of this size now (P7, P8).
 
     MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL.
@@ -86,7 +87,7 @@ def check_open(path: Path, body_bytes: int) -> None:
         raise refusal(path, body_bytes)
 
 
-def refusal(path: Path, body_bytes: int) -> MQError:
+def refusal(path: ResolvedQueue, body_bytes: int) -> MQError:
     """Return the error with which a queue refuses a message; call it only for a refused message.
 
     Without another cause that is MQRC_PERSISTENT_NOT_ALLOWED.
@@ -105,12 +106,12 @@ def refusal(path: Path, body_bytes: int) -> MQError:
     return mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
 
 
-def size_on(path: Path, descriptor: Descriptor, body_bytes: int) -> int:
+def size_on(path: ResolvedQueue, descriptor: Descriptor, body_bytes: int) -> int:
     """Return the length of a message on its queue in bytes, with its transmission header if any."""
     return body_bytes if path.remote is None else body_bytes + header_bytes(descriptor)
 
 
-def new_row(core: Core, path: Path, message: OutgoingFields) -> StoredMessage:
+def new_row(core: Core, path: ResolvedQueue, message: OutgoingFields) -> StoredMessage:
     """Return the row of a message for the store, with a new key.
 
     A message without MsgId gets a new one.
@@ -162,13 +163,19 @@ def _in_transit(core: Core, remote: Remote, message: OutgoingFields) -> Outgoing
 
 
 def arrive(
-    core: Core, transaction: Transaction, path: Path, prepared: Prepared, row: StoredMessage
+    core: Core,
+    transaction: Transaction,
+    path: ResolvedQueue,
+    prepared: Prepared,
+    row: StoredMessage,
 ) -> None:
     """Add the put of a row to a transaction, and count its space on the queue from now on."""
     queue_state.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
 
 
-def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMessage) -> None:
+def send(
+    core: Core, transaction: Transaction, path: ResolvedQueue, message: OutgoingMessage
+) -> None:
     """Add the put of a message of the queue manager itself, such as a report, to a transaction.
 
     A CAPEXPRY limit of the queue shortens its expiry from now on (X1, X3). Raises the errors of
@@ -176,7 +183,6 @@ def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMess
     """
     assert core.engine_lock.is_held()
     prepared, window, _ids, body = message
-    size_bytes = size_on(path, prepared.descriptor, len(body))
-    check_capacity(path, size_bytes, persistent=prepared.persistent)
+    check_capacity(path, prepared, len(body))
     capped = capped_from(window, core.now_ms(), path.cap_ms, path.capped_by)
     arrive(core, transaction, path, prepared, new_row(core, path, message._replace(window=capped)))

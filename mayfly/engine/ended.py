@@ -88,7 +88,7 @@ class EndedPage(NamedTuple):
     empty page need not be the last.
     """
 
-    lives: list[tuple[int, LifeRecord]]
+    ended_messages: list[tuple[int, LifeRecord]]
     next_before: int | None
 
 
@@ -113,7 +113,9 @@ class ExpiredPresent(NamedTuple):
     oldest_deadline_ms: int
 
 
-def ended_lives(core: Core, where: EndedFilter, limit: int, before: int | None = None) -> EndedPage:
+def ended_messages(
+    core: Core, where: EndedFilter, limit: int, before: int | None = None
+) -> EndedPage:
     """Return up to ``limit`` of the newest matching records of ended messages, newest first.
 
     Only ledger positions below ``before`` are searched, None for all; at most 500,000 rows are

@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path as FilePath
+from pathlib import Path
 
 from mayfly.engine.attributes import (
     QLOCAL,
@@ -38,7 +38,7 @@ from mayfly.engine.restart import count_interrupted, end_non_persistent, recover
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.state import now_ms_of
-from mayfly.engine.transit import Shipments
+from mayfly.engine.transit import ChannelStates
 from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
@@ -65,7 +65,7 @@ class Engine(Core):
     def __init__(
         self,
         name: str,
-        path: str | FilePath | None = None,
+        path: str | Path | None = None,
         clock: Clock | None = None,
         *,
         platform: str | None = None,
@@ -101,7 +101,7 @@ class Engine(Core):
         self.delay_processor = DelayProcessor(self)
         #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = ConsumerClaims(self, self.delay_processor), Stages(self)
-        self.shipments, self.staged_keys = Shipments(self), StagedKeys(self)
+        self.channel_states, self.staged_keys = ChannelStates(self), StagedKeys(self)
         self.due_work = DueWork(self, self.delay_processor, self.claims, self._membership)
         #: Those that are connected.
         self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -271,7 +271,7 @@ class Engine(Core):
         self._membership.recover()
         recover_totals(self)
         self.claims.load()
-        self.shipments.load()
+        self.channel_states.load()
         self.delay_processor.look_ahead()
         if not any(definition.kind == QMGR for definition, _number in stored):
             set_up(self, self.platform)

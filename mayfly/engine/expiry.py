@@ -22,7 +22,6 @@ from mayfly.engine.delivery import (
     arrive,
     check_capacity,
     new_row,
-    size_on,
 )
 from mayfly.engine.disposal import (
     behind_transit,
@@ -59,7 +58,7 @@ _SIDES = (VOLATILE, PERSISTENT)
 
 def discard_expired(
     core: Core,
-    found: Collection[tuple[LocalQueue, StoredMessage, int]],
+    found: Collection[Found],
     now_ms: int,
     met_by: MetBy,
     terminated_by: TerminatedBy = NOBODY,
@@ -100,9 +99,9 @@ def discard_late(
     They never reach their queues, where they counted as uncommitted; their reports and moves are
     added as well. ``terminated_by`` is the user and program of the unit of work.
     """
-    for each in late:
-        queue_state.end_expired_put(core, transaction, each, now_ms, terminated_by)
-        _dispose(core, transaction, *each, now_ms)
+    for queue, row in late:
+        queue_state.end_expired_put(core, transaction, queue, row, now_ms, terminated_by)
+        _dispose(core, transaction, queue, row, now_ms)
     if core.on_expiry:
         notify_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
 
@@ -175,8 +174,7 @@ def _move(
                 text = f"EXPQ of {origin.name} leads to {origin.name}"
                 raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
             prepared = message.prepared
-            size_bytes = size_on(path, prepared.descriptor, len(message.body))
-            check_capacity(path, size_bytes, persistent=prepared.persistent)
+            check_capacity(path, prepared, len(message.body))
             arrive(core, transaction, path, prepared, new_row(core, path, message))
         except MQError as failure:
             letters = core.registry.resolve_target(dead_letter_queue_of(core))

@@ -245,7 +245,7 @@ def find_got_message(session: Session, queue: str, token: bytes) -> Message | No
     with core.engine_lock:
         own = [pending for pending, is_got in unit_of_work.open_puts() if is_got]
         found = [*unit_of_work.taken(), *own]
-    for source, row, _side in found:
+    for source, row, _persistence in found:
         if source.name == queue and message_token(row.k, row.put_ms) == token:
             return Message(queue, row, core.now_ms(), row.body)
     return None

@@ -14,13 +14,13 @@ from mayfly.engine.finding.next_live import look
 from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selecting import (
     LONG_WORK,
-    NO_VERDICTS,
+    NO_RESULTS,
     TURN_WORK,
     SelectorProgress,
     place_for,
     work_on,
 )
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.properties import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.transmission import TRANSMISSION_MARK, extended, seen_in_transit
@@ -72,7 +72,7 @@ def obtain_prepared(core: Core, prepared: PreparedGet) -> GetResult:
 
 def get(
     core: Core,
-    path: Path,
+    path: ResolvedQueue,
     request: GetRequest,
     unit_of_work: UnitOfWork | None,
     requester: Requester,
@@ -97,7 +97,7 @@ def get(
 
 
 def next_message(
-    core: Core, path: Path, unit_of_work: UnitOfWork | None, requester: Requester
+    core: Core, path: ResolvedQueue, unit_of_work: UnitOfWork | None, requester: Requester
 ) -> Message | None:
     """Take the next message without waiting; None for an empty queue.
 
@@ -211,7 +211,7 @@ class Getter:
     def __init__(
         self,
         core: Core,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         unit_of_work: UnitOfWork | None,
         requester: Requester,
@@ -331,7 +331,7 @@ class Getter:
         own = None
         if unit_of_work is not None and unit_of_work.has_puts:
             own = self._own_put(unit_of_work, queue, now_ms, in_parts=in_parts)
-            if place is not None and place.verdicts.unevaluated:
+            if place is not None and place.selector_results.unevaluated:
                 self.is_cut = True
                 return None, None
         before = None if own is None else own.row.k
@@ -344,7 +344,7 @@ class Getter:
             before=before,
             in_parts=in_parts,
             requester=self.requester,
-            verdicts=NO_VERDICTS if place is None else place.verdicts,
+            selector_results=NO_RESULTS if place is None else place.selector_results,
         )
         if self.is_cut:
             own = None
@@ -354,13 +354,7 @@ class Getter:
             if place.is_behind and alive is None and own is None and self._request.wait_ms:
                 self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):
-            for _queue, row, persistence in expired:
-                if self.takes_any:
-                    queue_state.pass_over(queue, persistence, row.k)
-                self.requester.forget_lock(row.k)
-            core.committer.deferred.append(
-                discard_expired(core, expired, now_ms, MetBy.GET, self.requester.terminated_by)
-            )
+            discard_detected(core, expired, now_ms, self.requester, passes_all=self.takes_any)
         return alive, own if alive is None else None
 
     def _own_put(
@@ -384,17 +378,19 @@ class Getter:
                 return pending
             assert selector is not None
             assert place is not None
-            verdicts = place.verdicts
-            is_taken = verdicts.of(row)
+            selector_results = place.selector_results
+            is_taken = selector_results.of(row)
             if is_taken is None:
                 more = work_on(selector, row)
                 work += more
-                if in_parts and (more > LONG_WORK or work > TURN_WORK or verdicts.unevaluated):
-                    verdicts.unevaluated.append(row)
+                if in_parts and (
+                    more > LONG_WORK or work > TURN_WORK or selector_results.unevaluated
+                ):
+                    selector_results.unevaluated.append(row)
                     continue
                 is_taken = selects(row)
             if is_taken:
-                return None if verdicts.unevaluated else pending
+                return None if selector_results.unevaluated else pending
         return None
 
     def _take_own(self, own: UncommittedPut, now_ms: int) -> tuple[GetResult, Transaction | None]:
@@ -502,7 +498,7 @@ def add_cod_report(
 
     Does nothing if the message asks for none, or is on the staging queue. Needs the engine lock.
     """
-    queue, row, _side = found
+    queue, row, _persistence = found
     if row.descriptor == core.unconfirmed_descriptor:
         return
     descriptor = unpack_descriptor(row.descriptor)
@@ -544,14 +540,21 @@ def take_rows(
 
 
 def discard_detected(
-    core: Core, expired: Sequence[Found], now_ms: int, requester: Requester
+    core: Core,
+    expired: Sequence[Found],
+    now_ms: int,
+    requester: Requester,
+    *,
+    passes_all: bool = True,
 ) -> None:
-    """Discard the expired messages that a get without match options has passed; needs the lock.
+    """Discard the expired messages that a get has passed; needs the lock.
 
-    The caller runs deferred transactions afterwards.
+    With ``passes_all``, for a get without match options, later searches begin behind them. The
+    caller runs deferred transactions afterwards.
     """
     for queue, row, persistence in expired:
-        queue_state.pass_over(queue, persistence, row.k)
+        if passes_all:
+            queue_state.pass_over(queue, persistence, row.k)
         requester.forget_lock(row.k)
     core.committer.deferred.append(
         discard_expired(core, expired, now_ms, MetBy.GET, requester.terminated_by)

@@ -93,13 +93,13 @@ def pick(
     rows = in_order(core, queue, ANY, queue.low, requester, page=page)
     if own:
         rows = merged(rows, iter([(row, OWN) for row in own]))
-    for row, side in rows:
+    for row, persistence in rows:
         if row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
-            expired.append((queue, row, side))
+            expired.append((queue, row, persistence))
             if may_discard and len(expired) == DISCARD_BATCH:
                 return Picked(alive, confirmed, expired, is_cut=True)
             continue
-        alive.append((queue, row, side))
+        alive.append((queue, row, persistence))
         met_count = len(expired)
         left_bytes -= len(row.body)
         owes = owes_cod_report(row.descriptor)
@@ -317,7 +317,7 @@ def _seen_by(core: Core, queue: LocalQueue, found: list[Found], now_ms: int) -> 
         result_for(core, _PLAIN, queue, row, now_ms).message
         if is_staging or row.body.startswith(TRANSMISSION_MARK)
         else Message(name, row, now_ms, row.body)
-        for _queue, row, _side in found
+        for _queue, row, _persistence in found
     ]
 
 

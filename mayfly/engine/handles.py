@@ -17,7 +17,7 @@ from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain, obtain_pr
 from mayfly.engine.groups.gets import GroupGets
 from mayfly.engine.groups.index import GROUPING
 from mayfly.engine.groups.puts import PutOrder
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.open_handles import OpenQueue, OpenQueues, drop_ownerless
 from mayfly.engine.pending import OnGot, PendingGet
 from mayfly.engine.properties import OPTIONS as PROPERTY_OPTIONS
@@ -92,7 +92,7 @@ class Handle:
     def __init__(
         self,
         core: Core,
-        path: Path,
+        path: ResolvedQueue,
         opened: OpenQueue,
         owner: HandleSession,
         *,
@@ -142,7 +142,7 @@ class Handle:
         return self._path.queue
 
     @property
-    def path(self) -> Path:
+    def path(self) -> ResolvedQueue:
         """The resolved name of the handle, with the definitions of this moment.
 
         Raises MQRC_Q_DELETED when queue or alias was deleted, MQRC_OBJECT_CHANGED when an alias
@@ -152,7 +152,7 @@ class Handle:
             self._path = self._core.registry.refreshed(self._path)
         return self._path
 
-    def _last_path(self) -> Path:
+    def _last_path(self) -> ResolvedQueue:
         """Return :attr:`path`, or the last valid one where :attr:`path` would raise."""
         try:
             return self.path

@@ -90,7 +90,7 @@ class Marks:
 
     def mark_for_set(self, found: Found, requester: object, until_ms: int | None) -> None:
         """Mark a message for the co-operating set until a time in ms, or for ever if None."""
-        queue, row, _side = found
+        queue, row, _persistence = found
         marked, co_operating = self._marked(found), self._sets[queue.number]
         marked.marker, marked.until_ms = requester, until_ms
         co_operating.keys.add(row.k)
@@ -204,10 +204,10 @@ class Unmarked:
         "__weakref__",
         "_co_operates",
         "_first",
-        "_holder",
         "_marks",
         "_now_ms",
         "_queue",
+        "_requester",
         "_valid_to_ms",
     )
 
@@ -226,7 +226,7 @@ class Unmarked:
         """
         self._marks = marks
         self._queue = queue
-        self._holder = requester
+        self._requester = requester
         self._now_ms = now_ms
         self._co_operates = co_operates
         self._first = queue.low
@@ -241,7 +241,7 @@ class Unmarked:
         marked = self._marks.marked.get(row.k)
         if marked is None or is_expired(row.expire_at_ms, self._now_ms()):
             return False
-        if self._holder in marked.handles or (self._co_operates and marked.marker is not None):
+        if self._requester in marked.handles or (self._co_operates and marked.marker is not None):
             end_ms, valid_to_ms = row.expire_at_ms, self._valid_to_ms
             if end_ms is not None and (valid_to_ms is None or end_ms < valid_to_ms):
                 self._valid_to_ms = end_ms

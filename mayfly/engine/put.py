@@ -25,7 +25,7 @@ from mayfly.engine.delivery import (
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
 from mayfly.engine.groups.place import is_grouped
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import reply_address
 from mayfly.engine.remote.transmission import check_direct_put
@@ -88,7 +88,7 @@ def plain_request(
 
 def put(
     core: Core,
-    path: Path,
+    path: ResolvedQueue,
     body: bytes,
     request: PutRequest,
     *,
@@ -145,7 +145,7 @@ def put(
 
 def result_of(
     core: Core,
-    path: Path,
+    path: ResolvedQueue,
     row: StoredMessage,
     request: PutRequest,
     prepared: Prepared,
@@ -173,7 +173,7 @@ def result_of(
 
 
 def prepared_for(
-    core: Core, path: Path, body: bytes, request: PutRequest, context: Context
+    core: Core, path: ResolvedQueue, body: bytes, request: PutRequest, context: Context
 ) -> Prepared:
     """Return the descriptor of a put, checked and completed from queue and context.
 
@@ -201,7 +201,12 @@ def prepared_for(
 
 
 def new_put(
-    core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
+    core: Core,
+    path: ResolvedQueue,
+    prepared: Prepared,
+    window: Window,
+    request: PutRequest,
+    body: bytes,
 ) -> tuple[LocalQueue, StoredMessage, bool]:
     """Return the queue where a message goes now, its row, and whether it is persistent.
 
@@ -239,7 +244,12 @@ def new_put(
 
 
 def _on_staging(
-    core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
+    core: Core,
+    path: ResolvedQueue,
+    prepared: Prepared,
+    window: Window,
+    request: PutRequest,
+    body: bytes,
 ) -> tuple[LocalQueue, StoredMessage, bool]:
     """Return staging queue, row and persistence for a message put on the staging queue by name.
 
@@ -343,7 +353,7 @@ class AsyncPuts:
         self._status, self._success_count = Status(), 0
         return status
 
-    def done(self, path: Path, result: PutResult) -> None:
+    def done(self, path: ResolvedQueue, result: PutResult) -> None:
         """Count a successful put; keep its warning if it has one and nothing worse came before."""
         if not result.warning:
             self._success_count += 1
@@ -351,12 +361,12 @@ class AsyncPuts:
         self._status = self._status._replace(warning_count=self._status.warning_count + 1)
         self._note(path, c.MQCC_WARNING, result.warning)
 
-    def failed(self, path: Path, error: MQError) -> None:
+    def failed(self, path: ResolvedQueue, error: MQError) -> None:
         """Count a put that failed, and keep its error if it is the first."""
         self._status = self._status._replace(failure_count=self._status.failure_count + 1)
         self._note(path, c.MQCC_FAILED, error.reason)
 
-    def _note(self, path: Path, comp: int, reason: int) -> None:
+    def _note(self, path: ResolvedQueue, comp: int, reason: int) -> None:
         """Keep completion code, reason code and object, if the code is worse than the last."""
         if comp <= self._status.comp:
             return
@@ -373,7 +383,7 @@ class AsyncPuts:
         )
 
 
-def is_asynchronous(path: Path, request: PutRequest, options: int) -> bool:
+def is_asynchronous(path: ResolvedQueue, request: PutRequest, options: int) -> bool:
     """Return True if a put with MQPMO_ASYNC_RESPONSE may report its outcome later.
 
     Such a put is in a unit of work or of a non-persistent message. Returns False for all others.

@@ -72,7 +72,7 @@ def life_records(
         else:
             lives += [
                 life_record(queue, row, ended_ms, outcome, terminated_by)
-                for _queue, row, _side in part
+                for _queue, row, _persistence in part
             ]
         start = end
     return lives
@@ -82,10 +82,10 @@ def _ended_messages(
     found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> EndedMessages:
     """Return one ledger record for persistent messages of one queue with the same descriptor."""
-    queue, first, _side = found[0]
+    queue, first, _persistence = found[0]
     descriptor = unpack_descriptor(first.descriptor)
     return EndedMessages(
-        [row.k for _queue, row, _side in found],
+        [row.k for _queue, row, _persistence in found],
         queue.definition.name,
         ended_ms,
         outcome,
@@ -200,7 +200,7 @@ def withdraw_all(transaction: Transaction) -> None:
 
 def withdraw_here(transaction: Transaction) -> None:
     """Undo the reservations of a transaction's puts and moves, but not those of its ``parts``."""
-    for queue, _row, _side in transaction.arrivals:
+    for queue, _row, _persistence in transaction.arrivals:
         withdraw(queue)
     for moving in transaction.moves:
         withdraw(moving.target, len(moving.new_keys))
@@ -220,24 +220,6 @@ def arrive(
     """
     queue.depth += 1
     queue.uncommitted += 1
-    # As add_reserved does, without a call: every put comes here.
-    if queue.owner is not owner:
-        transaction = transaction.at(queue.owner)
-    transaction.unit.put(queue.number, row, persistent=persistent)
-    transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
-    if queue.is_staging:
-        count_staged(transaction, queue, row, +1, persistent=persistent)
-
-
-def add_reserved(
-    owner: QueueOwner,
-    transaction: Transaction,
-    queue: LocalQueue,
-    row: StoredMessage,
-    *,
-    persistent: bool,
-) -> None:
-    """Add the put of a message to a transaction of ``owner``; the queue counts it already."""
     if queue.owner is not owner:
         transaction = transaction.at(queue.owner)
     transaction.unit.put(queue.number, row, persistent=persistent)
@@ -264,8 +246,8 @@ def add_all_reserved(
     for (queue, persistent), rows in rows_of.items():
         part = transaction if queue.owner is owner else transaction.at(queue.owner)
         part.unit.put_all(queue.number, rows, persistent=persistent)
-        side = PERSISTENT if persistent else VOLATILE
-        part.arrivals += [(queue, row, side) for row in rows]
+        persistence = PERSISTENT if persistent else VOLATILE
+        part.arrivals += [(queue, row, persistence) for row in rows]
         if queue.is_staging:
             for row in rows:
                 count_staged(part, queue, row, +1, persistent=persistent)
@@ -328,7 +310,8 @@ def end_put_and_got(
 def end_expired_put(
     owner: QueueOwner,
     transaction: Transaction,
-    late: tuple[LocalQueue, StoredMessage],
+    queue: LocalQueue,
+    row: StoredMessage,
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> None:
@@ -336,7 +319,6 @@ def end_expired_put(
 
     The queue counts it no longer. Raises TransitionError when the queue has no uncommitted put.
     """
-    queue, row = late
     _check_uncommitted(queue, 1, Event.COMMIT)
     queue.depth -= 1
     queue.uncommitted -= 1
@@ -439,7 +421,7 @@ def hold(found: Found, by: Hold) -> None:
 
     It leaves CURDEPTH. Raises TransitionError when the message is hidden already.
     """
-    queue, row, _side = found
+    queue, row, _persistence = found
     hidden = queue.owner.hidden
     if row.k in hidden:
         raise hold_mismatch(queue, row.k)
@@ -481,7 +463,7 @@ def transfer_hold(found: Found, by: Hold, to: Hold) -> None:
 
     Raises TransitionError when ``by`` does not hold it.
     """
-    queue, row, _side = found
+    queue, row, _persistence = found
     unhide(queue, row.k, by)
     queue.owner.hidden[row.k] = to
 
@@ -491,7 +473,7 @@ def end_hold(found: Found, by: Hold) -> None:
 
     Raises TransitionError when ``by`` does not hold it.
     """
-    queue, row, _side = found
+    queue, row, _persistence = found
     unhide(queue, row.k, by)
     queue.depth += 1
     queue.locked -= 1
@@ -541,7 +523,7 @@ def end(
 
 def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_ms: int) -> None:
     """Add the removal of a non-persistent message, recorded as lost, whether it is held or not."""
-    queue, row, _side = found
+    queue, row, _persistence = found
     requester = owner.hidden.pop(row.k, None)
     if requester is not None:
         queue.depth += 1
@@ -591,7 +573,7 @@ def lock_for_browse(found: Found, requester: object) -> None:
 
     Raises TransitionError when the message is hidden already.
     """
-    queue, row, _side = found
+    queue, row, _persistence = found
     if row.k in queue.owner.hidden:
         raise hold_mismatch(queue, row.k)
     queue.owner.hidden[row.k] = requester
@@ -603,7 +585,7 @@ def unlock(found: Found, requester: object) -> None:
 
     Raises TransitionError when the requester has not locked it.
     """
-    queue, row, _side = found
+    queue, row, _persistence = found
     unhide(queue, row.k, requester)
     queue.browse_locked -= 1
 
@@ -663,7 +645,7 @@ def hold_gets(found: Sequence[Found], by: Hold) -> None:
     (G8). ``found`` is not empty. Raises TransitionError when a message is hidden already.
     """
     queue = found[0][0]
-    keys = [row.k for _queue, row, _side in found]
+    keys = [row.k for _queue, row, _persistence in found]
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
     held_gets = queue.owner.store.held_gets
@@ -688,7 +670,7 @@ def end_all(
     """
     queue = found[0][0]
     queue_owner, is_staging = queue.owner, queue.is_staging
-    keys = [row.k for _queue, row, _side in found]
+    keys = [row.k for _queue, row, _persistence in found]
     ends = LOCKED_ENDS if by is not None and by.locks else OPEN_ENDS[is_staging]
     if event not in ends:
         state = state_of(queue, keys[0])
@@ -827,7 +809,7 @@ def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
 def show_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
     """Undo :func:`hide_arrivals`; messages that another holder hides by now stay hidden."""
     hidden = owner.hidden
-    for _queue, row, _side in transaction.arrivals:
+    for _queue, row, _persistence in transaction.arrivals:
         key = row.k
         if hidden.get(key) is transaction:
             del hidden[key]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from mayfly.engine import queue_state
 from mayfly.engine.core import Core
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import Found
 from mayfly.engine.waiting import Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import NOBODY, TerminatedBy
 
 
@@ -34,7 +33,7 @@ class Requester:
         ``terminated_by`` is the user and program of its gets, for the ledger of ended messages.
         """
         self._core, self.terminated_by = core, terminated_by
-        self.locked: tuple[LocalQueue, StoredMessage, int] | None = None
+        self.locked: Found | None = None
         #: Whether nothing can be got for it any more.
         self.is_ended = False
         #: Whether what its gets took in a unit of work went back when it was closed.
@@ -77,7 +76,7 @@ class Requester:
         """Undo :meth:`end`, because the close was refused."""
         self.is_ended = False
 
-    def lock(self, found: tuple[LocalQueue, StoredMessage, int]) -> None:
+    def lock(self, found: Found) -> None:
         """Hide a message from all others by the browse lock.
 
         The caller has released the last one.

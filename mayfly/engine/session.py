@@ -22,7 +22,7 @@ from mayfly.engine.get_many import get_many
 from mayfly.engine.handles import Handle, HandleSession
 from mayfly.engine.objects.administration import create_dynamic_queue
 from mayfly.engine.objects.inquire import DefinitionHandle, open_definition
-from mayfly.engine.objects.registry import Path, path_of_put
+from mayfly.engine.objects.registry import ResolvedQueue, path_of_put
 from mayfly.engine.open_handles import OpenQueues, begin_verb
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
@@ -403,7 +403,7 @@ class Session(TopicVerbs):
         begin_verb(self.core)
         return self.is_transacted
 
-    def _path_to_get(self, name: str) -> Path:
+    def _path_to_get(self, name: str) -> ResolvedQueue:
         """Return the resolved queue of a name, for a get.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE for exclusive
@@ -416,7 +416,7 @@ class Session(TopicVerbs):
             self._check_exclusive(path)
         return path
 
-    def _check_exclusive(self, path: Path) -> None:
+    def _check_exclusive(self, path: ResolvedQueue) -> None:
         """Raise MQRC_OBJECT_IN_USE if another session has the queue open for exclusive input."""
         if path.queue.exclusive_holder not in self._opened:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{path.queue.name} is open for exclusive input")

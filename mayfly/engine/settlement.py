@@ -181,7 +181,7 @@ class Deliveries(Hold):
             try:
                 for got in parts:
                     (taken_one,) = got.taken() if isinstance(got, UnitOfWork) else [got]
-                    queue, row, _side = taken_one
+                    queue, row, _persistence = taken_one
                     now_ms = self._core.now_ms()
                     put_elsewhere(puts, Message(queue.name, row, now_ms, row.body))
             except BaseException:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mayfly.engine.queues import LocalQueue, QueueOwner
-from mayfly.store.units import StoredMessage, Unit
+from mayfly.engine.queues import Found, LocalQueue, QueueOwner
+from mayfly.store.units import Unit
 
 #: The parts of nearly all transactions, shared so that none is created.
 _NOWHERE: Mapping[QueueOwner, Transaction] = MappingProxyType({})
@@ -71,8 +71,8 @@ class Transaction:
 
     def __init__(self) -> None:
         self.unit = Unit()
-        self.arrivals: list[tuple[LocalQueue, StoredMessage, int]] = []
-        self.departures: list[tuple[LocalQueue, StoredMessage, int]] = []
+        self.arrivals: list[Found] = []
+        self.departures: list[Found] = []
         self.moves: list[Moving] = []
         self.claims: list[Claiming] = []
         self.ended_claims: list[Unclaiming] = []

@@ -53,7 +53,7 @@ _LAST = "SELECT value FROM meta WHERE name = ?"
 # until the channel has asked its partner; it is neither got nor expires meanwhile (E15).
 
 
-class Shipment(Hold):
+class ChannelBatch(Hold):
     """The messages of one channel batch, hidden until the batch ends."""
 
     def __init__(self, core: Core, queue: LocalQueue, channel: str) -> None:
@@ -91,7 +91,7 @@ class Shipment(Hold):
             core.check_running()
             found = self._take(limit)
         core.committer.run_deferred()
-        return [row for _queue, row, _side in found]
+        return [row for _queue, row, _persistence in found]
 
     def _take(self, limit: int) -> list[Found]:
         """Hide and return the next unexpired messages; defer the discard of expired ones."""
@@ -275,7 +275,7 @@ def open_transmission_queue(session: Session, name: str) -> Handle:
     return session.open(name, MQOO_INPUT_EXCLUSIVE)
 
 
-class Shipments:
+class ChannelStates:
     """The states of the channels of a queue manager, and their batches in doubt.
 
     A state has the last sequence number and logical unit of work id that both ends have committed.
@@ -284,7 +284,7 @@ class Shipments:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._states: dict[tuple[str, int, str], ChannelRow] = {}
-        self._in_doubt: dict[str, Shipment] = {}
+        self._in_doubt: dict[str, ChannelBatch] = {}
 
     def load(self) -> None:
         """Read the channel states from the store, and hide the messages of batches in doubt."""
@@ -294,9 +294,9 @@ class Shipments:
             keys = row.keys
             queue = self._core.registry.by_number(queue_number_of(keys[0])) if keys else None
             if queue is not None:
-                shipment = self._in_doubt[row.name] = Shipment(self._core, queue, row.name)
+                batch = self._in_doubt[row.name] = ChannelBatch(self._core, queue, row.name)
                 with self._core.engine_lock:
-                    shipment.hold(keys)
+                    batch.hold(keys)
 
     def state(self, name: str, partner: str | None = None) -> ChannelRow:
         """Return the state of a sender, or of a receiver for ``partner``.
@@ -329,7 +329,7 @@ class Shipments:
         for key in [key for key in self._states if key[0] == name]:
             del self._states[key]
 
-    def resolve(self, name: str, shipment: Shipment, *, is_committed: bool) -> None:
+    def resolve(self, name: str, batch: ChannelBatch, *, is_committed: bool) -> None:
         """End the doubt about a batch: remove its messages if ``is_committed``, else return them.
 
         ``is_committed`` is True if the partner has committed the batch. The state of the sender
@@ -339,9 +339,9 @@ class Shipments:
         settled = state._replace(doubt_sequence=0, doubt_luw="", doubt_keys=b"")
         if is_committed:
             settled = settled._replace(sequence=state.doubt_sequence, luw=state.doubt_luw)
-            shipment.end(settled)
+            batch.end(settled)
         else:
-            shipment.give_back(settled)
+            batch.give_back(settled)
         self.note(settled)
 
     def commit_received(self, session: Session, state: ChannelRow) -> None:
@@ -350,7 +350,7 @@ class Shipments:
         session.unit_of_work.commit()
         self.note(state)
 
-    def claimed(self, name: str, queue_name: str) -> Shipment:
+    def batch_in_doubt(self, name: str, queue_name: str) -> ChannelBatch:
         """Return the batch that a sender has in doubt since the last start, else a new empty one.
 
         The next call for that sender returns a new one. Raises MQRC_UNKNOWN_OBJECT_NAME for the
@@ -358,11 +358,11 @@ class Shipments:
         """
         queue = self._core.registry.resolve(queue_name).queue
         in_doubt = self._in_doubt.pop(name, None)
-        return Shipment(self._core, queue, name) if in_doubt is None else in_doubt
+        return ChannelBatch(self._core, queue, name) if in_doubt is None else in_doubt
 
-    def keep(self, name: str, shipment: Shipment) -> None:
-        """Keep the batch in doubt of a sender channel that stops, for the next :meth:`claimed`."""
-        self._in_doubt[name] = shipment
+    def keep(self, name: str, batch: ChannelBatch) -> None:
+        """Keep the batch in doubt of a sender channel that stops, for its next start."""
+        self._in_doubt[name] = batch
 
 
 # Received messages: they are put unchanged, or end with their report. With a session that is part

@@ -181,7 +181,7 @@ class UnitOfWork(Hold):
         queue_state.hold_gets(found, self)
         if core.on_departure:
             # Backed out, they come back unmarked.
-            core.note_departure([row.k for _queue, row, _side in found])
+            core.note_departure([row.k for _queue, row, _persistence in found])
         self._takes += found
         self._operation_count += len(found)
 
@@ -372,7 +372,7 @@ class UnitOfWork(Hold):
         with core.engine_lock:
             takes = self._takes
             rescheduled = [taken for taken, _row in self._rescheduled]
-            for queue, _row, _side in (*self._puts.values(), *rescheduled):
+            for queue, _row, _persistence in (*self._puts.values(), *rescheduled):
                 queue_state.withdraw_from_unit(queue)
             for pending in self._through:
                 queue_state.withdraw_put_and_got(pending.queue)
@@ -398,7 +398,7 @@ class UnitOfWork(Hold):
 
     def _settle_held_gets(self, takes: list[Found]) -> None:
         """Delete the notes on disk that this unit of work holds these messages."""
-        self._core.store.held_gets.settle([row.k for _queue, row, _side in takes])
+        self._core.store.held_gets.settle([row.k for _queue, row, _persistence in takes])
 
     def _give_back(self, takes: list[Found]) -> None:
         """Make got messages visible again and offer them to waiting gets."""
@@ -467,7 +467,7 @@ class UnitOfWork(Hold):
 
         A message that it has only rescheduled does not count.
         """
-        return any(row.k == key for _queue, row, _side in self._takes)
+        return any(row.k == key for _queue, row, _persistence in self._takes)
 
     def taken(self) -> list[Found]:
         """Return the committed messages that it has got, on all members of the group."""

@@ -175,18 +175,29 @@ class Waits:
                     self._offer_behind(first, waiters)
                 # Those behind cannot have it either: a thousand waits cost like one.
                 return
-            self._remove(first)
+            self.withdraw(first)
 
     def offer_all(self) -> None:
         """Let every waiting get try again, after a change of definitions."""
         for waiters in list(self.by_queue.values()):
             for waiter in list(waiters):
                 if waiter.attempt():
-                    self._remove(waiter)
+                    self.withdraw(waiter)
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Remove a wait without an outcome; does nothing if it is not in the list."""
-        self._remove(waiter)
+        """Remove a wait, decided or not, from all lists; does nothing if it is in none."""
+        waiters = self.by_queue.get(waiter.queue_number)
+        if waiters is not None:
+            waiters.pop(waiter, None)
+            if not waiters:
+                del self.by_queue[waiter.queue_number]
+        owned = self._by_owner.get(waiter.owner)
+        if owned is not None:
+            owned.pop(waiter, None)
+            if not owned:
+                del self._by_owner[waiter.owner]
+        if self._ending.pop(waiter.number, None) is not None:
+            self._drop_old_ends()
 
     def end_due(self, now_ms: int, is_decided: Callable[[int, int], bool]) -> None:
         """End the waits whose deadline has come, in the order of deadlines; each tries once more.
@@ -201,21 +212,21 @@ class Waits:
                 over.append(waiter)
         for waiter in over:
             waiter.time_out()
-            self._remove(waiter)
+            self.withdraw(waiter)
 
     def fail(self, error: MQError, queue_number: int | None = None) -> None:
         """End all waits with an error, or those on one queue if ``queue_number`` is not None."""
         numbers = list(self.by_queue) if queue_number is None else [queue_number]
         for number in numbers:
             for waiter in list(self.by_queue.get(number, ())):
-                self._remove(waiter)
+                self.withdraw(waiter)
                 waiter.fail(error)
 
     def fail_owner(self, owner: object, error: MQError) -> None:
         """End the waits of a session or handle with an error."""
         for waiter in list(self._by_owner.get(owner, ())):
             waiter.fail(error)
-            self._remove(waiter)
+            self.withdraw(waiter)
 
     def _offer_behind(self, first: Waiter, waiters: OrderedDict[Waiter, None]) -> None:
         """Let the gets behind the first try, until one that takes any message finds none."""
@@ -223,7 +234,7 @@ class Waits:
             if waiter is first:
                 continue
             if waiter.attempt():
-                self._remove(waiter)
+                self.withdraw(waiter)
             elif waiter.takes_any:
                 return
 
@@ -241,21 +252,6 @@ class Waits:
                 places.append(2 * place + 2)
         due.sort()
         return due
-
-    def _remove(self, waiter: Waiter) -> None:
-        """Remove a wait from all lists; does nothing if it is in none."""
-        waiters = self.by_queue.get(waiter.queue_number)
-        if waiters is not None:
-            waiters.pop(waiter, None)
-            if not waiters:
-                del self.by_queue[waiter.queue_number]
-        owned = self._by_owner.get(waiter.owner)
-        if owned is not None:
-            owned.pop(waiter, None)
-            if not owned:
-                del self._by_owner[waiter.owner]
-        if self._ending.pop(waiter.number, None) is not None:
-            self._drop_old_ends()
 
     def _drop_old_ends(self) -> None:
         """Rebuild the heap when most of its deadlines are of ended waits."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -42,7 +42,8 @@ _TAG = re.compile(
 )
 _ATTRIBUTE = re.compile(r"([^\s<>/='\"]+)\s*=\s*(?:'([^'<]*)'|\"([^\"<]*)\")")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-_BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
+#: A text of the data type ``boolean`` -> its value.
+BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class Typed(NamedTuple):
@@ -273,15 +274,21 @@ def properties_of(elements: Iterable[Element]) -> list[tuple[str, Typed]]:
     A property in a group has a name with dots: ``group.name``. Raises MQRC_RFH_FORMAT_ERROR for a
     text that is not of its data type.
     """
-    found: list[tuple[str, Typed]] = []
-    pending = [(element.name, element) for element in elements][::-1]
+    named = named_elements(elements)
+    return [(name, element.typed()) for name, element in named if not element.children]
+
+
+def named_elements(elements: Iterable[Element], prefix: str = "") -> Iterator[tuple[str, Element]]:
+    """Yield elements of a folder with their names, ``group.name`` in a group, in order.
+
+    ``prefix`` stands before each name. Groups, the elements with children, come before what is in
+    them. It uses no recursion, because a header may nest as deep as it is long.
+    """
+    pending = [(f"{prefix}{element.name}", element) for element in elements][::-1]
     while pending:
         name, element = pending.pop()
-        if element.children:
-            pending.extend((f"{name}.{c.name}", c) for c in element.children[::-1])
-        else:
-            found.append((name, element.typed()))
-    return found
+        yield name, element
+        pending.extend((f"{name}.{child.name}", child) for child in element.children[::-1])
 
 
 def parse(text: str) -> list[Element]:
@@ -361,9 +368,9 @@ def _value_of(dt: str, text: str) -> Value:
             raise ValueError(text)
         return int(text)
     if dt == "boolean":
-        if text.strip() not in _BOOLEANS:
+        if text.strip() not in BOOLEANS:
             raise ValueError(text)
-        return _BOOLEANS[text.strip()]
+        return BOOLEANS[text.strip()]
     if dt == "bin.hex":
         return bytes.fromhex(text)
     if dt in ("r4", "r8"):

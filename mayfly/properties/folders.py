@@ -24,6 +24,7 @@ from mayfly.mqi.properties import (
     UTF_8,
     Element,
     Typed,
+    named_elements,
     pack_folder,
     pack_header,
     parse_folder,
@@ -312,14 +313,10 @@ def _properties_in(folder: Element) -> list[Property]:
     Raises MQRC_RFH_FORMAT_ERROR for a name of more than 4,095 characters or an invalid value.
     """
     found: list[Property] = []
-    pending = [(f"{folder.name}.{child.name}", child) for child in folder.children][::-1]
-    while pending:
-        name, element = pending.pop()
+    for name, element in named_elements(folder.children, f"{folder.name}."):
         if len(plain_name(name)) > c.MQ_MAX_PROPERTY_NAME_LENGTH:
             raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"property {name[:80]}… is too long a name")
-        if element.children:
-            pending.extend((f"{name}.{child.name}", child) for child in element.children[::-1])
-        else:
+        if not element.children:
             found.append(_property(plain_name(name), element))
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.properties import INTEGER_BITS, Typed, Value, fits, format_float, single
+from mayfly.mqi.properties import BOOLEANS, INTEGER_BITS, Typed, Value, fits, format_float, single
 
 #: MQTYPE_* -> data type in the MQRFH2; a null has none.
 DATA_TYPES: Mapping[int, str] = {
@@ -26,7 +26,6 @@ DATA_TYPES: Mapping[int, str] = {
 _MQ_TYPES = {dt: mq_type for mq_type, dt in DATA_TYPES.items()}
 #: Bytes of a value whose type says how long it is.
 FIXED_BYTES = {"boolean": 4, "i1": 1, "i2": 2, "i4": 4, "i8": 8, "r4": 4, "r8": 8}
-_BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 _INTEGERS = tuple(INTEGER_BITS)
 #: Types to which MQIMPO_CONVERT_TYPE converts a value ("MQINQMP", Type).
 _TO_INTEGERS_AND_TEXT = frozenset((*_INTEGERS, "boolean", "string"))
@@ -132,7 +131,7 @@ def _parse_text(name: str, text: str, dt: str) -> Value:
     """
     try:
         if dt == "boolean":
-            return _BOOLEANS[text.strip().lower()]
+            return BOOLEANS[text.strip().lower()]
         if dt == "bin.hex":
             return bytes.fromhex(text)
         if dt in ("r4", "r8"):

@@ -334,14 +334,14 @@ def test_a_disk_that_is_full_when_the_partner_has_committed_leaves_the_batch_hid
     with sending(clock, tmp_path) as one:
         for body in (b"a", b"b", b"c"):
             put(one, body, persistent=body != b"c")
-        shipment = one.engine.shipments.claimed(CHANNEL, XMITQ)
-        assert len(shipment.take(10)) == 3
-        state = one.engine.shipments.state(CHANNEL)
+        batch = one.engine.channel_states.batch_in_doubt(CHANNEL, XMITQ)
+        assert len(batch.take(10)) == 3
+        state = one.engine.channel_states.state(CHANNEL)
         with full_disk(one), pytest.raises(MQError) as found:
-            shipment.end(state._replace(doubt_keys=bytes(4_000_000)))
+            batch.end(state._replace(doubt_keys=bytes(4_000_000)))
         assert found.value.reason == rc.MQRC_STORAGE_MEDIUM_FULL
         assert (one.counts(XMITQ).locked, one.curdepth(XMITQ), bodies(one, XMITQ)) == (3, 0, [])
         assert one.verify().ok
-        shipment.end(state)
+        batch.end(state)
         assert (one.counts(XMITQ).locked, one.curdepth(XMITQ)) == (0, 0)
         assert one.verify().ok

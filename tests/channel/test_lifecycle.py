@@ -205,7 +205,7 @@ def test_the_queue_belongs_to_the_channel_while_it_runs(
     assert not one.mqsc(f"DELETE CHANNEL({CHANNEL})").ok
     one.channels.stop(CHANNEL)
     done(one, f"DELETE CHANNEL({CHANNEL})\nDELETE QLOCAL({XMITQ})")
-    assert one.engine.shipments.states() == []
+    assert one.engine.channel_states.states() == []
 
 
 def test_a_channel_that_ran_starts_with_its_queue_manager(

@@ -13,7 +13,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.api.operating import (
     EndedFilter,
-    ended_lives,
+    ended_messages,
     ended_summary,
     expired_present,
     write_trace,
@@ -37,9 +37,9 @@ def positions(manager: QueueManager, where: EndedFilter, limit: int) -> list[int
     """Return the positions of all pages."""
     found, before, pages = list[int](), None, 0
     while True:
-        page = ended_lives(manager.engine, where, limit, before)
-        assert len(page.lives) <= limit
-        found += [position for position, _life in page.lives]
+        page = ended_messages(manager.engine, where, limit, before)
+        assert len(page.ended_messages) <= limit
+        found += [position for position, _life in page.ended_messages]
         before, pages = page.next_before, pages + 1
         if before is None:
             return found

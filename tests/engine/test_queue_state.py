@@ -19,7 +19,7 @@ from mayfly import QueueManager
 from mayfly.engine import Session, queue_state
 from mayfly.engine.api.administration import QLOCAL
 from mayfly.engine.api.programs import ANY
-from mayfly.engine.api.transit import Shipment
+from mayfly.engine.api.transit import ChannelBatch
 from mayfly.engine.finding.search import in_order
 from mayfly.engine.objects import administration
 from mayfly.engine.queue_state import Hold
@@ -179,9 +179,9 @@ def test_available_get_under_syncpoint(scene: Scene) -> None:
 
 def test_available_transmit(scene: Scene) -> None:
     msg_id = scene.put(scene.plain)
-    shipment = taken_by_a_channel(scene)
-    assert queue_state.state_of(shipment.queue, shipment._rows[0][1].k) is State.AVAILABLE
-    shipment.end(scene.qm.engine.shipments.state("C1"))
+    batch = taken_by_a_channel(scene)
+    assert queue_state.state_of(batch.queue, batch._rows[0][1].k) is State.AVAILABLE
+    batch.end(scene.qm.engine.channel_states.state("C1"))
     assert scene.state(msg_id) is State.TRANSMITTED
 
 
@@ -195,10 +195,10 @@ def test_available_deadline_seen(scene: Scene) -> None:
 @pytest.mark.parametrize("event", [Event.DEAD_LETTER, Event.DISCARD])
 def test_available_leaves_its_channel(scene: Scene, event: Event) -> None:
     msg_id = scene.put(scene.plain)
-    shipment, work = taken_by_a_channel(scene), Transaction()
+    batch, work = taken_by_a_channel(scene), Transaction()
     with scene.qm.engine.engine_lock:
-        key, reason = shipment._rows[0][1].k, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
-        shipment._leave(work, key, event, shipment.terminated_by, reason=reason)
+        key, reason = batch._rows[0][1].k, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+        batch._leave(work, key, event, batch.terminated_by, reason=reason)
     scene.qm.engine.committer.run(work)
     assert scene.state(msg_id) is next_state(State.AVAILABLE, event)
 
@@ -274,10 +274,10 @@ def test_each_edge_of_the_life_table_has_its_test() -> None:
 # What is not in the table
 
 
-def taken_by_a_channel(scene: Scene) -> Shipment:
-    shipment = Shipment(scene.qm.engine, scene.qm.engine.registry.queue("Q1"), "CH1")
-    assert len(shipment.take(10)) == 1
-    return shipment
+def taken_by_a_channel(scene: Scene) -> ChannelBatch:
+    batch = ChannelBatch(scene.qm.engine, scene.qm.engine.registry.queue("Q1"), "CH1")
+    assert len(batch.take(10)) == 1
+    return batch
 
 
 def message_in(scene: Scene, state: State) -> tuple[Found, Hold | None]:
@@ -400,15 +400,15 @@ def test_what_a_channel_could_not_end_stays_with_it(tmp_path: Path) -> None:
         local(qm)
         scene = Scene(qm, VirtualClock())
         msg_id = scene.put(scene.plain, persistent=True)
-        shipment = taken_by_a_channel(scene)
-        queue, key = shipment.queue, shipment._rows[0][1].k
+        batch = taken_by_a_channel(scene)
+        queue, key = batch.queue, batch._rows[0][1].k
         disk.failing = "write"
         with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
-            shipment.end(scene.qm.engine.shipments.state("C1"))
+            batch.end(scene.qm.engine.channel_states.state("C1"))
         disk.failing = ""
-        assert qm.engine.hidden[key] is shipment
+        assert qm.engine.hidden[key] is batch
         assert (queue.depth, queue.locked, scene.plain.get("Q1")) == (0, 1, None)
-        shipment.end(scene.qm.engine.shipments.state("C1"))
+        batch.end(scene.qm.engine.channel_states.state("C1"))
         assert (queue.depth, queue.locked) == (0, 0)
         assert scene.state(msg_id) is State.TRANSMITTED
         found = qm.verify()
@@ -478,7 +478,7 @@ class Committed:
     def seen(self) -> list[bytes]:
         """Return the bodies of what can be got now."""
         found = in_order(self.qm.engine, self.queue, ANY, self.queue.low)
-        return [row.body for row, _side in found]
+        return [row.body for row, _persistence in found]
 
     def end(self, *left: bytes) -> None:
         """Get what is left; nothing is hidden then, and the books are right."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.announcements import COMPLETE, REQUESTS, Announcement, read_announcement
+from mayfly.channel.announcements import (
+    COMPLETE,
+    REQUESTS,
+    Announcement,
+    Announcer,
+    read_announcement,
+)
 from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
 from tests.hierarchy.scene import bodies, proxies, run, subscribe
@@ -135,3 +141,19 @@ def test_a_neighbour_that_cannot_be_given_all_it_wants_is_told_what_others_want(
     with left.session() as session:
         session.publish("other", b"x")
     assert bodies(right, "OTHER") == [b"x"]
+
+
+def test_subscriptions_are_recorded_only_from_the_begin_to_the_end(clock: VirtualClock) -> None:
+    """A turn outside that time starts no record, which nobody would ever read."""
+    with QueueManager("QM1", clock=clock) as manager, manager.session() as session:
+        announcer = Announcer(manager.engine)
+        announcer.follow()
+        session.subscribe("a")
+        before = announcer.has_changes
+        announcer.begin()
+        session.subscribe("b")
+        between = announcer.has_changes
+        announcer.end()
+        announcer.follow()
+        session.subscribe("c")
+        assert (before, between, announcer.has_changes) == (False, True, False)

@@ -200,14 +200,18 @@ class DelayMachine(QueueMachine):
         """D3: each has a MsgId of its own on the staging queue, and is found by it."""
         queue = self.manager.engine.registry.queue(STAGING)
         with self.manager.engine.engine_lock:
-            rows = [row for row, _side in in_order(self.manager.engine, queue, ANY, queue.low)]
+            rows = [
+                row for row, _persistence in in_order(self.manager.engine, queue, ANY, queue.low)
+            ]
             shown_ids = [shown(self.manager.engine, row).msg_id for row in rows]
             assert len(set(shown_ids)) == len(rows)
             for row, shown_id in zip(rows, shown_ids, strict=True):
                 for match in (Match(shown_id), Match(shown_id, row.msg_id)):
                     found = [
                         one.k
-                        for one, _side in in_order(self.manager.engine, queue, match, queue.low)
+                        for one, _persistence in in_order(
+                            self.manager.engine, queue, match, queue.low
+                        )
                     ]
                     assert found == [row.k]
 

@@ -430,7 +430,10 @@ class GroupsMachine(RuleBasedStateMachine):
         self.model.viewer = None
         queue = self.manager.engine.registry.queue("Q1")
         with self.manager.engine.engine_lock:
-            rows = [row.body for row, _side in in_order(self.manager.engine, queue, ANY, queue.low)]
+            rows = [
+                row.body
+                for row, _persistence in in_order(self.manager.engine, queue, ANY, queue.low)
+            ]
         assert rows == [m.piece.body for m in self.model.visible(None)]
         assert queue.depth == sum(1 for m in self.model.messages if m.taker is None)
 

@@ -15,6 +15,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, PutRequest, Session
+from mayfly.engine.api.programs import OpenSubscription
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
@@ -273,6 +274,31 @@ def test_a_subscription_made_while_selectors_are_asked_has_its_copy(
             session.publish("a/b", b"", properties={"text": content("a")})
         assert first.get() is None
         assert later[0].get() is not None
+
+
+def test_a_quick_subscription_replaces_a_long_one_that_is_asked_and_has_its_copy(
+    manager: QueueManager, session: Session, new_session: NewSession
+) -> None:
+    """Its selector was not asked without the lock, and all selectors together are quick now."""
+    everything = session.subscribe("a/b")
+    with new_session(manager) as other:
+        long = other.subscribe("a/b", selector=ENDS)
+        quick = list[OpenSubscription]()
+
+        def replace() -> None:
+            long.close()
+            selectors = "JMSPriority = 4", "JMSPriority = 5"
+            quick.extend(other.subscribe("a/b", selector=selector) for selector in selectors)
+
+        with watching(manager, replace):
+            result = session.publish("a/b", b"", properties={"text": content("x")}, priority=4)
+        assert (result.matched_count, result.delivered_count) == (2, 2)
+        chosen, refused = quick
+        takers = (everything, chosen, refused)
+        assert [manager.curdepth(taker.queue) for taker in takers] == [1, 1, 0]
+        copies = [taker.get() for taker in takers]
+        assert [copy is not None for copy in copies] == [True, True, False]
+        assert [manager.curdepth(taker.queue) for taker in takers] == [0, 0, 0]
 
 
 def test_a_publication_in_a_unit_of_work_asks_without_the_lock(

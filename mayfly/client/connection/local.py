@@ -57,7 +57,6 @@ from mayfly.engine.api.programs import (
     TopicHandle,
     UnitOfWork,
     check_get_options,
-    claim_client_id,
     delete_temporary_topic,
     facts_of,
     find_got_message,
@@ -69,6 +68,7 @@ from mayfly.engine.api.programs import (
     make_temporary_topic,
     open_durable,
     remove_idle,
+    reserve_client_id,
     set_attributes,
     subscribe_as,
     with_properties,
@@ -1409,7 +1409,7 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
         connection.session, request.name
     ),
     ask.BelongTo: lambda connection, request: connection.session.belong_to(request.owner),
-    ask.ClaimClientId: lambda connection, request: claim_client_id(
+    ask.ClaimClientId: lambda connection, request: reserve_client_id(
         connection.session, request.client_id
     ),
     ask.MakeTemporaryTopic: _make_temporary_topic,

@@ -4,7 +4,7 @@ from mayfly.engine.counting import counts_of, depth_of, verify
 from mayfly.engine.delay.timeline import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
-    ended_lives,
+    ended_messages,
     ended_summary,
     expired_present,
     write_trace,
@@ -35,7 +35,7 @@ __all__ = [
     "Watch",
     "counts_of",
     "depth_of",
-    "ended_lives",
+    "ended_messages",
     "ended_summary",
     "expired_present",
     "figures",

@@ -19,12 +19,12 @@ from mayfly.engine.objects.views import has_lives_from_release
 from mayfly.engine.pending import PendingGet, PendingWaits
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.durable import (
-    claim_client_id,
     delete_temporary_topic,
     is_subscribed_to,
     make_temporary_topic,
     open_durable,
     remove_idle,
+    reserve_client_id,
 )
 from mayfly.engine.pubsub.mqsub import SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.subscribing import OpenSubscription
@@ -52,7 +52,7 @@ __all__ = [
     # Subscriptions.
     "OpenSubscription",
     "SubscriptionWanted",
-    "claim_client_id",
+    "reserve_client_id",
     "delete_temporary_topic",
     "facts_of",
     "is_subscribed_to",

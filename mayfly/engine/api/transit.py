@@ -16,8 +16,8 @@ from mayfly.engine.pubsub.neighbours import (
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.engine.remote.transmission import out_of_transit, seen_in_transit
 from mayfly.engine.transit import (
+    ChannelBatch,
     MoveNumbers,
-    Shipment,
     Undeliverable,
     open_transmission_queue,
     put_received,
@@ -32,7 +32,7 @@ __all__ = [
     # Messages leave for another queue manager, and come from one, each exactly once.
     "MoveNumbers",
     "Undeliverable",
-    "Shipment",
+    "ChannelBatch",
     "open_transmission_queue",
     "out_of_transit",
     "put_received",

@@ -10,7 +10,7 @@ from itertools import pairwise
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.search import Match, in_order
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.transmission import seen_in_transit
 from mayfly.lifetime.moments import is_expired
@@ -69,7 +69,7 @@ def page(
         core.check_running()
         queue = _browsable(core, name).queue
         now_ms = core.now_ms()
-        for row, _side in in_order(core, queue, match, low):
+        for row, _persistence in in_order(core, queue, match, low):
             if row.k >= high:
                 break
             if looked_at == _TURN_ROWS or body_bytes >= _TURN_BYTES:
@@ -83,7 +83,7 @@ def page(
     return queue.name, found, None
 
 
-def _browsable(core: Core, name: str) -> Path:
+def _browsable(core: Core, name: str) -> ResolvedQueue:
     """Return the queue that a name resolves to.
 
     Raises MQRC_GET_INHIBITED when the queue or an alias to it has GET(DISABLED).

@@ -30,12 +30,11 @@ from mayfly.engine.delivery import (
     check_capacity,
     new_id,
     new_row,
-    size_on,
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, dead_letter_queue_of, send_report
 from mayfly.engine.expiry import dispose_of_expired
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
@@ -94,7 +93,7 @@ class BulkBatch:
     An instance is created and filled under the engine lock.
     """
 
-    def __init__(self, path: Path, prepared: Prepared, put_ms: int) -> None:
+    def __init__(self, path: ResolvedQueue, prepared: Prepared, put_ms: int) -> None:
         """Begin without messages.
 
         All will have the queue of ``path``, one descriptor and one put time.
@@ -545,7 +544,7 @@ class Promotion(UnitOfWork):
         self._batches.append(batch)
         return batch
 
-    def _prepared(self, kind: RowKind, path: Path) -> Prepared:
+    def _prepared(self, kind: RowKind, path: ResolvedQueue) -> Prepared:
         """Return the checked descriptor for rows of a kind.
 
         Raises the MQError with which a put refuses the descriptor, such as MQRC_PRIORITY_ERROR.
@@ -603,7 +602,12 @@ class Promotion(UnitOfWork):
         return times_of(rows, row, core.now_ms(), core.settings.longest_life_ms)
 
     def _put(
-        self, path: Path, body: bytes, kind: RowKind, ids: tuple[bytes, bytes], times: Times
+        self,
+        path: ResolvedQueue,
+        body: bytes,
+        kind: RowKind,
+        ids: tuple[bytes, bytes],
+        times: Times,
     ) -> bytes:
         """Put a message as an application named ``mayfly sink`` does, and return its MsgId.
 
@@ -616,7 +620,12 @@ class Promotion(UnitOfWork):
         return put(self._core, path, body, request, context=self._context, unit_of_work=self).msg_id
 
     def _discard(
-        self, path: Path, kind: RowKind, ids: tuple[bytes, bytes], body: bytes, deadline_ms: int
+        self,
+        path: ResolvedQueue,
+        kind: RowKind,
+        ids: tuple[bytes, bytes],
+        body: bytes,
+        deadline_ms: int,
     ) -> None:
         """Record a row as an expired message, and send its expiration report (E14).
 
@@ -628,8 +637,7 @@ class Promotion(UnitOfWork):
             check_header(prepared.descriptor, body)
         with core.engine_lock:
             path = core.registry.refreshed(path)
-            size_bytes = size_on(path, prepared.descriptor, len(body))
-            check_capacity(path, size_bytes, persistent=prepared.persistent)
+            check_capacity(path, prepared, len(body))
             now_ms = core.now_ms()
             own = MessageIds(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)

@@ -25,11 +25,10 @@ from mayfly.engine.delivery import (
     arrive,
     check_capacity,
     new_row,
-    size_on,
 )
 from mayfly.engine.disposal import dead_letter, original_of, prepared_with_own_context, send_report
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.pubsub.copies import window_on
 from mayfly.engine.queue_state import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
@@ -374,7 +373,7 @@ def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
 class _BulkMove:
     """Persistent staged messages with one descriptor that move to one queue together."""
 
-    def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
+    def __init__(self, core: Core, path: ResolvedQueue, descriptor: Descriptor) -> None:
         """Begin without messages; ``path`` leads to the target queue of all of them."""
         self.path = path
         self.descriptor = descriptor
@@ -450,7 +449,7 @@ class ReleaseBatch:
 
         Returns False, with nothing changed, if it must stay on the staging queue (D21).
         """
-        core, (_queue, row, _side) = self._core, found
+        core, (_queue, row, _persistence) = self._core, found
         descriptor = unpack_descriptor(row.descriptor)
         terminated_by = (
             NOBODY if row.released_by is None else TerminatedBy(ended_by=row.released_by)
@@ -581,8 +580,7 @@ class ReleaseBatch:
         if row.sub_id is None:
             check_release(core, descriptor.user_identifier, name)
         prepared = prepared_with_own_context(core, descriptor)
-        size_bytes = size_on(path, descriptor, len(row.body))
-        check_capacity(path, size_bytes, persistent=prepared.persistent)
+        check_capacity(path, prepared, len(row.body))
         window = _window(row)
         if row.ttl_from_release == CAP_AT_RELEASE:
             window = window_on(path, window)
@@ -609,7 +607,7 @@ class ReleaseBatch:
         (D23), its topic has USEDLQ(NO), or it cannot be dead-lettered (D24).
         """
         is_undone_without_report = descriptor.persistence == MQPER_PERSISTENT
-        core, (queue, row, _side) = self._core, found
+        core, (queue, row, _persistence) = self._core, found
         original = original_of(queue, row, descriptor, self._now_ms)
         if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row, reason):
             event = Event.DISCARD

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
@@ -50,7 +50,7 @@ class Delayed(NamedTuple):
     body: bytes
 
 
-def staging_path(core: Core, body_bytes: int) -> Path:
+def staging_path(core: Core, body_bytes: int) -> ResolvedQueue:
     """Return the path of the staging queue if it accepts a message of ``body_bytes`` (D11, D14).
 
     Raises MQRC_UNKNOWN_OBJECT_NAME when the staging queue is not defined, MQRC_Q_INDEX_TYPE_ERROR
@@ -90,7 +90,7 @@ def why_unsuitable(core: Core, queue: LocalQueue) -> str:
     return ""
 
 
-def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessage:
+def staged_row(core: Core, target: ResolvedQueue | None, message: Delayed) -> StoredMessage:
     """Return a new row for the staging queue that holds a delayed message.
 
     Its key contains the delivery time. Without a ``target`` the row is counted for no queue, and

@@ -9,11 +9,11 @@ from mayfly.engine.finding.search import ANY, Match, asker, in_order
 from mayfly.engine.finding.selecting import (
     FIXED_SIZE,
     LONG_WORK,
-    NO_VERDICTS,
+    NO_RESULTS,
     REFUSALS,
     REFUSED_BYTES,
     TURN_WORK,
-    Verdicts,
+    SelectorResults,
     is_long,
 )
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
@@ -40,14 +40,14 @@ def look(
     before: int | None,
     in_parts: bool,
     requester: Requester | None,
-    verdicts: Verdicts = NO_VERDICTS,
+    selector_results: SelectorResults = NO_RESULTS,
 ) -> Look:
     """Find the first message with ``low <= k < before`` that matches and has not expired.
 
     Returns (message or None, expired messages before it, key at which a search continues, whether
     the search was cut short). Messages that the selector refuses are skipped, expired or not (E11).
     With ``in_parts`` one call does a bounded amount of work, and stops before a slow selector
-    evaluation. ``verdicts`` holds earlier results of the selector. The engine lock is held.
+    evaluation. ``selector_results`` holds earlier results of the selector. The engine lock is held.
     """
     if match is ANY and low == queue.low and takes_next(queue, requester):
         found = first_visible(queue)
@@ -60,7 +60,7 @@ def look(
     assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
-    selector, selects, has_results = match.selector, None, bool(verdicts.results)
+    selector, selects, has_results = match.selector, None, bool(selector_results.results)
     short_bytes = left_bytes = 0
     if selector is not None:
         selects = asker(match, core, queue, now_ms)
@@ -73,53 +73,59 @@ def look(
             break
         if selects is not None:
             body_bytes = len(row.body)
-            is_taken = verdicts.of(row) if has_results else None
+            is_taken = selector_results.of(row) if has_results else None
             if is_taken is None:
                 # A body is longer than its header: most need not be looked at for that.
                 if in_parts and (body_bytes > short_bytes or row.topic is not None):
                     assert selector is not None
                     if is_long(selector, row):
-                        return _cut(expired, row.k, verdicts, may_discard=may_discard)
+                        return _cut(expired, row.k, selector_results, may_discard=may_discard)
                 is_taken = selects(row)
             if not is_taken:
                 reached = row.k + 1
                 refused_count += 1
                 left_bytes -= body_bytes
                 if in_parts and (refused_count >= REFUSALS or left_bytes <= 0):
-                    return _cut(expired, reached, verdicts, may_discard=may_discard)
+                    return _cut(expired, reached, selector_results, may_discard=may_discard)
                 continue
         if not is_expired(row.expire_at_ms, now_ms):
-            if verdicts.dead:
-                expired = _with_dead(expired, queue, verdicts, requester)
+            if selector_results.dead:
+                expired = _with_dead(expired, queue, selector_results, requester)
             return (row, persistence), expired, row.k, False
         expired.append((queue, row, persistence))
         reached = row.k + 1
         if len(expired) == DISCARD_BATCH and in_parts and may_discard:
             return None, expired, reached, True
-    if verdicts.dead:
-        expired = _with_dead(expired, queue, verdicts, requester)
+    if selector_results.dead:
+        expired = _with_dead(expired, queue, selector_results, requester)
     if expired and not may_discard:
         reached = expired[0][1].k
     return None, expired, reached, False
 
 
-def _cut(expired: list[Found], reached: int, verdicts: Verdicts, *, may_discard: bool) -> Look:
+def _cut(
+    expired: list[Found], reached: int, selector_results: SelectorResults, *, may_discard: bool
+) -> Look:
     """Return the result of a search that was cut short and continues at the key ``reached``.
 
-    Unless ``may_discard``, its expired messages are not returned but noted in ``verdicts`` (K7).
+    Unless ``may_discard``, its expired messages are noted in ``selector_results``, not returned
+    (K7).
     """
     if not may_discard:
-        verdicts.dead += [(row.k, persistence) for _queue, row, persistence in expired]
+        selector_results.dead += [(row.k, persistence) for _queue, row, persistence in expired]
         expired = []
     return None, expired, reached, True
 
 
 def _with_dead(
-    expired: list[Found], queue: LocalQueue, verdicts: Verdicts, requester: Requester | None
+    expired: list[Found],
+    queue: LocalQueue,
+    selector_results: SelectorResults,
+    requester: Requester | None,
 ) -> list[Found]:
-    """Return expired messages, after those noted in ``verdicts`` earlier that still exist."""
+    """Return expired messages, after those in ``selector_results.dead`` that still exist."""
     queue_owner, found = queue.owner, list[Found]()
-    for key, persistence in verdicts.dead:
+    for key, persistence in selector_results.dead:
         row = queue_owner.messages(persistence).row(key)
         if row is not None and queue_owner.hidden.get(key, requester) is requester:
             found.append((queue, row, persistence))

@@ -40,7 +40,7 @@ def is_long(selector: Selector, row: StoredMessage) -> bool:
     return work_on(selector, row) > LONG_WORK
 
 
-class Verdicts:
+class SelectorResults:
     """The results of a selector in one search, by message, and the rows still to be evaluated.
 
     A result is valid for a message as it was: after a backout it is evaluated again. It does not
@@ -84,7 +84,7 @@ class Verdicts:
 
 
 #: Those of a search without a selector: nothing is ever noted in them.
-NO_VERDICTS = Verdicts()
+NO_RESULTS = SelectorResults()
 
 
 @weakly_held
@@ -105,7 +105,7 @@ class SelectorProgress:
         "_key",
         "_queue",
         "match",
-        "verdicts",
+        "selector_results",
     )
 
     def __init__(self, core: Core, queue: LocalQueue, match: Match) -> None:
@@ -118,7 +118,7 @@ class SelectorProgress:
         self._again_from: int | None = None
         self._is_passing = False
         #: Answers of the selector in this pass, given without the lock.
-        self.verdicts = Verdicts()
+        self.selector_results = SelectorResults()
         # Arrivals on the staging queue are not notified.
         self._is_kept = _FLEETING not in match.selector.needs and not queue.is_staging
         if queue.watchers is None:
@@ -146,9 +146,9 @@ class SelectorProgress:
         first key of the queue.
         """
         self._is_passing = False
-        verdicts = self.verdicts
-        if verdicts.results or verdicts.dead or verdicts.unevaluated:
-            verdicts.clear()
+        selector_results = self.selector_results
+        if selector_results.results or selector_results.dead or selector_results.unevaluated:
+            selector_results.clear()
         if from_start:
             self._again_from = self._queue.low
 
@@ -168,8 +168,8 @@ class SelectorProgress:
     def reach(self, key: int, *, is_end: bool) -> None:
         """Set the key that a step of the search has reached, and whether the search ends there."""
         self._key, self._is_passing = key, not is_end
-        if is_end and (self.verdicts.results or self.verdicts.dead):
-            self.verdicts.clear()
+        if is_end and (self.selector_results.results or self.selector_results.dead):
+            self.selector_results.clear()
 
     def search_ahead(self, requester: Requester) -> None:
         """Search on to the next message that the selector selects, mostly without the engine lock.
@@ -177,11 +177,11 @@ class SelectorProgress:
         It stops there or at the end of the queue. The next step finds out whether the message still
         exists. Raises MQRC_CONNECTION_BROKEN, and the error of a requester that has ended.
         """
-        core, verdicts = self._core, self.verdicts
+        core, selector_results = self._core, self.selector_results
         rows: list[StoredMessage] | None = None
         size = _FIRST_PAGE
-        if verdicts.unevaluated:
-            verdicts.evaluate(self._asker(requester))
+        if selector_results.unevaluated:
+            selector_results.evaluate(self._asker(requester))
         while self._is_passing and rows != []:
             with core.engine_lock:
                 # In this order: a queue manager that has been closed has no messages to read.
@@ -190,7 +190,7 @@ class SelectorProgress:
             for row in rows:
                 if selects(row):
                     self._key = row.k
-                    verdicts.note(row, takes=True)
+                    selector_results.note(row, takes=True)
                     return
                 self._key = row.k + 1
             size *= _PAGE_GROWTH
@@ -210,7 +210,9 @@ class SelectorProgress:
         """Return up to ``size`` rows from the reached key on, fewer when their bodies are long."""
         rows: list[StoredMessage] = []
         max_rows, body_bytes = min(size, REFUSALS), 0
-        for row, _side in in_order(self._core, self._queue, self.match, self._key, requester):
+        for row, _persistence in in_order(
+            self._core, self._queue, self.match, self._key, requester
+        ):
             rows.append(row)
             body_bytes += len(row.body)
             if len(rows) >= max_rows or body_bytes >= REFUSED_BYTES:

@@ -12,7 +12,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.next_live import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, Match, asker
-from mayfly.engine.finding.selecting import REFUSALS, Verdicts, is_long
+from mayfly.engine.finding.selecting import REFUSALS, SelectorResults, is_long
 from mayfly.engine.get import (
     GetRequest,
     Getter,
@@ -34,7 +34,7 @@ from mayfly.engine.groups.index import (
     returned_with,
 )
 from mayfly.engine.groups.place import Position, position_after
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
@@ -70,7 +70,7 @@ class GroupGets:
     ) -> None:
         """Begin at no position; ``cursor`` is the browse cursor of the handle."""
         self._core = core
-        self._holder = requester
+        self._requester = requester
         self._unit = unit_of_work
         self._cursor = cursor
         self._index: GroupIndex | None = None
@@ -93,7 +93,7 @@ class GroupGets:
 
     def get(
         self,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         options: int,
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
@@ -122,7 +122,7 @@ class GroupGets:
 
     def prepared(
         self,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         options: int,
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
@@ -153,7 +153,7 @@ class GroupGets:
 
         return PreparedGet(by_group, finish_by_group)
 
-    def _is_by_group(self, path: Path, request: GetRequest, options: int) -> bool:
+    def _is_by_group(self, path: ResolvedQueue, request: GetRequest, options: int) -> bool:
         """Return True if options or match options concern groups.
 
         False on the staging queue (D9).
@@ -163,7 +163,7 @@ class GroupGets:
 
     def _prepared_browse(
         self,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         options: int,
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
@@ -195,8 +195,8 @@ class GroupGets:
         where = Where(mode_of(options), position, low=low)
         with self._core.engine_lock:
             self._core.check_running()
-            self._holder.check()
-            self._holder.release_lock()
+            self._requester.check()
+            self._requester.release_lock()
         getter = self._browser(path, request, options, where)
 
         def finish_by_group(result: GetResult) -> GetResult:
@@ -215,7 +215,7 @@ class GroupGets:
 
         return PreparedGet(getter, finish_by_group)
 
-    def _under_cursor(self, path: Path, request: GetRequest, options: int) -> GetResult:
+    def _under_cursor(self, path: ResolvedQueue, request: GetRequest, options: int) -> GetResult:
         """Get or browse the message under the cursor; match options are ignored (B4).
 
         Raises MQRC_NO_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP,
@@ -239,7 +239,9 @@ class GroupGets:
             raise self._nothing_there(path) from None
         return self._note_get(result, options, getter.found_bytes, getter.in_unit)
 
-    def _check_cursor(self, path: Path, key: int, options: int, position: Position | None) -> None:
+    def _check_cursor(
+        self, path: ResolvedQueue, key: int, options: int, position: Position | None
+    ) -> None:
         """Raise unless the options allow a get of the message under the cursor.
 
         Raises MQRC_INVALID_MSG_UNDER_CURSOR, and MQRC_NO_MSG_UNDER_CURSOR when no visible message
@@ -249,7 +251,7 @@ class GroupGets:
         with self._core.engine_lock:
             index.refresh(at_once=True)
             entry = index.entry(key)
-            if entry is None or not index.is_there(entry, self._holder):
+            if entry is None or not index.is_there(entry, self._requester):
                 raise self._nothing_there(path)
             place = entry.number, entry.offset
         is_wrong = bool(options & c.MQGMO_COMPLETE_MSG and entry.offset)
@@ -294,36 +296,40 @@ class GroupGets:
         """Return True if MQGMO options say syncpoint, always or for persistent messages."""
         return bool(options & (c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT))
 
-    def _getter(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupGetter:
+    def _getter(
+        self, path: ResolvedQueue, request: GetRequest, options: int, where: Where
+    ) -> GroupGetter:
         """Return a get that searches at ``where``.
 
         It is in the unit of work if the options say syncpoint.
         """
         unit_of_work = self._unit if self._in_unit(options) else None
         index = self._index_of(path)
-        core, requester = self._core, self._holder
+        core, requester = self._core, self._requester
         return GroupGetter(core, path, request, unit_of_work, requester, index=index, where=where)
 
-    def _browser(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupBrowser:
+    def _browser(
+        self, path: ResolvedQueue, request: GetRequest, options: int, where: Where
+    ) -> GroupBrowser:
         """Return a browse that searches at ``where``."""
         return GroupBrowser(
             self._core,
             path,
             request,
             self._cursor,
-            self._holder,
+            self._requester,
             index=self._index_of(path),
             where=where,
             locks=bool(options & c.MQGMO_LOCK),
         )
 
-    def _index_of(self, path: Path) -> GroupIndex:
+    def _index_of(self, path: ResolvedQueue) -> GroupIndex:
         """Return the group index of the queue; the first call may read the whole queue."""
         if self._index is None:
             self._index = index_of(self._core, path.queue)
         return self._index
 
-    def _nothing_there(self, path: Path) -> NoMessage:
+    def _nothing_there(self, path: ResolvedQueue) -> NoMessage:
         """Return the error MQRC_NO_MSG_UNDER_CURSOR, for the caller to raise."""
         error = mq_error(rc.MQRC_NO_MSG_UNDER_CURSOR, f"no message under the cursor on {path.name}")
         assert isinstance(error, NoMessage)
@@ -367,7 +373,7 @@ class GroupGetter(Getter):
     def __init__(
         self,
         core: Core,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         unit_of_work: UnitOfWork | None,
         requester: Requester,
@@ -387,7 +393,7 @@ class GroupGetter(Getter):
         self._low = where.low
         self._arrival_count = 0
         self._expired: list[Found] = []
-        self._verdicts = Verdicts()
+        self._selector_results = SelectorResults()
         match = request.match
         self._msg_hash = None if match.msg_id is None else id_hash(match.msg_id)
         self._correl_hash = None if match.correl_id is None else id_hash(match.correl_id)
@@ -432,13 +438,13 @@ class GroupGetter(Getter):
         Does nothing when no evaluation is left.
         """
         core = self._core
-        if not self._verdicts.unevaluated:
+        if not self._selector_results.unevaluated:
             return
         with core.engine_lock:
             core.check_running()
             self.requester.check()
             selects = asker(self._request.match, core, self.path.queue, core.now_ms())
-        self._verdicts.evaluate(selects)
+        self._selector_results.evaluate(selects)
 
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
@@ -539,9 +545,9 @@ class GroupGetter(Getter):
             if is_taken and selects is not None:
                 assert selector is not None
                 row = self._row(entry)
-                is_selected = self._verdicts.of(row)
+                is_selected = self._selector_results.of(row)
                 if is_selected is None and in_parts and is_long(selector, row):
-                    self._verdicts.unevaluated.append(row)
+                    self._selector_results.unevaluated.append(row)
                     self.is_cut = True
                     if not may_cut:
                         # The next search finds the expired ones again, before a live one (K7).
@@ -720,14 +726,14 @@ class GroupGetter(Getter):
         if not expired:
             return
         if has_found or self._core.settings.discard_on_empty:
-            for _queue, row, _side in expired:
+            for _queue, row, _persistence in expired:
                 self.requester.forget_lock(row.k)
             met_by = MetBy.BROWSE if self.only_looks else MetBy.GET
             self._core.committer.deferred.append(
                 discard_expired(self._core, expired, now_ms, met_by, self.requester.terminated_by)
             )
         else:
-            for _queue, row, _side in expired:
+            for _queue, row, _persistence in expired:
                 self._index.lower(row.k)
 
     def _row(self, entry: Entry) -> StoredMessage:
@@ -745,7 +751,7 @@ class GroupBrowser(GroupGetter):
     def __init__(
         self,
         core: Core,
-        path: Path,
+        path: ResolvedQueue,
         request: GetRequest,
         cursor: Cursor,
         requester: Requester,

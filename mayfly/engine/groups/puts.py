@@ -17,7 +17,7 @@ from mayfly.engine.groups.place import (
     check_segment,
     position_after,
 )
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.put import PutRequest, add_coa_report, new_put, prepared_for, put, result_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -56,7 +56,7 @@ class PutOrder:
         last = self._position
         return rc.MQRC_NONE if last is None or not last.is_logical else last.incomplete
 
-    def put(self, path: Path, body: bytes, request: PutRequest, options: int) -> PutResult:
+    def put(self, path: ResolvedQueue, body: bytes, request: PutRequest, options: int) -> PutResult:
         """Put a message; in segments when segmentation is allowed and it is too long for its queue.
 
         A put out of logical order within a group succeeds with the warning MQRC_INCOMPLETE_GROUP or
@@ -129,7 +129,9 @@ def _in_order(left: Position | None, requested: Descriptor) -> Descriptor:
     )
 
 
-def _check_alike(left: Position, path: Path, requested: Descriptor, *, in_unit: bool) -> None:
+def _check_alike(
+    left: Position, path: ResolvedQueue, requested: Descriptor, *, in_unit: bool
+) -> None:
     """Raise unless a message has the persistence and syncpoint option of its group so far.
 
     The reasons are MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW.
@@ -151,7 +153,7 @@ def _check_alike(left: Position, path: Path, requested: Descriptor, *, in_unit: 
 
 def put_in_segments(
     core: Core,
-    path: Path,
+    path: ResolvedQueue,
     body: bytes,
     request: PutRequest,
     *,
@@ -206,7 +208,7 @@ def put_in_segments(
     return result_of(core, path, messages[0][1], request, prepared[0], window)
 
 
-def _cut(path: Path, body: bytes, request: PutRequest) -> list[tuple[PutRequest, bytes]]:
+def _cut(path: ResolvedQueue, body: bytes, request: PutRequest) -> list[tuple[PutRequest, bytes]]:
     """Return the segments of a message as requests with data.
 
     The first has the headers and the MsgId. Raises MQRC_MSG_TOO_BIG_FOR_Q when the headers do not
@@ -237,7 +239,7 @@ def _cut(path: Path, body: bytes, request: PutRequest) -> list[tuple[PutRequest,
     return parts
 
 
-def _max_segment_bytes(path: Path, descriptor: Descriptor) -> int:
+def _max_segment_bytes(path: ResolvedQueue, descriptor: Descriptor) -> int:
     """Return how many bytes of data a segment may have at most.
 
     On a transmission queue its headers need some of the space.

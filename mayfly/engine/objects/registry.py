@@ -51,7 +51,7 @@ DEFAULT_OBJECTS: dict[str, str] = {
 MAX_PATHS = 10_000
 
 
-class Path:
+class ResolvedQueue:
     """The result of resolving a queue name: all objects on the way, and the local queue at the end.
 
     Default priority and persistence come from the first object (P7, D16). An inhibit on any object
@@ -147,7 +147,7 @@ class SharedDirectory(Protocol):
     def queue(self, name: str) -> LocalQueue | None:
         """Return a shared queue, None without one."""
 
-    def path(self, asker: Registry, name: str) -> Path | None:
+    def path(self, asker: Registry, name: str) -> ResolvedQueue | None:
         """Return the path of ``QUEUE@MANAGER`` for ``asker``.
 
         None when that manager is not in the group.
@@ -156,14 +156,14 @@ class SharedDirectory(Protocol):
     def has(self, queue: LocalQueue) -> bool:
         """Return True if a queue is a shared queue of the group."""
 
-    def refreshed(self, asker: Registry, path: Path) -> Path:
+    def refreshed(self, asker: Registry, path: ResolvedQueue) -> ResolvedQueue:
         """Resolve a path to another member's queue again, with the present definitions."""
 
 
 class Registry:
     """All definitions of a queue manager, and its queues; the engine lock guards it.
 
-    ``version`` rises with every change: a Path of an earlier version must be resolved again.
+    ``version`` rises with every change: a name resolved at an earlier one must be resolved again.
     """
 
     def __init__(self, queue_owner: QueueOwner) -> None:
@@ -189,7 +189,7 @@ class Registry:
         self._numbers: dict[int, LocalQueue] = {}
         #: Deleted queues for which messages are still staged; their numbers stay in use.
         self.departed: dict[int, LocalQueue] = {}
-        self._paths: dict[str, Path] = {}
+        self._paths: dict[str, ResolvedQueue] = {}
         self.authority = AuthorityRecords()
         self.topics = TopicTree()
         self.subscriptions = Subscriptions()
@@ -247,8 +247,8 @@ class Registry:
         """Return the staging queue, None when it is not defined."""
         return self._numbers.get(STAGING_NUMBER)
 
-    def resolve(self, name: str) -> Path:
-        """Return the Path of a name: the objects on the way, and the local queue to get from.
+    def resolve(self, name: str) -> ResolvedQueue:
+        """Return a name resolved: the objects on the way, and the local queue to get from.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when the target of an alias is
         not defined, MQRC_ALIAS_BASE_Q_TYPE_ERROR when it is no queue, and
@@ -265,8 +265,8 @@ class Registry:
             )
         return path
 
-    def resolve_target(self, name: str) -> Path:
-        """Return the Path of a name for a put: the objects on the way, and the local queue (C2).
+    def resolve_target(self, name: str) -> ResolvedQueue:
+        """Return a name resolved for a put: the objects on the way, and the local queue (C2).
 
         For ``QUEUE@MANAGER``, a queue of another queue manager, that is a transmission queue.
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_UNKNOWN_REMOTE_Q_MGR and
@@ -281,7 +281,7 @@ class Registry:
             path = self._paths[name] = self._resolve(name)
         return path
 
-    def refreshed(self, path: Path) -> Path:
+    def refreshed(self, path: ResolvedQueue) -> ResolvedQueue:
         """Return a path with the present definitions, to the same queue.
 
         Only a path to another queue manager may end at another transmission queue. Raises
@@ -300,7 +300,7 @@ class Registry:
         if None in objects or self.find(path.queue.name) is not path.queue.definition:
             raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} was deleted")
         known = [o for o in objects if o is not None]
-        renewed = Path(self, path.name, known, path.queue, None)
+        renewed = ResolvedQueue(self, path.name, known, path.queue, None)
         if renewed.transmits != path.transmits or not _lead_on(known):
             raise mq_error(rc.MQRC_OBJECT_CHANGED, f"{path.name} was altered: open it again")
         return renewed
@@ -368,8 +368,8 @@ class Registry:
             registry._paths.clear()
             registry.on_change()
 
-    def _resolve(self, name: str) -> Path:
-        """Resolve a name to a new Path, without the cache.
+    def _resolve(self, name: str) -> ResolvedQueue:
+        """Resolve a name anew, without the cache.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME and the other errors of :meth:`resolve_target`.
         """
@@ -380,7 +380,7 @@ class Registry:
                 return path
         objects, remote = route(self.find, self.queue_manager, name)
         own_name = name if remote is not None else name.partition("@")[0]
-        return Path(self, own_name, objects, self.queue(objects[-1].name), remote)
+        return ResolvedQueue(self, own_name, objects, self.queue(objects[-1].name), remote)
 
 
 def _check_text(name: object) -> None:
@@ -405,8 +405,8 @@ def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
     return definition if definition.targtype == MQOT_TOPIC else None
 
 
-def path_of_put(registry: Registry, name: str) -> Path | None:
-    """Return the Path of a name for a put; None for an alias of a topic, to which puts publish.
+def path_of_put(registry: Registry, name: str) -> ResolvedQueue | None:
+    """Return a name resolved for a put; None for an alias of a topic, to which puts publish.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME and the other errors of ``Registry.resolve_target``.
     """

@@ -17,7 +17,7 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
-from mayfly.engine.finding.selecting import Verdicts
+from mayfly.engine.finding.selecting import SelectorResults
 from mayfly.engine.objects.administration import (
     create_dynamic_queue,
     delete_queue,
@@ -204,16 +204,16 @@ def create_subscription(
     life_ms: int | None = None,
     takes_retained: bool = True,
     replaced: Subscription | None = None,
-    verdicts: Verdicts | None = None,
+    selector_results: SelectorResults | None = None,
 ) -> Subscription:
     """Create a subscription and put the matching retained publications on its queue.
 
     Return the new subscription; a durable one is on disk by then. It expires ``life_ms`` from now;
     None means the EXPIRY of the definition. ``takes_retained`` False delivers no retained
-    publications. ``verdicts`` holds results of the selector for retained publications, computed
-    earlier by a caller that now holds a lock; None evaluates the selector here. ``replaced`` is an
-    existing subscription of the same name, removed with its managed queue in the same step. After
-    an error nothing is created, and ``replaced`` stays.
+    publications. ``selector_results`` are results for retained publications, computed earlier by a
+    caller that now holds a lock; None evaluates the selector here. ``replaced`` is an existing
+    subscription of the same name, removed with its managed queue in the same step. After an error
+    nothing is created, and ``replaced`` stays.
 
     Raises MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR,
     MQRC_SUB_INHIBITED, MQRC_DURABILITY_NOT_ALLOWED, and MQRC_SUBSCRIPTION_IN_USE when ``replaced``
@@ -236,7 +236,7 @@ def create_subscription(
             with core.engine_lock:
                 _enter_subscription(core, subscription, replaced)
             if takes_retained and not subscription.on_request:
-                deliver_retained(core, subscription, verdicts)
+                deliver_retained(core, subscription, selector_results)
         except MQError:
             if replaced is None:
                 undo_subscription(core, subscription)

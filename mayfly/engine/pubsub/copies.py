@@ -10,7 +10,7 @@ from mayfly.engine.delay.staging import CAP_AT_RELEASE, Delayed, staged_row, sta
 from mayfly.engine.delivery import MessageIds, OutgoingMessage, new_row
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.disposal import prepared_with_own_context
-from mayfly.engine.objects.registry import Path
+from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.lifetime.window import Window, window_at_put
@@ -20,7 +20,7 @@ from mayfly.store.units import StoredMessage, stored_message
 
 
 def prepared_for(
-    core: Core, subscription: Subscription, path: Path, publication: Prepared
+    core: Core, subscription: Subscription, path: ResolvedQueue, publication: Prepared
 ) -> Prepared:
     """Return the checked descriptor of a publication, changed for one subscriber's copy.
 
@@ -53,7 +53,7 @@ class CopyRows:
         self._last_values: tuple[Any, ...] = ()
 
     def row(
-        self, path: Path, prepared: Prepared, window: Window, correl_id: bytes, body: bytes
+        self, path: ResolvedQueue, prepared: Prepared, window: Window, correl_id: bytes, body: bytes
     ) -> StoredMessage:
         """Return a new row, with a new key, for one copy on the queue that ``path`` leads to.
 
@@ -86,7 +86,7 @@ def staged_copy(
     assert core.engine_lock.is_held()
     prepared, window, ids, body = publication
     waits_for_cap = False
-    path: Path | None
+    path: ResolvedQueue | None
     try:
         path = core.registry.resolve_target(subscription.destination)
     except MQError:
@@ -106,7 +106,7 @@ def staged_copy(
     return UncommittedPut(staging, row, prepared.persistent)
 
 
-def window_on(path: Path, window: Window) -> Window:
+def window_on(path: ResolvedQueue, window: Window) -> Window:
     """Return the window (put, delivery and expiry time) of a copy, limited by its queue's CAPEXPRY.
 
     Without a limit or TTLFROM(RELEASE) on the queue, ``window`` is returned unchanged. Raises

@@ -67,7 +67,7 @@ def remove_idle(session: Session, name: str) -> None:
         session.unsubscribe(name)
 
 
-def claim_client_id(session: Session, client_id: str) -> None:
+def reserve_client_id(session: Session, client_id: str) -> None:
     """Reserve a JMS client id for a session, and set it as the connection name of the session.
 
     The reservation lasts until the session ends. A repeated call for the same session is allowed.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from mayfly.engine.attributes import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE
 from mayfly.engine.authority import words
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.administration import alter_subscription
-from mayfly.engine.pubsub.subscribing import OpenSubscription, Subscriber, check_user
+from mayfly.engine.pubsub.subscribing import OpenSubscription, check_user
 from mayfly.engine.pubsub.subscriptions import PASSED_ON, Subscription
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import ms_of_tenths
@@ -272,8 +272,7 @@ def _alter(
     MQRC_IDENTITY_MISMATCH, and the errors of ``alter_subscription``; then nothing is changed.
     """
     options = wanted.options
-    asking = cast("Subscriber", session)
-    check_user(asking, subscription, words.SUB)
+    check_user(session, subscription, words.SUB)
     if queue and queue != subscription.destination and session.authority is not None:
         session.authority.check_open(queue, c.MQOO_OUTPUT)
     attributes: dict[str, Value] = {

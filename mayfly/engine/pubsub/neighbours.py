@@ -161,12 +161,15 @@ class SubscribedTopics:
     def changes(self) -> list[TopicChange]:
         """Return the changes since the last call, in the order in which they happened.
 
-        Also starts recording when :meth:`begin` was not called; the list is then empty.
+        The list is empty before :meth:`begin` and after :meth:`end`.
         """
         subscriptions = self._core.registry.subscriptions
         with self._core.engine_lock:
-            changes, subscriptions.changes = subscriptions.changes, []
-        return _topic_changes(changes or ())
+            changes = subscriptions.changes
+            if changes is None:
+                return []
+            subscriptions.changes = []
+        return _topic_changes(changes)
 
     def end(self) -> None:
         """Stop recording changes, and discard those not yet returned."""

@@ -16,7 +16,6 @@ from mayfly.engine.delivery import (
     arrive,
     check_capacity,
     new_id,
-    size_on,
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
@@ -165,8 +164,8 @@ class _FanOut:
         """Check the publication and compute its descriptor, window and MsgId; nothing is put yet.
 
         ``connection`` is the publisher's, for subscriptions that ignore their publisher.
-        ``selected`` maps selectors to results evaluated earlier without the lock; when it is empty,
-        selectors are evaluated during delivery. With ``is_in_unit``, delayed copies count in the
+        ``selected`` maps selectors to results evaluated earlier without the lock; the others are
+        evaluated during delivery. With ``is_in_unit``, delayed copies count in the
         depth of the staging queue only at the commit (D12). Raises MQRC_PUT_INHIBITED and the other
         errors of :func:`publish` that do not concern one copy.
         """
@@ -278,14 +277,21 @@ class _FanOut:
         selected = self._selected
         for subscription in self._core.registry.subscriptions.matching(self._topic):
             is_over = is_expired(subscription.expire_at_ms, self._now_ms)
-            if is_over or subscription.refuses(self._connection) or self._is_late_for(subscription):
+            if (
+                is_over
+                or subscription.skips_publisher(self._connection)
+                or self._is_late_for(subscription)
+            ):
                 continue
             if self._not_own and subscription.is_of(self._connection):
                 continue
             selector = subscription.selector
             if selector is not None:
                 fields = fields or self.fields()
-                if not (selected[selector] if selected else selector.selects(fields)):
+                is_selected = selected.get(selector)
+                if is_selected is None:
+                    is_selected = selector.selects(fields)
+                if not is_selected:
                     continue
             if is_proxy(subscription) and not self._leaves_for(neighbour_of(subscription)):
                 continue
@@ -347,8 +353,7 @@ class _FanOut:
         It is for publications outside a unit of work; in one, the unit of work does this.
         """
         core, transaction = self._core, self.transaction
-        for queue, row, persistent in self.staged:
-            queue_state.add_reserved(core, transaction, queue, row, persistent=persistent)
+        queue_state.add_all_reserved(core, transaction, self.staged)
         transaction.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
@@ -384,8 +389,7 @@ class _FanOut:
         publication, body = self._content_for(subscription)
         path = core.registry.resolve_target(subscription.destination)
         prepared = prepared_for(core, subscription, path, publication)
-        size_bytes = size_on(path, prepared.descriptor, len(body))
-        check_capacity(path, size_bytes, persistent=prepared.persistent)
+        check_capacity(path, prepared, len(body))
         # The lowest of all caps wins (X3).
         window = capped_from(self._window, self._now_ms, path.cap_ms, path.capped_by)
         row = self._rows.row(path, prepared, window, self._correl_id(subscription), body)
@@ -406,8 +410,7 @@ class _FanOut:
 
         Raises the errors of ``staging_path`` when the staging queue refuses the copy.
         """
-        publication, body = self._content_for(subscription)
-        copy = OutgoingMessage(publication, self._window, self._ids(subscription), body)
+        copy = self._copy_for(subscription)
         pending = staged_copy(self._core, subscription, self._topic, copy)
         if self._is_in_unit:
             queue_state.reserve_in_unit(pending.queue)
@@ -415,9 +418,11 @@ class _FanOut:
             queue_state.reserve(pending.queue)
         self.staged.append(pending)
 
-    def _ids(self, subscription: Subscription) -> MessageIds:
-        """Return MsgId and CorrelId of a subscription's copy."""
-        return MessageIds(self.msg_id, self._correl_id(subscription))
+    def _copy_for(self, subscription: Subscription) -> OutgoingMessage:
+        """Return a subscription's copy, without the attributes and limits of its queue."""
+        prepared, body = self._content_for(subscription)
+        ids = MessageIds(self.msg_id, self._correl_id(subscription))
+        return OutgoingMessage(prepared, self._window, ids, body)
 
     def _correl_id(self, subscription: Subscription) -> bytes:
         """Return the CorrelId of a copy: the subscription's, or else the publisher's."""
@@ -432,12 +437,9 @@ class _FanOut:
         """
         core, descriptor = self._core, self._prepared.descriptor
         if self._values.uses_dead_letters and core.registry.queue_manager.deadq:
-            publication, body = self._content_for(subscription)
-            message = OutgoingMessage(publication, self._window, self._ids(subscription), body)
+            copy = self._copy_for(subscription)
             try:
-                dead_letter(
-                    core, self.transaction, message, failure.reason, subscription.destination
-                )
+                dead_letter(core, self.transaction, copy, failure.reason, subscription.destination)
             except MQError:
                 pass
             else:

@@ -19,12 +19,11 @@ from mayfly.engine.delivery import (
     check_capacity,
     check_open,
     new_row,
-    size_on,
 )
 from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.search import fields_of
-from mayfly.engine.finding.selecting import Verdicts, is_long
+from mayfly.engine.finding.selecting import SelectorResults, is_long
 from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.pubsub.copies import prepared_for
 from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
@@ -157,37 +156,37 @@ def end_retained(core: Core, topic: str) -> Transaction | None:
 
 
 def deliver_retained(
-    core: Core, subscription: Subscription, verdicts: Verdicts | None = None
+    core: Core, subscription: Subscription, selector_results: SelectorResults | None = None
 ) -> int:
     """Put copies of the matching retained publications on a subscription's queue.
 
     Returns the number of copies. A copy expires when the retained publication expires, or earlier
-    by CAPEXPRY. ``verdicts`` holds results of :func:`ask_of_retained`, for a caller that holds a
+    by CAPEXPRY. ``selector_results`` are from :func:`ask_of_retained`, for a caller that holds a
     lock; None evaluates the selector here. If one copy cannot be put, that error is raised and no
     copy is put.
     """
-    if verdicts is None:
-        verdicts = ask_of_retained(core, subscription.topic, subscription.selector)
+    if selector_results is None:
+        selector_results = ask_of_retained(core, subscription.topic, subscription.selector)
     is_evaluated = False
     while not is_evaluated:
         with core.engine_lock:
             transaction, now_ms = Transaction(), core.now_ms()
             try:
-                for topic, row in _matching(core, subscription, now_ms, verdicts):
+                for topic, row in _matching(core, subscription, now_ms, selector_results):
                     _add_copy(core, transaction, subscription, topic, row)
             except MQError:
                 queue_state.withdraw_all(transaction)
                 raise
-            is_evaluated = not verdicts.unevaluated
+            is_evaluated = not selector_results.unevaluated
             if is_evaluated:
                 count = len(transaction.arrivals)
                 is_done = not count or core.committer.run_at_once(transaction)
             else:
                 queue_state.withdraw_all(transaction)
-        if verdicts.unevaluated:
+        if selector_results.unevaluated:
             # These were retained after the others had been evaluated.
             assert subscription.selector is not None
-            verdicts.evaluate(_asker(subscription.selector, now_ms))
+            selector_results.evaluate(_asker(subscription.selector, now_ms))
     if is_done:
         core.committer.run_deferred()
     else:
@@ -292,15 +291,15 @@ def _removal(core: Core, found: Found) -> Transaction:
     return transaction
 
 
-def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) -> Verdicts:
+def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) -> SelectorResults:
     """Evaluate a subscription's selector for the retained publications that match a topic string.
 
     The result holds True or False for each publication; without a selector it is empty. Call it
     without a lock: it takes the engine lock only to read publications, 16 at a time.
     """
-    verdicts = Verdicts()
+    selector_results = SelectorResults()
     if selector is None:
-        return verdicts
+        return selector_results
     with core.engine_lock:
         topics = _topics(core.registry.retained, topic_string)
     for start in range(0, len(topics), _ASKED_AT_A_TIME):
@@ -312,8 +311,8 @@ def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) ->
         selects = _asker(selector, now_ms)
         for one in found:
             if one is not None:
-                verdicts.note(one[1], takes=selects(one[1]))
-    return verdicts
+                selector_results.note(one[1], takes=selects(one[1]))
+    return selector_results
 
 
 def _asker(selector: Selector, now_ms: int) -> Callable[[StoredMessage], bool]:
@@ -322,11 +321,11 @@ def _asker(selector: Selector, now_ms: int) -> Callable[[StoredMessage], bool]:
 
 
 def _matching(
-    core: Core, subscription: Subscription, now_ms: int, verdicts: Verdicts
+    core: Core, subscription: Subscription, now_ms: int, selector_results: SelectorResults
 ) -> Iterator[tuple[str, StoredMessage]]:
     """Yield topic and row of each retained publication that a subscription must get.
 
-    A row whose selector evaluation takes long is added to ``verdicts.unevaluated`` instead. An
+    A row whose selector takes long is added to ``selector_results.unevaluated`` instead. An
     expired publication is removed from the index, unless it is locked.
     """
     selector = subscription.selector
@@ -344,9 +343,9 @@ def _matching(
                 core.committer.deferred.append(_removal(core, found))
             continue
         if selector is not None:
-            is_taken = verdicts.of(row)
+            is_taken = selector_results.of(row)
             if is_taken is None and is_long(selector, row):
-                verdicts.unevaluated.append(row)
+                selector_results.unevaluated.append(row)
                 continue
             if is_taken is None:
                 is_taken = selector.selects(fields_of(row, now_ms))
@@ -380,8 +379,7 @@ def _add_copy(
         journey = Journey((core.name,), is_retained=True, only_for=subscription.topic)
         publication, body = enveloped(publication, body, topic, journey)
     prepared = prepared_for(core, subscription, path, publication)
-    size_bytes = size_on(path, prepared.descriptor, len(body))
-    check_capacity(path, size_bytes, persistent=prepared.persistent)
+    check_capacity(path, prepared, len(body))
     now_ms = core.now_ms()
     window = Window(now_ms, now_ms, row.expire_at_ms, row.capped_by)
     window = capped_from(window, now_ms, path.cap_ms, path.capped_by)

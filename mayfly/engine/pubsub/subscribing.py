@@ -18,7 +18,7 @@ from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import selector_of
-from mayfly.engine.finding.selecting import Verdicts
+from mayfly.engine.finding.selecting import SelectorResults
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.administration import (
     create_subscription,
@@ -195,7 +195,7 @@ def subscribe(
     check_life_ms(request.life_ms)
     core = opened.core
     _check_authority(session, core, request)
-    verdicts = _ask_of_retained(core, request)
+    selector_results = _ask_of_retained(core, request)
     with core.definitions_lock:
         existing = core.registry.subscriptions.find(request.name) if request.name else None
         if existing is not None and request.is_shared and not request.replaces:
@@ -214,7 +214,7 @@ def subscribe(
             life_ms=request.life_ms,
             takes_retained=request.takes_retained,
             replaced=existing if request.replaces else None,
-            verdicts=verdicts,
+            selector_results=selector_results,
         )
         try:
             return _open(session, opened, made)
@@ -225,7 +225,7 @@ def subscribe(
             raise
 
 
-def _ask_of_retained(core: Core, request: SubscribeRequest) -> Verdicts | None:
+def _ask_of_retained(core: Core, request: SubscribeRequest) -> SelectorResults | None:
     """Evaluate the selector for retained publications, before the definitions lock is taken.
 
     Returns None when no retained publications are wanted or no selector is set. Also returns None

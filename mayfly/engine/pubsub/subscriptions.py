@@ -98,7 +98,7 @@ class Subscription:
         expire_at_ms = definition.expire_at_ms
         self.expire_at_ms = expire_at_ms if expire_at_ms >= 0 else None
 
-    def refuses(self, connection: object) -> bool:
+    def skips_publisher(self, connection: object) -> bool:
         """Return True if a publication of this connection must not be copied to the subscription.
 
         That is so when the subscription takes publications on request only. It is also so for a

@@ -14,8 +14,7 @@ from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.counting import verify
 from mayfly.engine.engine import Engine
 from mayfly.engine.membership import Membership
-from mayfly.engine.objects.registry import Path as QueuePath
-from mayfly.engine.objects.registry import Registry
+from mayfly.engine.objects.registry import Registry, ResolvedQueue
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.sharing.two_phase_commit import Participant, TwoPhaseCommit
@@ -381,7 +380,7 @@ class GroupDirectory:
         """Return the shared queue with this name, None without one."""
         return None if self.find(name) is None else self.group.registry.by_name(name)
 
-    def path(self, asker: Registry, name: str) -> QueuePath | None:
+    def path(self, asker: Registry, name: str) -> ResolvedQueue | None:
         """Resolve ``QUEUE@MANAGER`` for ``asker`` if that manager is in the group, else None.
 
         A shared queue is the same under every member's name and the group's name. Other queues
@@ -395,20 +394,20 @@ class GroupDirectory:
             return None
         shared = self.queue(queue_name)
         if shared is not None:
-            return QueuePath(asker, queue_name, [shared.definition], shared, None)
+            return ResolvedQueue(asker, queue_name, [shared.definition], shared, None)
         if member is None or not member.is_usable:
             return None
         there = member.registry.resolve_target(queue_name)
         if there.remote is not None:
             return None
         passed = [d for n in there.names if (d := member.registry.find(n)) is not None]
-        return QueuePath(asker, there.name, passed, there.queue, None)
+        return ResolvedQueue(asker, there.name, passed, there.queue, None)
 
     def has(self, queue: LocalQueue) -> bool:
         """Return True if a queue is a shared one."""
         return queue.owner is self.group
 
-    def refreshed(self, asker: Registry, path: QueuePath) -> QueuePath:
+    def refreshed(self, asker: Registry, path: ResolvedQueue) -> ResolvedQueue:
         """Resolve a path to another member's queue again, with the present definitions.
 
         Raises MQRC_Q_DELETED when the queue was deleted or replaced, or its member is closed.

@@ -19,7 +19,7 @@ from mayfly.engine.session import Session
 from mayfly.engine.settlement import Deliveries
 from mayfly.engine.trace.sentences import sentence_of, sentence_of_nothing, steps_of
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.transit import Shipment
+from mayfly.engine.transit import ChannelBatch
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import LifeRecord, State
@@ -144,6 +144,7 @@ def _reports_elsewhere(
         and entry.report & MQRO_PASS_CORREL_ID
     }
     found: list[TraceEntry] = []
+    dead_letter_queue = engine.registry.queue_manager.deadq
     known = {(_place(entry), entry.ended_ms) for entry in entries}
     for correl_id in passing - {b"", asked_id}:
         present = _Present(engine, correl_id).entries()
@@ -152,17 +153,18 @@ def _reports_elsewhere(
             other
             for other in others
             if (_place(other), other.ended_ms) not in known
-            and any(_is_report_of(engine, entry, other) for entry in entries)
+            and any(is_report_of(entry, other, dead_letter_queue) for entry in entries)
         ]
     return found
 
 
 def _marked(core: Core, entries: list[TraceEntry]) -> list[TraceEntry]:
     """Return the entries in order, with expiration reports from the ledger marked as reports."""
+    dead_letter_queue = core.registry.queue_manager.deadq
     return [
         as_report(entry)
         if entry.relation != Relation.REPORT
-        and any(_is_report_of(core, other, entry) for other in entries)
+        and any(is_report_of(other, entry, dead_letter_queue) for other in entries)
         else entry
         for entry in entries
     ]
@@ -242,7 +244,7 @@ class _Present:
         return any(
             isinstance(queue_owner.hidden.get(each.row.k), Transaction)
             for queue_owner in queue_owners(self._engine)
-            for _side, each in self._stored(queue_owner)
+            for _persistence, each in self._stored(queue_owner)
         )
 
     def _on_queue(self, queue_owner: Core, persistence: int, found: MessageHead) -> TraceEntry:
@@ -279,7 +281,7 @@ class _Present:
             return "an open unit of work"
         if isinstance(owner, Requester):
             return "a browse that has locked it"
-        if isinstance(owner, Shipment):
+        if isinstance(owner, ChannelBatch):
             return "a channel that is sending it"
         return "a change that is on its way to the disk"
 
@@ -424,13 +426,13 @@ def _ended_entries(core: Core, asked_id: bytes, present: Iterable[TraceEntry]) -
     ``present`` are the entries of messages that exist now. The ledger is searched back to the put
     of the message with that MsgId; for a CorrelId or an unknown id, to its first row. Each store
     returns at most ``MAX_TRACE_ENTRIES``. Call it without the engine lock. No entry is marked as a
-    report, as the ledger does not record message types; see :func:`_is_report_of`.
+    report, as the ledger does not record message types; see :func:`is_report_of`.
     """
     put_ms = [entry.put_ms for entry in present if entry.relation == Relation.MESSAGE]
     entries: list[TraceEntry] = []
     for queue_owner in queue_owners(core):
         lives = reversed(_lives(core, queue_owner, asked_id, put_ms))
-        entries += (_entry(core, asked_id, life, queue_owner.name) for life in lives)
+        entries += (entry_of_life(life, asked_id, queue_owner.name, core) for life in lives)
     return sorted(entries, key=lambda entry: entry.ended_ms or 0)
 
 
@@ -450,23 +452,24 @@ def _lives(core: Core, queue_owner: Core, asked_id: bytes, put_ms: list[int]) ->
     return lives[:MAX_TRACE_ENTRIES]
 
 
-def _is_report_of(core: Core, expired: TraceEntry, other: TraceEntry) -> bool:
+def is_report_of(expired: TraceEntry, other: TraceEntry, dead_letter_queue: str = "") -> bool:
     """Return True if ``other`` is the expiration report about the expired message ``expired``.
 
     It is recognised by queue and time: only the report comes after the expiry on the reply queue,
-    or on the dead-letter queue when the reply queue refuses it (R4).
+    or on the dead-letter queue when the reply queue refuses it (R4). False when ``expired`` has not
+    expired, or asked for no report.
     """
     return (
         expired is not other
         and expired.ended_ms is not None
         and expired.state == State.EXPIRED
         and bool(expired.report & MQRO_EXPIRATION)
-        and other.queue in (expired.reply_to_q, core.registry.queue_manager.deadq)
+        and other.queue in (expired.reply_to_q, dead_letter_queue)
         and other.put_ms >= expired.ended_ms
     )
 
 
-def _is_own(core: Core, asked_id: bytes, life: LifeRecord) -> bool:
+def _is_own(core: Core | None, asked_id: bytes, life: LifeRecord) -> bool:
     """Return True if a ledger record belongs to the message with the wanted MsgId.
 
     False when the record only has the id as CorrelId.
@@ -477,36 +480,27 @@ def _is_own(core: Core, asked_id: bytes, life: LifeRecord) -> bool:
     return life.correl_id == asked_id and _renames(core, life)
 
 
-def _renames(core: Core, life: LifeRecord) -> bool:
+def _renames(core: Core | None, life: LifeRecord) -> bool:
     """Return True if a record's queue shows messages under another MsgId than the sender's.
 
     These are the staging queue and transmission queues; the sender's MsgId is the CorrelId there.
+    Without ``core`` only an outcome tells a transmission queue.
     """
     if life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED:
         return True
-    queue = core.registry.by_name(life.queue)
+    queue = None if core is None else core.registry.by_name(life.queue)
     return queue is not None and queue.definition.usage == MQUS_TRANSMISSION
 
 
-def _entry(core: Core, asked_id: bytes, life: LifeRecord, owner: str) -> TraceEntry:
-    """Return the trace entry of a ledger record; ``owner`` names its queue manager or group."""
-    relation = Relation.MESSAGE if _is_own(core, asked_id, life) else Relation.CORRELATED
-    return _as_entry(life, relation, owner, is_renamed=_renames(core, life))
+def entry_of_life(
+    life: LifeRecord, asked_id: bytes, owner: str, core: Core | None = None
+) -> TraceEntry:
+    """Return the trace entry of a ledger record; ``owner`` names its queue manager or group.
 
-
-def entry_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> TraceEntry:
-    """Return the trace entry of an archived ledger record; ``owner`` names its queue manager."""
-    is_renamed = life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED
-    is_own = asked_id == life.msg_id or (is_renamed and asked_id == life.correl_id)
-    relation = Relation.MESSAGE if is_own else Relation.CORRELATED
-    return _as_entry(life, relation, owner, is_renamed=is_renamed)
-
-
-def _as_entry(life: LifeRecord, relation: Relation, owner: str, *, is_renamed: bool) -> TraceEntry:
-    """Return the trace entry of a ledger record, with its ``relation`` to the wanted id.
-
-    ``is_renamed`` is True if its queue shows the sender's MsgId as CorrelId.
+    ``core`` has the definitions of its queue, None for an archived record.
     """
+    is_renamed = _renames(core, life)
+    relation = Relation.MESSAGE if _is_own(core, asked_id, life) else Relation.CORRELATED
     return TraceEntry(
         relation=relation.value,
         state=life.outcome,

@@ -18,6 +18,7 @@ from mayfly.engine.remote.transmission import embedded_or_none
 from mayfly.engine.trace.entries import (
     as_report,
     entry_of_life,
+    is_report_of,
     message_trace,
     own_ids,
     queue_owners,
@@ -25,7 +26,6 @@ from mayfly.engine.trace.entries import (
 from mayfly.engine.trace.sentences import sentence_of, steps_of, with_caps_of_senders
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import LifeRecord, State
-from mayfly.mqi.constants import MQRO_EXPIRATION
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
@@ -326,20 +326,11 @@ def _order(entry: TraceEntry) -> tuple[int, int, int]:
 
 def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
     """Return the entries, with expiration reports at other queue managers marked as reports."""
-    owing = [
-        entry
-        for entry in entries
-        if entry.relation == Relation.MESSAGE
-        and entry.state == State.EXPIRED
-        and entry.report & MQRO_EXPIRATION
-    ]
+    messages = [entry for entry in entries if entry.relation == Relation.MESSAGE]
     return [
         as_report(entry)
         if entry.relation == Relation.CORRELATED
-        and any(
-            entry.queue == expired.reply_to_q and entry.put_ms >= (expired.ended_ms or 0)
-            for expired in owing
-        )
+        and any(is_report_of(message, entry) for message in messages)
         else entry
         for entry in entries
     ]

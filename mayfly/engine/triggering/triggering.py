@@ -336,7 +336,7 @@ class Triggering:
             # The dead-letter queue is a shared one.
             core.committer.deferred.append(transaction)
         if trigger.is_depth:
-            self._switch_off(queue, [row.k for _queue, row, _side in transaction.arrivals])
+            self._switch_off(queue, [row.k for _queue, row, _persistence in transaction.arrivals])
 
     def _is_served(self, queue: LocalQueue, trigger: Trigger) -> bool:
         """Return True if the initiation queue is usable and open for input.
@@ -488,7 +488,7 @@ def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
     They may be in the store already, but are not visible yet.
     """
     for transaction in core.committer.under_way:
-        yield from (row.k for target, row, _side in transaction.arrivals if target is queue)
+        yield from (row.k for target, row, _persistence in transaction.arrivals if target is queue)
         for moving in transaction.moves:
             if moving.target is queue:
                 yield from moving.new_keys
@@ -514,7 +514,7 @@ def put_trigger_messages(
     for _ in range(count):
         message = OutgoingMessage(prepared, window, MessageIds(new_id(core), b""), body)
         try:
-            check_capacity(path, len(body), persistent=False)
+            check_capacity(path, prepared, len(body))
         except MQError as failure:
             try:
                 dead_letter(core, transaction, message, failure.reason, initiation_queue)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
-from mayfly.engine.api.operating import EndedFilter, ended_lives, ended_summary, expired_present
+from mayfly.engine.api.operating import EndedFilter, ended_messages, ended_summary, expired_present
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.reasons import cause_name
@@ -137,9 +137,9 @@ def listed(call: Call[EndedListing, None]) -> Lives:
     where = _to_filter(asked)._replace(
         identifier=None if asked.id is None else _identifier(asked.id)
     )
-    found = ended_lives(call.manager.engine, where, asked.limit, asked.after)
+    found = ended_messages(call.manager.engine, where, asked.limit, asked.after)
     following = None if found.next_before is None else str(found.next_before)
-    return Lives([_to_life(position, life) for position, life in found.lives], following)
+    return Lives([_to_life(position, life) for position, life in found.ended_messages], following)
 
 
 def summed(call: Call[EndedSpan, None]) -> LedgerSummary:
@@ -161,7 +161,7 @@ def expired(call: Call[ExpiredListing, None]) -> ExpiredShown:
     Messages in an open unit of work are not shown: they do not expire before it ends.
     """
     engine, limit = call.manager.engine, call.query.limit
-    lives = ended_lives(engine, EndedFilter(outcome=State.EXPIRED.value), limit).lives
+    lives = ended_messages(engine, EndedFilter(outcome=State.EXPIRED.value), limit).ended_messages
     return ExpiredShown(
         engine.now_ms(),
         [ExpiredQueue(*one) for one in expired_present(engine)],
