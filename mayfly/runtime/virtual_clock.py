@@ -92,7 +92,8 @@ class VirtualClock:
     ) -> None:
         """Create a clock at ``start_ms`` (ms since 1970), which stays there until it is advanced.
 
-        ``runtime`` creates its locks; None means the machine's.
+        With ``autojump`` the clock also moves by itself, to the next due time, whenever every
+        thread that uses it waits. ``runtime`` creates its locks; None means the machine's.
         """
         self._runtime = Runtime() if runtime is None else runtime
         self._now_ms = start_ms

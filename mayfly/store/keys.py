@@ -119,9 +119,10 @@ def key_of_generated_id(identifier: bytes, number: int) -> int | None:
 
 
 def may_hold_key(msg_hash: int, key: int) -> bool:
-    """Return True if an id with the index value ``msg_hash`` may contain the key of a message.
+    """Return True if a MsgId may be one that was made from the message key ``key``.
 
-    False is certain. For a staged message it is always True.
+    ``msg_hash`` is the value of the MsgId in the index of messages. A MsgId that Mayfly makes has
+    the key as its last bits. False is certain; for a staged message it is always True.
     """
     return key < 0 or not (msg_hash ^ key) & _PLACE
 

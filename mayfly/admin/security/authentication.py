@@ -107,7 +107,10 @@ class Failures:
         self._found: dict[str, tuple[int, int]] = {}
 
     def closed_ms(self, source: str) -> int:
-        """Return for how many ms a key is still closed, 0 for an open or unknown one."""
+        """Return for how many ms passwords from ``source`` are still refused, 0 if they are checked.
+
+        ``source`` is an address or a user name, as text.
+        """
         with self._changing:
             _count, until_ms = self._found.get(source, (0, 0))
         return max(0, until_ms - self._now_ms())

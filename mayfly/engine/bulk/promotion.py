@@ -481,9 +481,9 @@ class Promotion(UnitOfWork):
             row = after + 1
 
     def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
-        """Add the put of one message.
+        """Put one message on ``queue`` as part of this unit of work; its commit makes it visible.
 
-        It keeps exactly the expiry time that its staged row names.
+        The message keeps exactly the expiry time that its staged row names.
         """
         deadline_ms, expire_at_ms = self._deadline_ms, row.expire_at_ms
         if deadline_ms is not None and expire_at_ms is not None and deadline_ms < expire_at_ms:

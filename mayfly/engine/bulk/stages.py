@@ -121,7 +121,7 @@ class Stages:
         """Return a writer for a new stage: the rows of one task attempt, not put yet.
 
         None when its batch is committed already, so nothing must be written. Stages of earlier
-        batches that lost are removed. Raises ValueError when a stage of the same query, batch,
+        batches that were not committed are removed. Raises ValueError when a stage of the same query, batch,
         partition and attempt exists.
         """
         core = self._core

@@ -238,9 +238,9 @@ class ConsumerClaims:
     def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int]]:
         """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
 
-        A consumer numbers its messages as rows, from 1 on. Empty when none of these claims is open.
-        Raises ClaimError for an unknown consumer, a reader that was replaced (fenced), and claims
-        that never existed or are ended.
+        A consumer numbers its messages as rows, from 1 on. Empty when the range of claims is empty,
+        or its claims have no messages. Raises ClaimError for an unknown consumer, a reader that was
+        replaced (fenced), and a claim in the range that never existed or has ended.
         """
         with self._held(name, epoch) as consumer:
             return consumer.ranges(after, until)

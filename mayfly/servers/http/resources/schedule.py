@@ -240,9 +240,9 @@ def released(call: Call[NoQuery, None]) -> Receipted:
 
 
 def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
-    """Give all delayed messages with a MsgId another delivery time.
+    """Give the delayed messages that have this MsgId another delivery time.
 
-    404 if no such message is delayed, 409 if they have been delivered or an open unit of work has
+    Returns what became of the request, with the number of messages. 404 if no such message is delayed, 409 if they have been delivered or an open unit of work has
     them.
     """
     action = ACTIONS["reschedule"]
