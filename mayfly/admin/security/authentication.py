@@ -107,7 +107,7 @@ class Failures:
         self._found: dict[str, tuple[int, int]] = {}
 
     def closed_ms(self, source: str) -> int:
-        """Return for how many ms passwords from ``source`` are still refused, 0 if they are checked.
+        """Return for how many ms passwords from ``source`` are still refused; 0: they are checked.
 
         ``source`` is an address or a user name, as text.
         """

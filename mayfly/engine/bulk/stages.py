@@ -121,8 +121,8 @@ class Stages:
         """Return a writer for a new stage: the rows of one task attempt, not put yet.
 
         None when its batch is committed already, so nothing must be written. Stages of earlier
-        batches that were not committed are removed. Raises ValueError when a stage of the same query, batch,
-        partition and attempt exists.
+        batches that were not committed are removed. Raises ValueError when a stage of the same
+        query, batch, partition and attempt exists.
         """
         core = self._core
         with core.engine_lock:

@@ -242,8 +242,8 @@ def released(call: Call[NoQuery, None]) -> Receipted:
 def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
     """Give the delayed messages that have this MsgId another delivery time.
 
-    Returns what became of the request, with the number of messages. 404 if no such message is delayed, 409 if they have been delivered or an open unit of work has
-    them.
+    Returns what became of the request, with the number of messages. 404 if no such message is
+    delayed, 409 if they have been delivered or an open unit of work has them.
     """
     action = ACTIONS["reschedule"]
     return _change_one(call, action, _times(call.body, ("delay_ms", "deliver_at_ms")))
