@@ -23,7 +23,7 @@ from collections.abc import Callable
 from mayfly.channel.links import (
     NO_TRAFFIC,
     PROGRAM,
-    Link,
+    ReceiverLink,
     end_link,
     luw_name,
     original_of,
@@ -51,7 +51,7 @@ from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 
 _LOG = logging.getLogger("mayfly.channel")
 
-Connect = Callable[[ChannelDefinition], Link]
+Connect = Callable[[ChannelDefinition], ReceiverLink]
 #: Errors after which a retry may succeed; any other is a programming error, and stops the channel.
 _MAY_PASS = (OSError, MQError)
 #: The part of a MsgId that no two have: it names a batch.
@@ -74,7 +74,7 @@ class RunningChannel:
         self._retries = _Retries(self._definition)
         self._sender: Sender | None = None
         self._open_queue: _OpenTransmissionQueue | None = None
-        self._link: Link | None = None
+        self._link: ReceiverLink | None = None
         #: Held during a turn; a wake during a turn leaves the work to that turn.
         self._working = manager.runtime.lock("channel")
         self._stop_wanted = False
@@ -383,7 +383,7 @@ class RunningChannel:
         """Drop the sender; its batch in doubt, if any, is kept for the next one."""
         sender, self._sender = self._sender, None
         if sender is not None:
-            sender.hand_over()
+            sender.keep_doubt()
 
     def _release_queue(self) -> None:
         """Close the transmission queue, if it is open."""
@@ -419,7 +419,7 @@ class Sender:
         self._definition = definition
         self._xmitq = definition.xmitq
         self._shipment: Shipment = manager.shipments.claimed(definition.name, self._xmitq)
-        self._link: Link | None = None
+        self._link: ReceiverLink | None = None
         self._agreed: ReceiverState | None = None
         self._taken: list[StoredMessage] = []
         self._begun_ms = self._transit_ms = 0
@@ -446,7 +446,7 @@ class Sender:
         held_s = -(-self._definition.batchint // _MS_PER_S)
         return heartbeat_s + held_s if heartbeat_s else 0
 
-    def connect(self, link: Link) -> None:
+    def connect(self, link: ReceiverLink) -> None:
         """Negotiate with the partner, and resolve a batch in doubt by the state that it reports.
 
         Raises LinkDown, MQRC_CHANNEL_CONFIG_ERROR when the sequence numbers differ, and the MQError
@@ -538,7 +538,7 @@ class Sender:
             self._transit_ms = 0
             return self._after(self._link.send(envelopes))
         asked_ms = self._manager.now_ms()
-        had_ms = self._link.hand_over(envelopes)
+        had_ms = self._link.send_to_keep(envelopes)
         # Measured with each batch, and before its lives are fixed there: a link changes (E7).
         round_trip_ms = self._manager.now_ms() - asked_ms
         self._transit_ms = asked_ms - now_ms + transit_ms(round_trip_ms, had_ms)
@@ -565,7 +565,7 @@ class Sender:
         if not self.state.doubt_luw and len(self._shipment):
             self._shipment.give_back()
 
-    def hand_over(self) -> None:
+    def keep_doubt(self) -> None:
         """Leave a batch in doubt to the next sender of the channel; call it after :meth:`close`.
 
         Does nothing without a batch in doubt.

@@ -25,6 +25,17 @@ DEFAULT_HEARTBEAT_S = 300
 DEFAULT_SHARE_CONVERSATIONS = 10
 DEFAULT_MESSAGE_BYTES = 4_194_304
 
+#: Reasons for which a queue manager cannot be reached now, at this address.
+UNREACHABLE = frozenset(
+    {
+        rc.MQRC_CONNECTION_BROKEN,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_QUIESCING,
+        rc.MQRC_Q_MGR_STOPPING,
+    }
+)
+
 #: A CipherSpec -> the TLS versions that it allows, lowest and highest; None is any.
 _ANY_CIPHER = {
     "ANY": ("TLSv1_2", None),
