@@ -76,7 +76,7 @@ def channels_of(manager: Engine) -> Channels:
 class Channels:
     """Starts, stops and shows the channels of one queue manager; any thread may call it."""
 
-    def __init__(self, manager: Engine, connect: Connect = connect_local) -> None:
+    def __init__(self, manager: Engine, connect: Connect) -> None:
         """Register the channels; :meth:`restart` starts those that ran when it was last open.
 
         ``connect`` makes the link of a sender from its definition; it raises LinkDown and MQError.

@@ -292,7 +292,7 @@ class Reconnection:
         connect: Callable[[], Connection],
         how: Reconnect,
         patience: ReconnectTiming,
-        attempts: Attempts = DEFAULT_ATTEMPTS,
+        attempts: Attempts,
     ) -> None:
         """Connect by calling ``connect``, also at each reconnect; raises its MQError.
 
