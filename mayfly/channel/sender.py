@@ -38,7 +38,7 @@ from mayfly.engine.api.transit import (
     out_of_transit,
     seen_in_transit,
 )
-from mayfly.lifetime.times import ms_of_seconds
+from mayfly.lifetime.times import SECOND_MS, ms_of_seconds
 from mayfly.lifetime.transmission import shorter_life_ms, transit_ms
 from mayfly.lifetime.window import remaining_ms
 from mayfly.mqi import reasons as rc
@@ -56,7 +56,6 @@ Connect = Callable[[ChannelDefinition], ReceiverLink]
 _MAY_PASS = (OSError, MQError)
 #: The part of a MsgId that no two have: it names a batch.
 _UNIQUE_FROM = 16
-_MS_PER_S = 1_000
 
 
 class RunningChannel:
@@ -443,7 +442,7 @@ class Sender:
         It is HBINT plus the time (BATCHINT) for which a batch stays open.
         """
         heartbeat_s = self._definition.hbint
-        held_s = -(-self._definition.batchint // _MS_PER_S)
+        held_s = -(-self._definition.batchint // SECOND_MS)
         return heartbeat_s + held_s if heartbeat_s else 0
 
     def connect(self, link: ReceiverLink) -> None:

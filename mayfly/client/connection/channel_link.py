@@ -11,6 +11,7 @@ from mayfly.channel import ChannelDefinition, LinkDown, Traffic
 from mayfly.client.connection.endpoint import UNREACHABLE, Address, Endpoint, Tls, addresses_of
 from mayfly.client.connection.remote_link import RemoteLink, answer_of
 from mayfly.client.connection.remote_stream import CONNECT_SECONDS, Stream, open_stream
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -46,7 +47,6 @@ from mayfly.verbs.contracts.wire import HEAD_BYTES, packed
 
 #: The one conversation of a connection.
 _CONVERSATION = 1
-_MS_PER_S = 1_000
 #: How long a close waits for the partner, which otherwise notices the lost connection.
 _END_SECONDS = 5.0
 #: The approximate size of a frame of messages, unless a single message is longer.
@@ -71,7 +71,7 @@ class ChannelLink:
         #: How long a server may take to let the channel in: signs of life come from then on.
         self._admission_seconds = CONNECT_SECONDS
         if silent_ms is not None:
-            self._admission_seconds = min(CONNECT_SECONDS, silent_ms / _MS_PER_S)
+            self._admission_seconds = min(CONNECT_SECONDS, silent_ms / SECOND_MS)
         #: Held by the call under way; a close meanwhile cuts that call off.
         self._calling = runtime.lock("channel link")
         self._is_open, self._has_begun = True, False
@@ -82,7 +82,7 @@ class ChannelLink:
             definition.qmname,
             manager,
             _token_of(definition),
-            definition.hbint * _MS_PER_S,
+            definition.hbint * SECOND_MS,
         )
         self._link, self._stream = self._first_that_answers(definition, introduction, runtime)
 
