@@ -14,7 +14,7 @@ from mayfly.admin import QLOCAL, define, with_numbers
 from mayfly.admin.folder_check import check_files
 from mayfly.admin.mqsc import run_script
 from mayfly.admin.security.users import Users
-from mayfly.channel import ChannelDefinition, Channels, Link, connect_local
+from mayfly.channel import ChannelDefinition, Channels, ReceiverLink, connect_local
 from mayfly.channel.hierarchy import Hierarchy
 from mayfly.engine import Engine, Session, SettingValue, advance_clock
 from mayfly.engine.api.operating import (
@@ -307,7 +307,7 @@ def _beside(name: str) -> list[Engine]:
     return [each.engine for other, each in found if other != name and not each.is_stopped]
 
 
-def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> Link:
+def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> ReceiverLink:
     """Return a new link for a sender channel: in this process for TRPTYPE LOCAL, else a socket.
 
     Raises LinkDown when CONNAME is not open in this process (LOCAL), or no address of it answers.

@@ -9,7 +9,7 @@ from mayfly.channel.clients import (
     end_client,
     quiesce_client,
 )
-from mayfly.channel.links import Link, LinkDown, Traffic
+from mayfly.channel.links import LinkDown, ReceiverLink, Traffic
 from mayfly.channel.receiver import RemoteSender
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine.api.transit import ChannelDefinition
@@ -22,7 +22,7 @@ __all__ = [
     "Channels",
     "ClientConnection",
     "Clients",
-    "Link",
+    "ReceiverLink",
     "LinkDown",
     "LocalLink",
     "Opening",

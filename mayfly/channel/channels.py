@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from mayfly.channel.links import NO_TRAFFIC, Link, LinkDown, Traffic, end_link, is_batch_of
+from mayfly.channel.links import NO_TRAFFIC, LinkDown, ReceiverLink, Traffic, end_link, is_batch_of
 from mayfly.channel.receiver import GONE, Receiver, RemoteSender
 from mayfly.channel.sender import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
@@ -35,7 +35,7 @@ _OF_MANAGERS: weakref.WeakKeyDictionary[Engine, weakref.ref[Channels]] = weakref
 _ACCEPTING = (MQCHT_RECEIVER, MQCHT_SVRCONN)
 
 
-def connect_local(definition: ChannelDefinition) -> Link:
+def connect_local(definition: ChannelDefinition) -> ReceiverLink:
     """Return a link to the queue manager of this process that CONNAME names.
 
     Raises LinkDown when none, or more than one, of that name is open.
@@ -76,7 +76,7 @@ def channels_of(manager: Engine) -> Channels:
 class Channels:
     """Starts, stops and shows the channels of one queue manager; any thread may call it."""
 
-    def __init__(self, manager: Engine, connect: Connect = connect_local) -> None:
+    def __init__(self, manager: Engine, connect: Connect) -> None:
         """Register the channels; :meth:`restart` starts those that ran when it was last open.
 
         ``connect`` makes the link of a sender from its definition; it raises LinkDown and MQError.
@@ -353,7 +353,6 @@ class Channels:
             status=status,
             connection=(receiver.address if receiver is not None else "") or state.partner,
             partner=state.partner,
-            transmission_queue="",
             message_count=0 if receiver is None else receiver.message_count,
             batch_count=0 if receiver is None else receiver.batch_count,
             last_message_ms=None if receiver is None else receiver.last_message_ms,
@@ -361,10 +360,6 @@ class Channels:
             current_sequence=state.sequence,
             luw=state.luw,
             current_luw=state.luw,
-            is_in_doubt=False,
-            short_retries_left=0,
-            long_retries_left=0,
-            failure="",
             heartbeat_s=heartbeat_s,
             sent_bytes=traffic.sent_bytes,
             received_bytes=traffic.received_bytes,
@@ -433,7 +428,7 @@ class LocalLink:
             wait_ms = self._open().put_batch(envelopes)
         return self._waiting(wait_ms)
 
-    def hand_over(self, envelopes: Sequence[Envelope], spent_ms: int = 0) -> int:
+    def send_to_keep(self, envelopes: Sequence[Envelope], spent_ms: int = 0) -> int:
         """Keep the messages of a batch until :meth:`go_on` puts them.
 
         Their first part has been here for ``spent_ms`` already. Returns for how many ms they have

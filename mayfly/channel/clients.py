@@ -6,9 +6,9 @@ A queue manager that no server serves has no clients. Several servers of one pro
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from mayfly.engine import Engine
 
@@ -58,51 +58,41 @@ class Clients(Protocol):
         Its unit of work is backed out. The client gets MQRC_CONNECTION_BROKEN.
         """
 
+    def quiesce(self, number: int) -> bool:
+        """End the socket of a conversation once its work is done; does not wait for that.
 
-#: Ends the socket of a conversation as soon as its work is done; False when it is not there.
-Quiesce: TypeAlias = Callable[[int], bool]
-
-
-class _RegisteredServer(NamedTuple):
-    """The clients of one server, and its function to quiesce them."""
-
-    clients: Clients
-    quiesce: Quiesce | None
+        Returns False when the server does not have this number.
+        """
 
 
-_SERVERS: weakref.WeakKeyDictionary[Engine, list[_RegisteredServer]] = weakref.WeakKeyDictionary()
+#: The clients of each server of a queue manager.
+_SERVERS: weakref.WeakKeyDictionary[Engine, list[Clients]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
-def clients_known(
-    manager: Engine, clients: Clients, quiesce: Quiesce | None = None
-) -> Iterator[None]:
-    """Register the clients of a server for administration while the context is open.
-
-    Without ``quiesce`` a client that should end when its work is done is ended at once.
-    """
+def clients_known(manager: Engine, clients: Clients) -> Iterator[None]:
+    """Register the clients of a server for administration while the context is open."""
     servers = _SERVERS.setdefault(manager, [])
-    server = _RegisteredServer(clients, quiesce)
-    servers.append(server)
+    servers.append(clients)
     try:
         yield
     finally:
-        servers.remove(server)
+        servers.remove(clients)
 
 
 def client_connections(manager: Engine) -> list[ClientConnection]:
     """Return the conversations of clients with a queue manager; [] when no server serves it."""
     return [
         connection
-        for server in list(_SERVERS.get(manager, ()))
-        for connection in server.clients.connections()
+        for clients in list(_SERVERS.get(manager, ()))
+        for connection in clients.connections()
         if connection.queue_manager == manager.name
     ]
 
 
 def end_client(manager: Engine, number: int) -> bool:
     """End the socket of a client's conversation; return False when no server has this number."""
-    return any(server.clients.end(number) for server in list(_SERVERS.get(manager, ())))
+    return any(clients.end(number) for clients in list(_SERVERS.get(manager, ())))
 
 
 def quiesce_client(manager: Engine, number: int) -> bool:
@@ -111,7 +101,4 @@ def quiesce_client(manager: Engine, number: int) -> bool:
     Until then its waiting gets, and its verbs with MQ…_FAIL_IF_QUIESCING, fail with
     MQRC_CONNECTION_QUIESCING. Returns False when no server has a conversation with this number.
     """
-    return any(
-        server.clients.end(number) if server.quiesce is None else server.quiesce(number)
-        for server in list(_SERVERS.get(manager, ()))
-    )
+    return any(clients.quiesce(number) for clients in list(_SERVERS.get(manager, ())))

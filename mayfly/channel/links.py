@@ -34,7 +34,7 @@ class Traffic(NamedTuple):
 NO_TRAFFIC = Traffic(0, 0)
 
 
-class Link(Protocol):
+class ReceiverLink(Protocol):
     """One connection from a sender to its receiver, used by one thread; any thread may close it.
 
     Every call raises LinkDown or another OSError, or the MQError by which the receiver refuses it.
@@ -54,7 +54,7 @@ class Link(Protocol):
         Returns the ms to wait before :meth:`go_on`, or None when all messages are put.
         """
 
-    def hand_over(self, envelopes: Sequence[Envelope]) -> int:
+    def send_to_keep(self, envelopes: Sequence[Envelope]) -> int:
         """Send the messages of a batch, which the receiver keeps until :meth:`go_on` puts them.
 
         Returns for how many ms, at the end of the call, the receiver has had them.
@@ -108,7 +108,7 @@ def _owner(instance_id: str) -> str:
     return instance_id[:_OWNER_LENGTH].upper()
 
 
-def end_link(link: Link) -> None:
+def end_link(link: ReceiverLink) -> None:
     """Close a link; an error of the close is logged and not raised."""
     try:
         link.close()

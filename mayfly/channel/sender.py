@@ -23,7 +23,7 @@ from collections.abc import Callable
 from mayfly.channel.links import (
     NO_TRAFFIC,
     PROGRAM,
-    Link,
+    ReceiverLink,
     end_link,
     luw_name,
     original_of,
@@ -38,7 +38,7 @@ from mayfly.engine.api.transit import (
     out_of_transit,
     seen_in_transit,
 )
-from mayfly.lifetime.times import ms_of_seconds
+from mayfly.lifetime.times import SECOND_MS, ms_of_seconds
 from mayfly.lifetime.transmission import shorter_life_ms, transit_ms
 from mayfly.lifetime.window import remaining_ms
 from mayfly.mqi import reasons as rc
@@ -51,12 +51,11 @@ from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 
 _LOG = logging.getLogger("mayfly.channel")
 
-Connect = Callable[[ChannelDefinition], Link]
+Connect = Callable[[ChannelDefinition], ReceiverLink]
 #: Errors after which a retry may succeed; any other is a programming error, and stops the channel.
 _MAY_PASS = (OSError, MQError)
 #: The part of a MsgId that no two have: it names a batch.
 _UNIQUE_FROM = 16
-_MS_PER_S = 1_000
 
 
 class RunningChannel:
@@ -74,7 +73,7 @@ class RunningChannel:
         self._retries = _Retries(self._definition)
         self._sender: Sender | None = None
         self._open_queue: _OpenTransmissionQueue | None = None
-        self._link: Link | None = None
+        self._link: ReceiverLink | None = None
         #: Held during a turn; a wake during a turn leaves the work to that turn.
         self._working = manager.runtime.lock("channel")
         self._stop_wanted = False
@@ -383,7 +382,7 @@ class RunningChannel:
         """Drop the sender; its batch in doubt, if any, is kept for the next one."""
         sender, self._sender = self._sender, None
         if sender is not None:
-            sender.hand_over()
+            sender.keep_doubt()
 
     def _release_queue(self) -> None:
         """Close the transmission queue, if it is open."""
@@ -421,7 +420,7 @@ class Sender:
         states, name = manager.channel_states, definition.name
         #: The batch that is being made or handed over.
         self._batch: ChannelBatch = states.batch_in_doubt(name, self._xmitq)
-        self._link: Link | None = None
+        self._link: ReceiverLink | None = None
         self._agreed: ReceiverState | None = None
         self._taken: list[StoredMessage] = []
         self._begun_ms = self._transit_ms = 0
@@ -445,10 +444,10 @@ class Sender:
         It is HBINT plus the time (BATCHINT) for which a batch stays open.
         """
         heartbeat_s = self._definition.hbint
-        held_s = -(-self._definition.batchint // _MS_PER_S)
+        held_s = -(-self._definition.batchint // SECOND_MS)
         return heartbeat_s + held_s if heartbeat_s else 0
 
-    def connect(self, link: Link) -> None:
+    def connect(self, link: ReceiverLink) -> None:
         """Negotiate with the partner, and resolve a batch in doubt by the state that it reports.
 
         Raises LinkDown, MQRC_CHANNEL_CONFIG_ERROR when the sequence numbers differ, and the MQError
@@ -540,7 +539,7 @@ class Sender:
             self._transit_ms = 0
             return self._after(self._link.send(envelopes))
         asked_ms = self._manager.now_ms()
-        had_ms = self._link.hand_over(envelopes)
+        had_ms = self._link.send_to_keep(envelopes)
         # Measured with each batch, and before its lives are fixed there: a link changes (E7).
         round_trip_ms = self._manager.now_ms() - asked_ms
         self._transit_ms = asked_ms - now_ms + transit_ms(round_trip_ms, had_ms)
@@ -567,7 +566,7 @@ class Sender:
         if not self.state.doubt_luw and len(self._batch):
             self._batch.give_back()
 
-    def hand_over(self) -> None:
+    def keep_doubt(self) -> None:
         """Leave a batch in doubt to the next sender of the channel; call it after :meth:`close`.
 
         Does nothing without a batch in doubt.

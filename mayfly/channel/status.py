@@ -24,9 +24,9 @@ class Status(StrEnum):
     STOPPED = "STOPPED"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStatus:
-    """The attributes of one channel at one moment.
+    """The attributes of one channel at one moment; those with a default are of a sender alone.
 
     ``message_count`` and ``batch_count`` count from the start of the channel. ``last_message_ms``
     is when the last message was handed over, ms since 1970, None without one. ``sequence`` and
@@ -41,7 +41,7 @@ class ChannelStatus:
     status: Status
     connection: str
     partner: str
-    transmission_queue: str
+    transmission_queue: str = ""
     message_count: int
     batch_count: int
     last_message_ms: int | None
@@ -49,10 +49,10 @@ class ChannelStatus:
     current_sequence: int
     luw: str
     current_luw: str
-    is_in_doubt: bool
-    short_retries_left: int
-    long_retries_left: int
-    failure: str
+    is_in_doubt: bool = False
+    short_retries_left: int = 0
+    long_retries_left: int = 0
+    failure: str = ""
     heartbeat_s: int
     sent_bytes: int
     received_bytes: int

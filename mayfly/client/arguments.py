@@ -196,21 +196,37 @@ def _put_part(
     return outcomes
 
 
+class SubscribeOptions(TypedDict, total=False):
+    """Keywords of a subscription, as ``Session.subscribe`` explains them."""
+
+    name: str
+    durable: bool
+    shared: bool
+    no_local: bool
+    queue: str
+    selector: str
+    time_to_live_ms: int | None
+    correl_id: Identifier | None
+    retained: bool
+    topic_object: str
+    on_request: bool
+
+
 def subscribed(
     connection: Connection,
     topic: str,
     *,
-    topic_object: str,
-    name: str,
-    durable: bool,
-    shared: bool,
-    no_local: bool,
-    queue: str,
-    selector: str,
-    time_to_live_ms: int | None,
-    correl_id: Identifier | None,
-    retained: bool,
-    on_request: bool,
+    name: str = "",
+    durable: bool = False,
+    shared: bool = False,
+    no_local: bool = False,
+    queue: str = "",
+    selector: str = "",
+    time_to_live_ms: int | None = None,
+    correl_id: Identifier | None = b"",
+    retained: bool = True,
+    topic_object: str = "",
+    on_request: bool = False,
 ) -> Subscribed:
     """Make a subscription (MQSUB) and return its number, queue handle and attributes.
 

@@ -15,6 +15,7 @@ from mayfly.client.arguments import (
     MessageOptions,
     Outcome,
     PutOptions,
+    SubscribeOptions,
     get_all,
     get_options,
     id_of,
@@ -27,9 +28,17 @@ from mayfly.client.arguments import (
 from mayfly.client.connection import Administration, Connection, Schedule
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect, Tls, endpoint_of_url, is_url
-from mayfly.client.open_objects import OpenObjects, from_queue, to_browse, to_queue, to_topic
+from mayfly.client.open_objects import (
+    ObjectToOpen,
+    OpenObjects,
+    from_queue,
+    to_browse,
+    to_queue,
+    to_topic,
+)
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import Identifier, bytes_of, plain_descriptor
@@ -119,16 +128,7 @@ class Client:
         of MQPUT.
         """
         described, more = put_options(**keywords)
-        verb = partial(
-            self._connection.put,
-            body=bytes_of(body),
-            descriptor=described,
-            options=self._put_option,
-            **more,
-        )
-        result = self._objects.use(to_queue(queue), verb)
-        assert result is not None
-        return result.msg_id
+        return self._put_to(to_queue(queue), body, described, self._put_option, more).msg_id
 
     def put_many(
         self,
@@ -248,56 +248,22 @@ class Client:
         described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
-        verb = partial(
-            self._connection.put,
-            body=bytes_of(body),
-            descriptor=described,
-            options=options,
-            **more,
-        )
-        result = self._objects.use(to_topic(topic, topic_object), verb)
-        assert result is not None
-        return result
+        return self._put_to(to_topic(topic, topic_object), body, described, options, more)
 
     def subscribe(
-        self,
-        topic: str = "",
-        *,
-        name: str = "",
-        durable: bool = False,
-        shared: bool = False,
-        no_local: bool = False,
-        queue: str = "",
-        selector: str = "",
-        time_to_live_ms: int | None = None,
-        correl_id: Identifier | None = b"",
-        retained: bool = True,
-        topic_object: str = "",
-        on_request: bool = False,
+        self, topic: str = "", **keywords: Unpack[SubscribeOptions]
     ) -> ClientSubscription:
         """Subscribe to a topic string with ``+`` and ``#`` and return the subscription.
 
-        Parameters are those of ``Session.subscribe``. Publications go to a managed queue, or to
-        ``queue``, from which the program gets them. ``shared`` joins other subscribers with the
-        same ``name``: each publication goes to one of them. ``no_local`` excludes publications of
-        this client. These two combine only with ``name``, ``durable`` and ``selector``, else
-        ValueError. A subscription that is not durable ends with the client.
+        Keywords, as ``Session.subscribe`` explains them: ``name``, ``durable``, ``shared``,
+        ``no_local``, ``queue``, ``selector``, ``time_to_live_ms``, ``correl_id``, ``retained``,
+        ``topic_object``, ``on_request``. Publications go to a managed queue, or to ``queue``, from
+        which the program gets them. ``shared`` joins other subscribers with the same ``name``: each
+        publication goes to one of them. ``no_local`` excludes publications of this client. These
+        two combine only with ``name``, ``durable`` and ``selector``, else ValueError. A
+        subscription that is not durable ends with the client.
         """
-        opened = subscribed(
-            self._connection,
-            topic,
-            topic_object=topic_object,
-            name=name,
-            durable=durable,
-            shared=shared,
-            no_local=no_local,
-            queue=queue,
-            selector=selector,
-            time_to_live_ms=time_to_live_ms,
-            correl_id=correl_id,
-            retained=retained,
-            on_request=on_request,
-        )
+        opened = subscribed(self._connection, topic, **keywords)
         return ClientSubscription(self._connection, opened, self._get_option)
 
     def resume(self, name: str) -> ClientSubscription:
@@ -369,6 +335,27 @@ class Client:
     ) -> None:
         """Commit or, after an exception, back out; then disconnect."""
         self.close(commit=kind is None)
+
+    def _put_to(
+        self,
+        opening: ObjectToOpen,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int,
+        more: ask.MessageMore,
+    ) -> PutResult:
+        """Put a message to an object, which stays open, and return the result."""
+        verb = partial(
+            self._connection.put,
+            body=bytes_of(body),
+            descriptor=descriptor,
+            options=options,
+            **more,
+        )
+        result = self._objects.use(opening, verb)
+        # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
+        assert result is not None
+        return result
 
 
 #: How a connection is encrypted: True trusts whom the machine trusts, a path is a PEM file of

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from mayfly.client.connection import Connection
-from mayfly.client.connection.remote_keeper import Keeper
+from mayfly.client.connection.periodic_checks import PeriodicChecks
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.runtime import Runtime
 from mayfly.verbs import requests as ask
 
 _T = TypeVar("_T")
@@ -24,18 +22,7 @@ LOOK_MS = 500
 #: An object is not what it was when it was opened: it is opened again, and nothing was done.
 OUTDATED = frozenset({rc.MQRC_OBJECT_CHANGED, rc.MQRC_Q_DELETED, rc.MQRC_HOBJ_ERROR})
 
-_THREAD = "mayfly-client"
-_keeper = Keeper(Runtime(), _THREAD)
-
-
-def _forget_clients() -> None:
-    """Begin without clients in a forked child: they and the thread belong to the parent."""
-    global _keeper  # noqa: PLW0603 - the thread of the old one is not there
-    _keeper = Keeper(Runtime(), _THREAD)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_clients)
+_IDLE_CHECKS = PeriodicChecks("mayfly-client")
 
 
 class ObjectToOpen(NamedTuple):
@@ -180,7 +167,7 @@ class OpenObjects:
             is_first = not self._handles
             self._handles[opening] = _Used(handle, self._look)
         if is_first:
-            _keeper.keep(self)
+            _IDLE_CHECKS.add(self)
         return handle
 
     def _forget(self, opening: ObjectToOpen) -> None:

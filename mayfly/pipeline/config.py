@@ -94,7 +94,7 @@ def _parts(
     """
     tables = top.tables(key)
     if is_needed and not tables:
-        top.fail(f"[[{key}]]", f"is missing: a pipeline has at least one {key}")
+        raise top.error(f"[[{key}]]", f"is missing: a pipeline has at least one {key}")
     parts = []
     for table in tables:
         kind = table.one_of("kind", kinds)
@@ -114,7 +114,9 @@ def _queue_source(table: Table) -> QueueSource:
     """
     queue = _queue_name(table, "queue")
     if queue == STAGING_QUEUE:
-        table.fail("queue", f'{queue} is read by kind = "staging": what is there has a target')
+        raise table.error(
+            "queue", f'{queue} is read by kind = "staging": what is there has a target'
+        )
     return QueueSource(
         url=_url(table),
         queue=queue,
@@ -183,11 +185,11 @@ def _columns(table: Table) -> dict[str, str]:
     columns = {name.lower(): expression for name, expression in table.texts("columns").items()}
     for name in columns:
         if name in ADDED_COLUMNS or name.startswith("_mayfly"):
-            table.fail(f"columns.{name}", "is a column that the pipeline adds")
+            raise table.error(f"columns.{name}", "is a column that the pipeline adds")
         if name == "time_to_live_ms":
-            table.fail(f"columns.{name}", "is called life_ms here, did you mean 'life_ms'?")
+            raise table.error(f"columns.{name}", "is called life_ms here, did you mean 'life_ms'?")
         if not re.fullmatch(r"\w+", name):
-            table.fail(f"columns.{name}", "is not a name of letters, digits and underscores")
+            raise table.error(f"columns.{name}", "is not a name of letters, digits and underscores")
     return columns
 
 
@@ -270,9 +272,11 @@ def _limit(table: Table) -> Limit:
     for one in table.tables("queue"):
         name, cap_ms = one.text("name"), one.number("cap_ms", most=LONGEST_LIFE_MS)
         if "*" in name[:-1] or len(name) > _QUEUE_NAME_LENGTH:
-            one.fail("name", f"{name!r} is no name of a queue; an asterisk may stand at its end")
+            raise one.error(
+                "name", f"{name!r} is no name of a queue; an asterisk may stand at its end"
+            )
         if cap_ms is None:
-            one.fail("cap_ms", "is missing")
+            raise one.error("cap_ms", "is missing")
         one.refuse_unknown_keys()
         queues.append(QueueLimit(name, cap_ms))
     limit = Limit(table.number("cap_ms", most=LONGEST_LIFE_MS), tuple(queues))
@@ -306,7 +310,9 @@ def _route(table: Table, sinks: Iterable[Sink]) -> Route:
         outcome=table.one_of("outcome", OUTCOMES, Route.outcome),
     )
     if route.when is not None and re.search(r"\boutcome\b", route.when):
-        table.fail("when", f'{route.when!r}: outcome is a key of its own, outcome = "expired"')
+        raise table.error(
+            "when", f'{route.when!r}: outcome is a key of its own, outcome = "expired"'
+        )
     table.refuse_unknown_keys()
     return route
 
@@ -353,14 +359,16 @@ def _check_consumers(top: Table, config: PipelineConfig) -> None:
     queues = [source for source in config.sources if isinstance(source, ClaimedSource)]
     seen = {(source.url, source.manager, source.consumer) for source in queues}
     if len(seen) < len(queues):
-        top.fail("[[source]]", "two sources have the same consumer: each needs a name of its own")
+        raise top.error(
+            "[[source]]", "two sources have the same consumer: each needs a name of its own"
+        )
 
 
 def _check_routes(top: Table, config: PipelineConfig) -> None:
     """Raise PipelineError if a route selects an outcome that only a delay line can produce."""
     for number, route in enumerate(config.routes, 1):
         if route.outcome != State.RELEASED.value and not config.has_delay_line:
-            top.fail(
+            raise top.error(
                 f"[[route]] {number}, outcome",
                 f"{route.outcome!r} is none that messages of queues have here: all are released",
             )
@@ -370,11 +378,11 @@ def _check_sinks(top: Table, config: PipelineConfig) -> None:
     """Raise PipelineError if two sinks share a name, or if a sink's folder is used twice."""
     names = [sink.name for sink in config.sinks]
     if len(set(names)) < len(names):
-        top.fail("[[sink]]", f"two have the same name: {', '.join(names)}")
+        raise top.error("[[sink]]", f"two have the same name: {', '.join(names)}")
     folders = [part.path for part in config.sinks if isinstance(part, FileSink)]
     inputs = [part.path for part in config.sources if isinstance(part, FileSource)]
     if len(set(folders)) < len(folders) or set(folders) & set(inputs):
-        top.fail("[[sink]]", "writes to a folder that another part reads or writes, too")
+        raise top.error("[[sink]]", "writes to a folder that another part reads or writes, too")
 
 
 # Values
@@ -387,7 +395,7 @@ def _name(table: Table, key: str) -> str:
     """
     name = table.text(key)
     if not _NAME.fullmatch(name):
-        table.fail(key, f"{name!r} is not a name of letters, digits, '.', '_' and '-'")
+        raise table.error(key, f"{name!r} is not a name of letters, digits, '.', '_' and '-'")
     return name
 
 
@@ -395,7 +403,7 @@ def _sink_name(table: Table, key: str, name: str, sinks: Iterable[Sink]) -> str:
     """Return ``name`` if a sink has it; raises PipelineError with a suggestion if none has."""
     names = [sink.name for sink in sinks]
     if name not in names:
-        table.fail(key, f"no sink is named {name!r}{suggestion(name, names)}")
+        raise table.error(key, f"no sink is named {name!r}{suggestion(name, names)}")
     return name
 
 
@@ -406,7 +414,7 @@ def _trigger(top: Table) -> str:
     """
     trigger = top.text("trigger", "1 second")
     if trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(trigger):
-        top.fail("trigger", f"{trigger!r} is neither {AVAILABLE_NOW!r} nor like '1 second'")
+        raise top.error("trigger", f"{trigger!r} is neither {AVAILABLE_NOW!r} nor like '1 second'")
     return trigger
 
 
@@ -441,7 +449,7 @@ def _queue_name(table: Table, key: str) -> str:
     """
     name = table.text(key)
     if len(name) > _QUEUE_NAME_LENGTH:
-        table.fail(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
+        raise table.error(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
     return name
 
 
@@ -452,5 +460,5 @@ def _optional_queue_name(table: Table, key: str) -> str | None:
     """
     name = table.plain_text(key)
     if name is not None and len(name) > _QUEUE_NAME_LENGTH:
-        table.fail(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
+        raise table.error(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
     return name

@@ -112,7 +112,7 @@ class MqListener(Listener):
             budget=self._budget,
         )
         for manager in self._managers:
-            self._known.enter_context(clients_known(manager.engine, server, server.quiesce))
+            self._known.enter_context(clients_known(manager.engine, server))
         address = ""
         if self._address is not None:
             address = listened(server.listen_tcp, self._address, self._context)
@@ -336,7 +336,7 @@ class HttpListener(Listener):
         address = listened(server.listen, self._address, self._context)
         self._server = server
         for manager in self._managers.values():
-            self._known.enter_context(clients_known(manager.engine, server, server.quiesce))
+            self._known.enter_context(clients_known(manager.engine, server))
         return address
 
     def reload(self) -> None:

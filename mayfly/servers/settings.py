@@ -245,7 +245,7 @@ def read_settings(path: Path) -> ServeSettings:
     top = read_tables(path)
     queue_managers = tuple(_queue_manager(table) for table in top.tables("queue_manager"))
     if not queue_managers:
-        top.fail("[[queue_manager]]", "is missing: a server has at least one queue manager")
+        raise top.error("[[queue_manager]]", "is missing: a server has at least one queue manager")
     listen = top.table("listen")
     amqp_channel = listen.plain_text("amqp_channel") or ""
     http_channel = listen.plain_text("http_channel") or ""
@@ -291,7 +291,7 @@ def _queue_manager(table: Table) -> ServedFolder:
 def _platform(table: Table, given: str) -> str:
     """Return a platform name unchanged; raises ConfigurationError unless it is in PLATFORMS."""
     if given not in PLATFORMS:
-        table.fail("platform", f"{given!r} is none of {', '.join(PLATFORMS)}")
+        raise table.error("platform", f"{given!r} is none of {', '.join(PLATFORMS)}")
     return given
 
 
@@ -305,7 +305,7 @@ def _settings(table: Table) -> dict[str, SettingValue]:
         try:
             found[name] = setting_value(name, text)
         except ValueError as error:
-            table.fail("settings", str(error))
+            raise table.error("settings", str(error)) from error
     return found
 
 
@@ -327,7 +327,7 @@ def _address(table: Table, key: str) -> ListenAddress | None:
     try:
         return listen_address(text)
     except ValueError as error:
-        return table.fail(key, str(error))
+        raise table.error(key, str(error)) from error
 
 
 def _limits(table: Table) -> ClientLimits:
@@ -363,7 +363,7 @@ def _tls(table: Table) -> TlsFiles:
     )
     for key, file in zip(("certificate", "key", "client_roots"), files, strict=False):
         if isinstance(file, Path) and not file.is_file():
-            table.fail(key, f"there is no file {file}")
+            raise table.error(key, f"there is no file {file}")
     table.refuse_unknown_keys()
     return files
 

@@ -98,5 +98,5 @@ def served(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
         stack.callback(admission.close)
         server = WireServer([queue_manager], admission)
         stack.callback(server.close)
-        stack.enter_context(clients_known(engine, server, server.quiesce))
+        stack.enter_context(clients_known(engine, server))
         yield ServedQueueManager(queue_manager, server.listen_tcp(HOST, 0))

@@ -190,6 +190,9 @@ class Server:
         self.clients = [client for client in self.clients if client.instance not in instances]
         return bool(instances)
 
+    def quiesce(self, number: int) -> bool:
+        return self.end(number)
+
 
 def test_clients_of_a_server_are_shown_by_channel_and_stopped_with_it(qm: QueueManager) -> None:
     qm.mqsc("DEFINE CHANNEL(APP) CHLTYPE(SVRCONN)\nDEFINE CHANNEL(OTHER) CHLTYPE(SVRCONN)")

@@ -296,13 +296,77 @@ def test_a_timeout_keeps_the_message_that_came_with_it(
 
             task = asyncio.create_task(consume())
             # Settling is under way: the delivery is here, and no more to be given back.
-            await until(lambda: bool(client._outcomes.settling))
+            await until(lambda: bool(client._verbs.settling))
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             left = [body(m) async for m in client.browse("Q1")]
             assert [body(m) for m in got] + left == [b"x", b"y"]
             assert len(got) == 1
+
+    run(work())
+
+
+NEXT_VERBS: dict[str, Callable[[AsyncClient], Coroutine[Any, Any, object]]] = {
+    "put": lambda client: client.put("Q1", b"y"),
+    "put_many": lambda client: client.put_many("Q1", [b"y"]),
+    "publish": lambda client: client.publish("news", b"y"),
+    "commit": lambda client: client.commit(),
+    "mqsc": lambda client: client.mqsc("DEFINE QLOCAL(Q2)"),
+    "run": lambda client: client.run(lambda connection: connection.now_ms()),
+}
+
+
+@pytest.mark.parametrize("verb", NEXT_VERBS)
+def test_a_cancel_that_a_get_left_is_raised_by_the_next_verb_of_any_kind(
+    make_client: MakeClient, queue_manager: QueueManager, verb: str
+) -> None:
+    """The message is the task's; the verb does nothing."""
+
+    async def work() -> None:
+        async with make_client() as client:
+            await client.put("Q1", b"x", persistent=True)
+            got: list[Message | None] = []
+            done: list[object] = []
+
+            async def consume() -> None:
+                got.append(await client.get("Q1", wait_ms=-1))
+                done.append(await NEXT_VERBS[verb](client))
+
+            task = asyncio.create_task(consume())
+            await until(lambda: bool(client._verbs.settling))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert ([body(m) for m in got], done) == ([b"x"], [])
+            assert queue_manager.curdepth("Q1") == 0
+            assert not queue_manager.mqsc("DISPLAY QLOCAL(Q2)").ok
+
+    run(work())
+
+
+def test_a_close_raises_no_cancel_that_a_get_left(make_client: MakeClient) -> None:
+    """A task can close what it has opened; the verb behind it raises the cancel."""
+
+    async def work() -> None:
+        async with make_client() as client:
+            await client.put("Q1", b"x", persistent=True)
+            closed: list[str] = []
+
+            async def consume() -> None:
+                subscription = await client.subscribe("news")
+                await client.get("Q1", wait_ms=-1)
+                await subscription.close()
+                closed.append("subscription")
+                await client.put("Q1", b"y")
+                closed.append("never")
+
+            task = asyncio.create_task(consume())
+            await until(lambda: bool(client._verbs.settling))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert closed == ["subscription"]
 
     run(work())
 

@@ -66,7 +66,7 @@ def test_a_message_that_was_on_its_way_is_got_on_the_next_connection(cut: Cut) -
 
     async def work() -> None:
         async with client_of(cut) as client:
-            taken = client._outcomes.settle_taken
+            taken = client._verbs.settle_taken
             cuts: list[str] = []
 
             async def taken_after_a_cut(delivery: Any, within: int) -> None:
@@ -75,7 +75,7 @@ def test_a_message_that_was_on_its_way_is_got_on_the_next_connection(cut: Cut) -
                     await asyncio.to_thread(cut.again)
                 await taken(delivery, within)
 
-            client._outcomes.settle_taken = taken_after_a_cut  # type: ignore[method-assign]  # where it breaks
+            client._verbs.settle_taken = taken_after_a_cut  # type: ignore[method-assign]  # where it breaks
             await client.put("Q1", b"x")
             message = await client.get("Q1", wait_ms=-1)
             assert message is not None

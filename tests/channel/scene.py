@@ -10,9 +10,9 @@ from mayfly import QueueManager
 from mayfly.channel import (
     ChannelStatus,
     Envelope,
-    Link,
     LinkDown,
     Opening,
+    ReceiverLink,
     ReceiverState,
     Traffic,
     connect_local,
@@ -102,7 +102,7 @@ class Cut(Exception):
 class FragileLink:
     """A real link between both; ``at`` is told of each call before and behind it, and may raise."""
 
-    def __init__(self, link: Link, at: Callable[[str], None]) -> None:
+    def __init__(self, link: ReceiverLink, at: Callable[[str], None]) -> None:
         self._link = link
         self._at = at
 
@@ -118,10 +118,10 @@ class FragileLink:
         self._at("behind send")
         return wait_ms
 
-    def hand_over(self, envelopes: Sequence[Envelope]) -> int:
-        self._at("before hand_over")
-        had_ms = self._link.hand_over(envelopes)
-        self._at("behind hand_over")
+    def send_to_keep(self, envelopes: Sequence[Envelope]) -> int:
+        self._at("before send_to_keep")
+        had_ms = self._link.send_to_keep(envelopes)
+        self._at("behind send_to_keep")
         return had_ms
 
     def go_on(self, transit_ms: int) -> int | None:
@@ -150,7 +150,7 @@ class FragileLink:
 def through(manager: QueueManager, at: Callable[[str], None]) -> None:
     """Let the senders of a queue manager use fragile links from now on."""
 
-    def connect(definition: ChannelDefinition) -> Link:
+    def connect(definition: ChannelDefinition) -> ReceiverLink:
         at("before connect")
         return FragileLink(connect_local(definition), at)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel import Link, LinkDown, connect_local
+from mayfly.channel import LinkDown, ReceiverLink, connect_local
 from mayfly.engine.api.transit import ChannelDefinition
 from mayfly.testing import VirtualClock
 from tests.channel.scene import (
@@ -93,7 +93,7 @@ def test_a_ping_at_the_end_of_HBINT_that_raises_stops_it_as_well(
     assert (standing(one).status, standing(one).failure) == ("STOPPED", "ValueError('ping')")
 
 
-@pytest.mark.parametrize("place", ["before hand_over", "behind hand_over", "before go_on"])
+@pytest.mark.parametrize("place", ["before send_to_keep", "behind send_to_keep", "before go_on"])
 @pytest.mark.parametrize(
     ("error", "status"), [(OSError("reset"), "RETRYING"), (ValueError("wrong"), "STOPPED")]
 )
@@ -135,7 +135,7 @@ class NeverCloses(FragileLink):
 def test_a_link_that_fails_at_its_end_keeps_nothing(
     one: QueueManager, two: QueueManager, clock: VirtualClock, is_forced: bool
 ) -> None:
-    def connect(definition: ChannelDefinition) -> Link:
+    def connect(definition: ChannelDefinition) -> ReceiverLink:
         return NeverCloses(connect_local(definition), lambda _where: None)
 
     one.channels.connect = connect
@@ -190,7 +190,7 @@ def test_one_channel_that_stops_leaves_the_others_their_threads() -> None:
                 has_raised.set()
                 raise ValueError("bad")
 
-        def connect(definition: ChannelDefinition) -> Link:
+        def connect(definition: ChannelDefinition) -> ReceiverLink:
             return FragileLink(connect_local(definition), lambda where: at(where, definition))
 
         one.channels.connect = connect

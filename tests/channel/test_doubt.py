@@ -63,7 +63,7 @@ def test_cut_anywhere_each_persistent_message_arrives_once_and_in_order(
 
 
 @pytest.mark.parametrize("is_persistent", [True, False])
-@pytest.mark.parametrize("place", ["before hand_over", "behind hand_over", "before go_on"])
+@pytest.mark.parametrize("place", ["before send_to_keep", "behind send_to_keep", "before go_on"])
 def test_cut_before_a_batch_with_lives_is_put_it_is_not_there(
     one: QueueManager, two: QueueManager, clock: VirtualClock, place: str, is_persistent: bool
 ) -> None:
@@ -307,7 +307,7 @@ def test_a_receiver_that_was_replaced_takes_nothing_more(
     with pytest.raises(LinkDown):
         old.send([])
     with pytest.raises(LinkDown):
-        old.hand_over([])
+        old.send_to_keep([])
     with pytest.raises(LinkDown):
         old.go_on(0)
     with pytest.raises(LinkDown):

@@ -11,7 +11,7 @@ import pytest
 from msgspec import msgpack
 
 from mayfly import QueueManager
-from mayfly.channel import ChannelDefinition, Link, LinkDown, Opening, Status
+from mayfly.channel import ChannelDefinition, LinkDown, Opening, ReceiverLink, Status
 from mayfly.client.connection.channel_link import ChannelLink
 from mayfly.engine import find_channel
 from mayfly.lifetime.transmission import silence_ms
@@ -615,7 +615,7 @@ def test_E7_over_a_network_each_batch_is_timed(
 ) -> None:
     line = Line(clock, 2_000)
 
-    def connect(definition: ChannelDefinition) -> Link:
+    def connect(definition: ChannelDefinition) -> ReceiverLink:
         return FragileLink(ChannelLink(definition, "QM1", Runtime()), line.at)
 
     one.channels.connect = connect

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -14,6 +14,12 @@ from mayfly.client.aio.client import AsyncClient
 from mayfly.engine import Session
 from mayfly.testing import VirtualClock
 
+#: The function that takes the keywords of a TypedDict.
+_TAKERS: dict[str, Callable[..., object]] = {
+    "MessageOptions": arguments.put_options,
+    "PutOptions": arguments.put_options,
+    "SubscribeOptions": arguments.subscribed,
+}
 #: What only one of them can have, and why.
 _OF_CLIENT_ALONE = {"admin": "run() does what an operator does, on the client's thread"}
 _OF_TWIN_ALONE = {
@@ -34,11 +40,12 @@ def expanded(
     parameters: Mapping[str, inspect.Parameter],
 ) -> Iterator[tuple[str, inspect.Parameter]]:
     """Yield parameters, with those that stand in a TypedDict one by one."""
-    keywords = inspect.signature(arguments.put_options).parameters
     for name, each in parameters.items():
         if each.kind is inspect.Parameter.VAR_KEYWORD:
-            options = getattr(arguments, each.annotation.removeprefix("Unpack[").rstrip("]"))
-            yield from ((option, keywords[option]) for option in options.__annotations__)
+            options = each.annotation.removeprefix("Unpack[").rstrip("]")
+            keywords = inspect.signature(_TAKERS[options]).parameters
+            names = getattr(arguments, options).__annotations__
+            yield from ((option, keywords[option]) for option in names)
         else:
             yield name, each
 
@@ -48,6 +55,15 @@ def test_a_put_has_all_keywords_of_a_message() -> None:
     options: dict[str, Any] = arguments.PutOptions.__annotations__
     given = {name: kind.__forward_arg__ for name, kind in options.items()}
     assert given == {name: each.annotation for name, each in keywords.items()}
+
+
+def test_a_subscription_has_all_keywords_of_its_options() -> None:
+    _connection, _topic, *keywords = inspect.signature(arguments.subscribed).parameters.values()
+    options: dict[str, Any] = arguments.SubscribeOptions.__annotations__
+    given = {name: kind.__forward_arg__ for name, kind in options.items()}
+    assert given == {each.name: each.annotation for each in keywords}
+    said = inspect.getdoc(Client.subscribe) or ""
+    assert [name for name in given if f"``{name}``" not in said] == []
 
 
 def test_help_names_the_keywords_of_a_put_and_an_error_the_wrong_one() -> None:

@@ -33,8 +33,15 @@ def local(queue_manager: QueueManager) -> Iterator[LocalConnection]:
 
 def begun(local: LocalConnection, told: Told, *get: Any, **options: Any) -> Any:
     """The result of a get that is there at once, else what is under way."""
-    outcome = local.begin_here(Get(*get, **options), told)
+    outcome = local.begin_without_waiting(Get(*get, **options), told)
     return outcome[0] if isinstance(outcome, tuple) else outcome
+
+
+def test_a_request_that_no_event_loop_may_begin_is_2298(local: LocalConnection) -> None:
+    told = Told()
+    with refused(rc.MQRC_FUNCTION_NOT_SUPPORTED):
+        local.begin_without_waiting(ask.Now(), told)
+    assert told.outcomes == []
 
 
 def body_of(outcome: object) -> bytes:
@@ -101,7 +108,7 @@ def test_a_put_has_something_left_only_for_the_disk(local: LocalConnection) -> N
     ):
         told = Told()
         put_one = ask.Put.of(handle, b"1", descriptor, options)
-        outcome = local.begin_here(put_one, told)
+        outcome = local.begin_without_waiting(put_one, told)
         assert isinstance(outcome, tuple) is is_empty
         [result] = outcome if isinstance(outcome, tuple) else told.wait()
         assert isinstance(result, PutResult)

@@ -240,6 +240,14 @@ def test_tls_given_beside_a_url() -> None:
     assert endpoint_of_url("mq://h/Q?ca=c", Tls("ANY")).tls == Tls("ANY", Path("c"))
 
 
+def test_a_url_keeps_the_key_of_a_certificate_that_it_does_not_replace() -> None:
+    own = Tls(certificate=Path("me.pem"), key=Path("me.key"))
+    given = endpoint_of_url("mqs://h/Q?ca=ca.pem&cipher=ANY_TLS13&peer=CN%3Dq", own).tls
+    assert given == Tls("ANY_TLS13", Path("ca.pem"), Path("me.pem"), "CN=q", Path("me.key"))
+    replaced = endpoint_of_url("mqs://h/Q?certificate=other.pem", own).tls
+    assert replaced == Tls(certificate=Path("other.pem"))
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [

@@ -28,7 +28,6 @@ from mayfly.verbs.contracts.channels import (
     channel_request_of,
     envelope_of,
     introduction_of,
-    packed_request,
     row_of_envelope,
 )
 from mayfly.verbs.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
@@ -118,9 +117,9 @@ def test_what_a_channel_says_comes_over_as_it_was_said() -> None:
     ]
     assert {type(request) for request in said} == set(REQUESTS.values())
     introduction, *others = said
-    assert introduction_of(packed_request(introduction)) == introduction
+    assert introduction_of(packed(introduction)) == introduction
     for request in others:
-        assert channel_request_of(packed_request(request)) == request
+        assert channel_request_of(packed(request)) == request
     for answer in (channels.ReceiverState("QM2", "LUW", 4, 50, 100), channels.Welcome("QM2", 5)):
         assert decoded(type(answer), packed(answer), "answer") == answer
 

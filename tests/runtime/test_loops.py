@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mayfly.client.connection.remote_keeper import Keeper
+from mayfly.client.connection.periodic_checks import PeriodicChecks
 from mayfly.runtime import Loop, Runtime, SystemClock
 from tests.facts import PATIENCE_SECONDS, wait_until
 
@@ -107,7 +107,7 @@ def test_due_work_that_has_failed_is_run_again() -> None:
 
 
 def test_a_connection_that_cannot_be_looked_after_takes_no_other_with_it() -> None:
-    class Kept:
+    class Checked:
         tick_ms, is_over = 1, False
 
         def __init__(self, error: Exception | None) -> None:
@@ -118,13 +118,13 @@ def test_a_connection_that_cannot_be_looked_after_takes_no_other_with_it() -> No
             if self._error is not None:
                 raise self._error
 
-    keeper = Keeper(Runtime(), "mayfly-test")
-    wrong, right = Kept(ValueError("x")), Kept(None)
-    for kept in (wrong, right):
-        keeper.keep(kept)
+    checks = PeriodicChecks("mayfly-test")
+    wrong, right = Checked(ValueError("x")), Checked(None)
+    for checked in (wrong, right):
+        checks.add(checked)
     wait_until(lambda: wrong.ticks >= 2 and right.ticks >= 2)
-    for kept in (wrong, right):
-        keeper.leave(kept)
+    for checked in (wrong, right):
+        checks.remove(checked)
 
 
 def test_a_callback_that_ends_the_interpreter_ends_no_thread_of_a_client() -> None:

@@ -121,7 +121,7 @@ def test_a_row_larger_than_grpc_allows_by_default_arrives(
     ]
 
 
-@pytest.mark.parametrize("token", ["", "correct hors", "correct horse!", "correct horsf"])
+@pytest.mark.parametrize("token", ["correct hors", "correct horse!", "correct horsf"])
 def test_a_wrong_token_is_refused_on_every_call(server: FlightServer, token: str) -> None:
     with LedgerClient(server.url, token=token) as client:
         with pytest.raises(WrongToken, match="missing or wrong"):
@@ -130,17 +130,22 @@ def test_a_wrong_token_is_refused_on_every_call(server: FlightServer, token: str
             list(client.read(0, 0))
 
 
-def test_a_call_without_a_token_is_refused(server: FlightServer) -> None:
+@pytest.mark.parametrize("headers", [[], [(b"authorization", b"Bearer ")]], ids=["none", "empty"])
+def test_a_call_without_a_token_is_refused(
+    server: FlightServer, headers: list[tuple[bytes, bytes]]
+) -> None:
     with (
         flight.connect(server.url) as connection,
         pytest.raises(flight.FlightUnauthenticatedError, match="mayfly: wrong-token"),
     ):
-        list(connection.list_actions())
+        list(connection.list_actions(flight.FlightCallOptions(headers=headers)))
 
 
-def test_a_server_without_a_token_does_not_exist(books: KeptBooks) -> None:
+def test_an_empty_token_is_refused_by_server_and_client(books: KeptBooks) -> None:
     with pytest.raises(ValueError, match="token is empty"):
         FlightServer(books, token="")
+    with pytest.raises(ValueError, match="token is empty"):
+        LedgerClient("grpc://127.0.0.1:1", token="")
 
 
 @pytest.mark.parametrize("token", ["pferd-ü", "two\nlines", " spaced "])

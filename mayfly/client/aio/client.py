@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 from mayfly.client.aio.open_objects import AsyncOpenObjects
-from mayfly.client.aio.outcomes import VerbFutures
+from mayfly.client.aio.outcomes import AwaitableVerbs
 from mayfly.client.arguments import (
     MessageOptions,
     Outcome,
     PutOptions,
+    SubscribeOptions,
     get_options,
     id_of,
     msg_ids_of,
@@ -26,10 +27,11 @@ from mayfly.client.client import TlsWanted, connected
 from mayfly.client.connection import Administration, Connection
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
-from mayfly.client.open_objects import from_queue, to_browse, to_queue, to_topic
+from mayfly.client.open_objects import ObjectToOpen, from_queue, to_browse, to_queue, to_topic
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import (
@@ -50,9 +52,9 @@ Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]
 class AsyncSubscription:
     """A subscription and the queue of its publications, for tasks of one event loop."""
 
-    def __init__(self, outcomes: VerbFutures, opened: Subscribed, get: Get) -> None:
+    def __init__(self, verbs: AwaitableVerbs, opened: Subscribed, get: Get) -> None:
         """Take an open subscription, and the get function of its client."""
-        self._outcomes, self._opened, self._get = outcomes, opened, get
+        self._verbs, self._opened, self._get = verbs, opened, get
 
     @property
     def facts(self) -> SubscriptionFacts:
@@ -73,11 +75,11 @@ class AsyncSubscription:
 
         Raises MQRC_NO_RETAINED_MSG (2437) when there is none.
         """
-        return await self._outcomes.call(ask.RequestRetained(self._opened.number))
+        return await self._verbs.call(ask.RequestRetained(self._opened.number))
 
     async def close(self, *, remove: bool = False) -> None:
         """Close the subscription; a durable one continues to collect, unless ``remove`` is True."""
-        await self._outcomes.call(ask.CloseSubscription(self._opened.number, remove))
+        await self._verbs.close(ask.CloseSubscription(self._opened.number, remove))
 
 
 _T = TypeVar("_T")
@@ -97,8 +99,8 @@ class AsyncClient:
         With ``transacted``, puts and gets belong to the unit of work.
         """
         self._connection = connection
-        self._outcomes = VerbFutures(connection)
-        self._objects = AsyncOpenObjects(self._outcomes)
+        self._verbs = AwaitableVerbs(connection)
+        self._objects = AsyncOpenObjects(self._verbs)
         self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
         #: The conversation whose unit of work takes what is got, 0 for none.
         self._within = connection.number if transacted else 0
@@ -116,18 +118,8 @@ class AsyncClient:
         puts are waiting for the disk.
         """
         described, more = put_options(**keywords)
-        options = self._put_option
-
-        async def verb(handle: int) -> PutResult:
-            request = ask.Put.of(handle, bytes_of(body), described, options, **more)
-            result: PutResult | None = await self._outcomes.put(
-                partial(self._connection.begin, request)
-            )
-            # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
-            assert result is not None
-            return result
-
-        return (await self._objects.use(to_queue(queue), verb)).msg_id
+        result = await self._put_to(to_queue(queue), body, described, self._put_option, more)
+        return result.msg_id
 
     async def put_many(
         self,
@@ -159,7 +151,7 @@ class AsyncClient:
                 time_to_live_ms=time_to_live_ms,
                 delay_ms=delay_ms,
             )
-            return await self._outcomes.run(work)
+            return await self._verbs.run(work)
 
         return msg_ids_of(await self._objects.use(to_queue(queue), verb))
 
@@ -189,10 +181,10 @@ class AsyncClient:
         """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only.
 
         Returns [] when none comes. A cancellation ends the wait. If it comes while messages are
-        being taken, they are returned, and the next get of the task raises the cancellation.
+        being taken, they are returned, and the next verb of the task raises the cancellation.
         """
         check_max_messages(max_messages)
-        self._outcomes.raise_deferred_cancel()
+        self._verbs.raise_deferred_cancel()
         verb = partial(self._get_many_by, max_messages=max_messages, wait_ms=wait_ms)
         return await self._objects.use(from_queue(queue, None), verb)
 
@@ -222,7 +214,7 @@ class AsyncClient:
 
         Each message is read when the iteration asks for it.
         """
-        run, connection = self._outcomes.run, self._connection
+        run, connection = self._verbs.run, self._connection
         handle = await run(partial(to_browse(queue, selector).open, connection))
         step = partial(
             connection.get,
@@ -238,7 +230,7 @@ class AsyncClient:
             return
         finally:
             if connection.is_open and not connection.is_broken:
-                await self._outcomes.call(ask.CloseObject(handle))
+                await self._verbs.close(ask.CloseObject(handle))
 
     async def publish(
         self,
@@ -257,64 +249,26 @@ class AsyncClient:
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
         described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
-
-        async def verb(handle: int) -> PutResult:
-            request = ask.Put.of(handle, bytes_of(body), described, options, **more)
-            result: PutResult | None = await self._outcomes.put(
-                partial(self._connection.begin, request)
-            )
-            # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
-            assert result is not None
-            return result
-
-        return await self._objects.use(to_topic(topic, topic_object), verb)
+        return await self._put_to(to_topic(topic, topic_object), body, described, options, more)
 
     async def subscribe(
-        self,
-        topic: str = "",
-        *,
-        name: str = "",
-        durable: bool = False,
-        shared: bool = False,
-        no_local: bool = False,
-        queue: str = "",
-        selector: str = "",
-        time_to_live_ms: int | None = None,
-        correl_id: Identifier | None = b"",
-        retained: bool = True,
-        topic_object: str = "",
-        on_request: bool = False,
+        self, topic: str = "", **keywords: Unpack[SubscribeOptions]
     ) -> AsyncSubscription:
         """Subscribe to a topic string with ``+`` and ``#`` and return the subscription.
 
-        Parameters and errors are those of ``Client.subscribe``.
+        Keywords and errors are those of ``Client.subscribe``.
         """
-        work = partial(
-            subscribed,
-            self._connection,
-            topic,
-            topic_object=topic_object,
-            name=name,
-            durable=durable,
-            shared=shared,
-            no_local=no_local,
-            queue=queue,
-            selector=selector,
-            time_to_live_ms=time_to_live_ms,
-            correl_id=correl_id,
-            retained=retained,
-            on_request=on_request,
-        )
-        opened = await self._outcomes.run(work)
-        return AsyncSubscription(self._outcomes, opened, self._get_by)
+        work = partial(subscribed, self._connection, topic, **keywords)
+        opened = await self._verbs.run(work)
+        return AsyncSubscription(self._verbs, opened, self._get_by)
 
     async def resume(self, name: str) -> AsyncSubscription:
         """Reopen a durable subscription, which has collected publications meanwhile.
 
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
         """
-        opened = await self._outcomes.run(partial(resumed, self._connection, name))
-        return AsyncSubscription(self._outcomes, opened, self._get_by)
+        opened = await self._verbs.run(partial(resumed, self._connection, name))
+        return AsyncSubscription(self._verbs, opened, self._get_by)
 
     async def unsubscribe(self, name: str) -> None:
         """Remove a durable subscription and the messages on its managed queue.
@@ -328,14 +282,14 @@ class AsyncClient:
 
         Errors are those of ``Client.commit``.
         """
-        await self._outcomes.finished(partial(self._connection.begin, ask.Commit()))
+        await self._verbs.finished(partial(self._connection.begin, ask.Commit()))
 
     async def backout(self) -> None:
         """Back out the unit of work: puts vanish, gets return to their queues.
 
         The backout counts of those messages rise.
         """
-        await self._outcomes.call(ask.Backout())
+        await self._verbs.call(ask.Backout())
 
     async def mqsc(self, script: str) -> MqscResult:
         """Close unused objects, run MQSC commands and return their replies.
@@ -352,7 +306,7 @@ class AsyncClient:
         Returns the result of ``work`` and raises its error. ``lambda connection:
         Schedule(connection.call).list()`` lists the delayed messages.
         """
-        return await self._outcomes.run(partial(work, self._connection))
+        return await self._verbs.run(partial(work, self._connection))
 
     async def close(self, *, commit: bool = True) -> None:
         """Disconnect: commit the unit of work or back it out. A second call does nothing.
@@ -362,7 +316,7 @@ class AsyncClient:
         if not self._is_closed:
             self._is_closed = True
             self._objects.end()
-            end = self._outcomes.end(partial(self._connection.close, commit=commit))
+            end = self._verbs.end(partial(self._connection.close, commit=commit))
             # The connection ends also when the task that closes it is cancelled.
             await asyncio.shield(asyncio.ensure_future(end))
 
@@ -384,6 +338,27 @@ class AsyncClient:
         """Commit or, after an exception, back out; then disconnect."""
         await self.close(commit=kind is None)
 
+    async def _put_to(
+        self,
+        opening: ObjectToOpen,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int,
+        more: ask.MessageMore,
+    ) -> PutResult:
+        """Put a message to an object, which stays open, and return the result."""
+
+        async def verb(handle: int) -> PutResult:
+            request = ask.Put.of(handle, bytes_of(body), descriptor, options, **more)
+            result: PutResult | None = await self._verbs.put(
+                partial(self._connection.begin, request)
+            )
+            # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
+            assert result is not None
+            return result
+
+        return await self._objects.use(opening, verb)
+
     async def _get_many_by(self, handle: int, max_messages: int, wait_ms: int) -> list[Message]:
         """Get messages from the queue of an open handle; see :meth:`get_many`."""
         options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
@@ -391,14 +366,14 @@ class AsyncClient:
         def there(max_messages: int) -> list[Message]:
             return self._connection.call(ask.GetMany(handle, options, max_messages, MAX_BYTES))
 
-        found = await self._outcomes.run_to_end(partial(there, max_messages))
+        found = await self._verbs.run_to_end(partial(there, max_messages))
         if found or not wait_ms:
             return found
         first = await self._get_by(handle, wait_ms)
         if first is None or max_messages == 1:
             return [] if first is None else [first]
         try:
-            return [first, *await self._outcomes.run_to_end(partial(there, max_messages - 1))]
+            return [first, *await self._verbs.run_to_end(partial(there, max_messages - 1))]
         except MQError:
             # The first one is got, whatever becomes of others.
             return [first]
@@ -417,16 +392,16 @@ class AsyncClient:
         )
         while True:
             try:
-                delivery = await self._outcomes.delivery(partial(self._connection.begin, request))
+                delivery = await self._verbs.delivery(partial(self._connection.begin, request))
             except NoMessage:
                 return None
             try:
-                await self._outcomes.settle_taken(delivery, self._within)
+                await self._verbs.settle_taken(delivery, self._within)
             except MQError as error:
                 # The delivery was lost in a reconnect.
                 if error.reason != rc.MQRC_BACKED_OUT:
                     raise
-                self._outcomes.give_back(delivery)
+                self._verbs.give_back(delivery)
                 if self._within:
                     raise
             else:

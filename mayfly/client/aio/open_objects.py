@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from mayfly.client.aio.outcomes import VerbFutures
+from mayfly.client.aio.outcomes import AwaitableVerbs
 from mayfly.client.open_objects import LOOK_MS, MAX_OPEN, OUTDATED, ObjectToOpen
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
@@ -39,9 +39,9 @@ class _Shared:
 class AsyncOpenObjects:
     """The handles that a client keeps open: at most MAX_OPEN, or more if tasks use all of them."""
 
-    def __init__(self, outcomes: VerbFutures) -> None:
-        """Begin with nothing open; ``outcomes`` runs the verbs of the client."""
-        self._outcomes = outcomes
+    def __init__(self, verbs: AwaitableVerbs) -> None:
+        """Begin with nothing open; ``verbs`` runs the verbs of the client."""
+        self._verbs = verbs
         self._shared: dict[ObjectToOpen, _Shared] = {}
         self._look = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -126,11 +126,11 @@ class AsyncOpenObjects:
             idle = next((key for key, shared in self._shared.items() if not shared.users), None)
             if idle is not None:
                 await self._close(self._shared.pop(idle))
-        return await self._outcomes.run(partial(opening.open, self._outcomes.connection))
+        return await self._verbs.run(partial(opening.open, self._verbs.connection))
 
     async def _close(self, shared: _Shared) -> None:
         """Close a handle; an MQError is ignored, for example of a handle that is already closed."""
         # A handle that its queue manager knows no more is closed.
         with suppress(MQError):
             handle = await shared.handle
-            await self._outcomes.call(ask.CloseObject(handle))
+            await self._verbs.close(ask.CloseObject(handle))

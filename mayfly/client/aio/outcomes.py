@@ -24,11 +24,14 @@ _CANCEL_SECONDS = 1.0
 Begin: TypeAlias = Callable[[Callable[[_T | MQError], object]], UnderWay]
 
 
-class VerbFutures:
+class AwaitableVerbs:
     """Runs the verbs of one connection as awaitables of the event loop that is running now.
 
     A verb with a callback needs no thread. Verbs without one run one after the other on a single
     thread.
+
+    A task that is cancelled while a message becomes its own keeps the message, and its next verb
+    raises CancelledError before it begins. Closing an object or the connection does not.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -36,7 +39,7 @@ class VerbFutures:
         self.connection = connection
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "mayfly-aio")
-        #: VerbFutures that callbacks have left for the loop, as calls that it has not yet made.
+        #: Outcomes that callbacks have left for the loop, as calls that it has not yet made.
         self._outcomes: deque[Callable[[], None]] = deque()
         self._is_woken = False
         #: The puts of this iteration of the loop.
@@ -52,17 +55,26 @@ class VerbFutures:
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Run blocking ``work`` on the client's thread and return its result; raises its error."""
+        self.raise_deferred_cancel()
         return await self._loop.run_in_executor(self._thread, work)
 
     async def call(self, request: ask.Request[_T]) -> _T:
         """Send a request on the client's thread and return its answer; raises MQError."""
         return await self.run(partial(self.connection.call, request))
 
+    async def close(self, request: ask.Request[Any]) -> None:
+        """Close an object or subscription on the client's thread.
+
+        Raises MQError, but no deferred cancellation.
+        """
+        await self._loop.run_in_executor(self._thread, self.connection.call, request)
+
     async def finished(self, begin: Begin[_T]) -> _T:
         """Await a verb that cannot be undone and return its outcome; raises MQError.
 
         A cancelled task does not wait for the verb, which continues.
         """
+        self.raise_deferred_cancel()
         future, on_done = self._future()
         begin(on_done)
         outcome: _T | MQError = await future
@@ -83,7 +95,7 @@ class VerbFutures:
         """Await a get and return its delivery; raises MQError, for example NoMessage.
 
         If the task is cancelled, the message goes back to its queue, and its backout count stays as
-        it was. Raises CancelledError first if an earlier cancellation was deferred.
+        it was.
         """
         self.raise_deferred_cancel()
         future, on_done = self._future(if_unwanted=self.give_back)
@@ -110,7 +122,7 @@ class VerbFutures:
         """Settle a delivery as taken: the message then belongs to the task.
 
         ``within`` is the conversation whose unit of work takes it, 0 for none. Raises MQError if
-        the settlement fails. A cancellation meanwhile would lose the message: the next get of the
+        the settlement fails. A cancellation meanwhile would lose the message: the next verb of the
         task raises it instead, unless the program has handled it (``asyncio.timeout``).
         """
         future, on_done = self._future()
@@ -129,14 +141,14 @@ class VerbFutures:
     async def run_to_end(self, work: Callable[[], _T]) -> _T:
         """Run ``work`` that takes messages on the client's thread, and return its result.
 
-        A cancellation does not interrupt it; the next get of the task raises the cancellation.
+        A cancellation does not interrupt it; the next verb of the task raises the cancellation.
         """
         future = self._loop.run_in_executor(self._thread, work)
         self._defer_cancel(await _cancelled_while(future))
         return future.result()
 
     def _defer_cancel(self, task: asyncio.Task[Any] | None) -> None:
-        """Let the next get of a cancelled task raise the cancellation; None does nothing."""
+        """Let the next verb of a cancelled task raise the cancellation; None does nothing."""
         if task is not None:
             self._cancelled.add(task)
             task.add_done_callback(self._cancelled.discard)
@@ -149,7 +161,7 @@ class VerbFutures:
         if self._returning:
             await asyncio.wait(tuple(self._returning))
         try:
-            await self.run(work)
+            await self._loop.run_in_executor(self._thread, work)
         finally:
             self._thread.shutdown(wait=False)
 

@@ -16,7 +16,7 @@ from mayfly.client.connection.choose import (
     Sharing,
     routes,
 )
-from mayfly.client.connection.endpoint import Endpoint, Reconnect
+from mayfly.client.connection.endpoint import UNREACHABLE, Endpoint, Reconnect
 from mayfly.client.connection.instruments import instrumented
 from mayfly.client.connection.interface import Connection
 from mayfly.client.connection.reconnecting import ReconnectingConnection
@@ -82,19 +82,12 @@ def _token(folder: Path) -> str:
 
 
 #: After an error with one of these reasons, the next channel of a table is tried.
-_TRY_NEXT = frozenset(
-    {
-        rc.MQRC_CHANNEL_NOT_AVAILABLE,
-        rc.MQRC_CONNECTION_BROKEN,
-        rc.MQRC_HOST_NOT_AVAILABLE,
-        rc.MQRC_Q_MGR_NAME_ERROR,
-        rc.MQRC_Q_MGR_NOT_AVAILABLE,
-        rc.MQRC_Q_MGR_QUIESCING,
-        rc.MQRC_Q_MGR_STOPPING,
-        rc.MQRC_SSL_INITIALIZATION_ERROR,
-        rc.MQRC_UNKNOWN_CHANNEL_NAME,
-    }
-)
+_TRY_NEXT = UNREACHABLE | {
+    rc.MQRC_CHANNEL_NOT_AVAILABLE,
+    rc.MQRC_Q_MGR_NAME_ERROR,
+    rc.MQRC_SSL_INITIALIZATION_ERROR,
+    rc.MQRC_UNKNOWN_CHANNEL_NAME,
+}
 
 
 def connect(

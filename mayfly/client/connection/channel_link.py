@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.channel import ChannelDefinition, LinkDown, Traffic
-from mayfly.client.connection.endpoint import Address, Endpoint, Tls, addresses_of
-from mayfly.client.connection.remote_link import Link, answer_of
+from mayfly.client.connection.endpoint import UNREACHABLE, Address, Endpoint, Tls, addresses_of
+from mayfly.client.connection.remote_link import RemoteLink, answer_of
 from mayfly.client.connection.remote_stream import CONNECT_SECONDS, Stream, open_stream
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -39,34 +40,23 @@ from mayfly.verbs.contracts.channels import (
     PutBatch,
     ReceiverState,
     Welcome,
-    packed_request,
     parts,
     row_of_envelope,
 )
-from mayfly.verbs.contracts.wire import HEAD_BYTES
+from mayfly.verbs.contracts.wire import HEAD_BYTES, packed
 
 #: The one conversation of a connection.
 _CONVERSATION = 1
-_MS_PER_S = 1_000
 #: How long a close waits for the partner, which otherwise notices the lost connection.
 _END_SECONDS = 5.0
 #: The approximate size of a frame of messages, unless a single message is longer.
 _FRAME_BYTES = 1_048_576
 #: With these the partner cannot be reached, or has not answered.
-_DOWN = frozenset(
-    {
-        rc.MQRC_CONNECTION_BROKEN,
-        rc.MQRC_HCONN_ERROR,
-        rc.MQRC_HOST_NOT_AVAILABLE,
-        rc.MQRC_Q_MGR_NOT_AVAILABLE,
-        rc.MQRC_Q_MGR_QUIESCING,
-        rc.MQRC_Q_MGR_STOPPING,
-    }
-)
+_DOWN = UNREACHABLE | {rc.MQRC_HCONN_ERROR}
 
 
 class ChannelLink:
-    """The connection of a sender channel to its remote receiver; implements ``channel.Link``.
+    """The connection of a sender channel to its remote receiver: a ``channel.ReceiverLink``.
 
     After an error that another attempt may avoid, each call raises LinkDown, otherwise MQError.
     """
@@ -81,7 +71,7 @@ class ChannelLink:
         #: How long a server may take to let the channel in: signs of life come from then on.
         self._admission_seconds = CONNECT_SECONDS
         if silent_ms is not None:
-            self._admission_seconds = min(CONNECT_SECONDS, silent_ms / _MS_PER_S)
+            self._admission_seconds = min(CONNECT_SECONDS, silent_ms / SECOND_MS)
         #: Held by the call under way; a close meanwhile cuts that call off.
         self._calling = runtime.lock("channel link")
         self._is_open, self._has_begun = True, False
@@ -92,7 +82,7 @@ class ChannelLink:
             definition.qmname,
             manager,
             _token_of(definition),
-            definition.hbint * _MS_PER_S,
+            definition.hbint * SECOND_MS,
         )
         self._link, self._stream = self._first_that_answers(definition, introduction, runtime)
 
@@ -120,7 +110,7 @@ class ChannelLink:
         wait_ms: int | None = self._upload(PutBatch, envelopes)
         return wait_ms
 
-    def hand_over(self, envelopes: Sequence[Envelope]) -> int:
+    def send_to_keep(self, envelopes: Sequence[Envelope]) -> int:
         """Send a batch that the receiver keeps until :meth:`go_on`.
 
         Returns for how many ms, at the end of the call, the receiver has had the batch.
@@ -177,7 +167,7 @@ class ChannelLink:
 
     def _first_that_answers(
         self, definition: ChannelDefinition, introduction: Introduction, runtime: Runtime
-    ) -> tuple[Link, _CountedStream]:
+    ) -> tuple[RemoteLink, _CountedStream]:
         """Connect to the addresses of CONNAME in order; return the link and stream of the first.
 
         Raises LinkDown when none answers, or the MQError of a server that refuses the channel.
@@ -196,14 +186,14 @@ class ChannelLink:
 
     def _connected(
         self, endpoint: Endpoint, address: Address, introduction: Introduction, runtime: Runtime
-    ) -> tuple[Link, _CountedStream]:
+    ) -> tuple[RemoteLink, _CountedStream]:
         """Connect to one address, introduce the channel, and return the link and its stream.
 
         Raises MQError when no server answers or the server refuses the channel.
         """
         stream = _CountedStream(open_stream(endpoint, address, runtime))
         stream.limit(self._admission_seconds)
-        link = Link(stream, address, runtime)
+        link = RemoteLink(stream, address, runtime)
         try:
             welcome: Welcome = _call(link, introduction)
         except MQError as error:
@@ -289,7 +279,7 @@ class _CountedStream:
         return data
 
 
-def _call(link: Link, request: ChannelRequest) -> Any:
+def _call(link: RemoteLink, request: ChannelRequest) -> Any:
     """Send a request of the channel, wait for its answer and return it; raises MQError."""
     return link.call(_CONVERSATION, _packed(request), request.ANSWER)
 
@@ -297,7 +287,7 @@ def _call(link: Link, request: ChannelRequest) -> Any:
 def _packed(request: ChannelRequest) -> bytes:
     """Return the encoded request; raises MQRC_UNEXPECTED_ERROR if a value cannot be encoded."""
     try:
-        return packed_request(request)
+        return packed(request)
     except ValueError as error:
         raise mq_error(rc.MQRC_UNEXPECTED_ERROR, f"{type(request).__name__}: {error}") from None
 

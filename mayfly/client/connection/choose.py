@@ -57,8 +57,6 @@ def with_key_repository(tls: Tls, repository: str, label: str = "") -> Tls:
 
 #: Any of these may name a channel table.
 _NAME_TABLES = ("MQCCDTURL", "MQCHLLIB", "MQCHLTAB")
-#: The default of MQCHLTAB in IBM's client.
-_DEFAULT_TABLE = "AMQCLCHL.TAB"
 _CHANNEL_NAME_LENGTH = 20
 
 

@@ -25,6 +25,17 @@ DEFAULT_HEARTBEAT_S = 300
 DEFAULT_SHARE_CONVERSATIONS = 10
 DEFAULT_MESSAGE_BYTES = 4_194_304
 
+#: Reasons for which a queue manager cannot be reached now, at this address.
+UNREACHABLE = frozenset(
+    {
+        rc.MQRC_CONNECTION_BROKEN,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_QUIESCING,
+        rc.MQRC_Q_MGR_STOPPING,
+    }
+)
+
 #: A CipherSpec -> the TLS versions that it allows, lowest and highest; None is any.
 _ANY_CIPHER = {
     "ANY": ("TLSv1_2", None),
@@ -229,13 +240,18 @@ def _split(url: str) -> SplitResult:
 
 
 def _with(tls: Tls, given: dict[str, str]) -> Tls:
-    """Return ``tls`` with the files, cipher and peer name that parameters of a URL set."""
-    return Tls(
-        given.get("cipher", tls.cipher),
-        Path(given["ca"]) if "ca" in given else tls.authorities,
-        Path(given["certificate"]) if "certificate" in given else tls.certificate,
-        given.get("peer", tls.peer_name),
+    """Return ``tls`` with the files, cipher and peer name that parameters of a URL set.
+
+    A certificate in the URL has its private key in the same file: ``key`` becomes None.
+    """
+    tls = tls._replace(
+        cipher=given.get("cipher", tls.cipher),
+        authorities=Path(given["ca"]) if "ca" in given else tls.authorities,
+        peer_name=given.get("peer", tls.peer_name),
     )
+    if "certificate" in given:
+        tls = tls._replace(certificate=Path(given["certificate"]), key=None)
+    return tls
 
 
 def _address(text: str, url: str) -> Address:

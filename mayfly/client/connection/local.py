@@ -1,14 +1,14 @@
 """The connection to a queue manager of the same process: a function runs each kind of request.
 
 A function in :data:`CALLS` runs a request and returns its answer; it may wait. A function in
-:data:`BEGUN` begins a request, and a callback gets the answer. A function in :data:`HERE` is for an
-event loop, which must not wait: an answer that is known at once is returned in a tuple of one
-value. All raise MQError for a wrong request.
+:data:`BEGUN` begins a request, and a callback gets the answer. A function in
+:data:`FOR_EVENT_LOOP` is for an event loop, which must not wait: an answer that is known at once is
+returned in a tuple of one value. All raise MQError for a wrong request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -216,10 +216,7 @@ class LocalConnection(Connection):
         Raises the MQError of the verb, and MQRC_FUNCTION_NOT_SUPPORTED for a request that is not in
         :data:`CALLS`.
         """
-        carries = CALLS.get(type(request))
-        if carries is None:
-            raise _unknown(request)
-        answer: _R = carries(self, request)
+        answer: _R = _function_for(request, CALLS)(self, request)
         return answer
 
     def begin(
@@ -234,28 +231,26 @@ class LocalConnection(Connection):
         ``on_event`` is called for each queue that a ``requests.GetAny`` cannot get from. See
         :data:`BEGUN`.
         """
-        begins = BEGUN.get(type(request))
         try:
-            if begins is None:
-                raise _unknown(request)
-            return begins(self, request, on_done, on_event)
+            return _function_for(request, BEGUN)(self, request, on_done, on_event)
         except MQError as error:
             self.notify(on_done, error)
             return DECIDED
 
-    def begin_here(
+    def begin_without_waiting(
         self,
         request: Request[Any],
         on_done: OnDone[Any],
         on_event: OnRefused | None = None,
     ) -> tuple[Any] | UnderWay:
-        """Begin a request from an event loop, which must not wait; for the requests in HERE.
+        """Begin a request from an event loop, which must not wait.
 
         Returns the answer in a tuple of one value when the answer is known at once; ``on_done`` is
         then not called. Otherwise returns the running verb, and ``on_done`` gets the answer later.
-        Raises MQError for a wrong request.
+        Raises MQError for a wrong request, and MQRC_FUNCTION_NOT_SUPPORTED for a request that is
+        not in :data:`FOR_EVENT_LOOP`.
         """
-        return HERE[type(request)](self, request, on_done, on_event)
+        return _function_for(request, FOR_EVENT_LOOP)(self, request, on_done, on_event)
 
     def begin_puts(
         self,
@@ -363,18 +358,7 @@ class LocalConnection(Connection):
         source = self.opened.handles.get(handle)
         if not isinstance(source, Handle):
             raise self.opened.wrong_handle(rc.MQRC_NOT_OPEN_FOR_INPUT, handle)
-        match = ANY
-        if group_id or sequence_number is not None or offset is not None:
-            match = Match(
-                msg_id or None,
-                correl_id or None,
-                group_id or None,
-                sequence_number,
-                offset,
-                token=token,
-            )
-        elif msg_id or correl_id or token is not None:
-            match = Match(msg_id or None, correl_id or None, token=token)
+        match = _match(msg_id, correl_id, group_id, sequence_number, offset, token)
         view = source.view(options, has_handle=in_handle)
         request = GetRequest(match, wait_ms, max_length, False, False, view, with_extension)
         return source.get(request, options)
@@ -646,7 +630,7 @@ def _begin_put(
     return connection.end_with(completion, on_done, result)
 
 
-def _put_here(
+def _put_without_waiting(
     connection: LocalConnection,
     request: ask.Put,
     on_done: OnDone[PutResult | None],
@@ -731,35 +715,39 @@ def _new_ids(connection: LocalConnection, request: ask.NewIds) -> ask.Ids:
 # Gets
 
 
-def _match(request: ask.Get | ask.GetAny) -> Match:
-    """Return the condition on MsgId, CorrelId, group or MsgToken that a get request sets.
+def _match(
+    msg_id: bytes,
+    correl_id: bytes,
+    group_id: bytes = b"",
+    sequence_number: int | None = None,
+    offset: int | None = None,
+    token: bytes | None = None,
+) -> Match:
+    """Return the condition of a get; empty ids and None set none.
 
-    ANY, which every message meets, if the request sets none.
+    ANY, which every message meets, if nothing is set.
     """
-    msg_id, correl_id = request.msg_id or None, request.correl_id or None
-    if isinstance(request, ask.GetAny):
-        return Match(msg_id, correl_id) if msg_id or correl_id else ANY
-    group_id, sequence_number, offset = (
-        request.group_id or None,
-        request.sequence_number,
-        request.offset,
+    is_one_of_group = group_id or sequence_number is not None or offset is not None
+    if not (msg_id or correl_id or is_one_of_group or token is not None):
+        return ANY
+    return Match(
+        msg_id or None, correl_id or None, group_id or None, sequence_number, offset, token=token
     )
-    if group_id or sequence_number is not None or offset is not None:
-        return Match(msg_id, correl_id, group_id, sequence_number, offset, token=request.token)
-    if msg_id or correl_id or request.token is not None:
-        return Match(msg_id, correl_id, token=request.token)
-    return ANY
 
 
 def _get_request(source: Handle, request: ask.Get) -> GetRequest:
     """Return a get request in the form of the engine, for the open queue ``source``."""
     view = source.view(request.options, has_handle=request.in_handle)
+    match = _match(
+        request.msg_id,
+        request.correl_id,
+        request.group_id,
+        request.sequence_number,
+        request.offset,
+        request.token,
+    )
     return GetRequest(
-        _match(request),
-        request.wait_ms,
-        request.max_length,
-        view=view,
-        extends=request.with_extension,
+        match, request.wait_ms, request.max_length, view=view, extends=request.with_extension
     )
 
 
@@ -796,7 +784,7 @@ def _begin_get(
     return pending
 
 
-def _get_here(
+def _get_without_waiting(
     connection: LocalConnection,
     request: ask.Get,
     on_done: OnDone[GetResult],
@@ -848,7 +836,8 @@ def _get_held(connection: LocalConnection, request: ask.GetAny) -> Delivery:
     deliveries = connection.session.deliveries
     unit = deliveries.new_unit()
     view = queue.view(request.options, has_handle=False)
-    get_request = GetRequest(_match(request), request.wait_ms, request.max_length, view=view)
+    match = _match(request.msg_id, request.correl_id)
+    get_request = GetRequest(match, request.wait_ms, request.max_length, view=view)
     return deliveries.get(handle, queue.getter(get_request, request.options, unit), unit)
 
 
@@ -871,7 +860,7 @@ def _begin_get_any(
         unit = connection.session.unit_of_work
     elif not options & c.MQGMO_BROWSE_FIRST:
         held = unit = deliveries.new_unit()
-    match = _match(request)
+    match = _match(request.msg_id, request.correl_id)
     for handle in request.handles:
         queue = connection.opened.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
         view = queue.view(options, has_handle=False)
@@ -1366,7 +1355,7 @@ Carries: TypeAlias = Callable[[LocalConnection, Any], Any]
 #: Begins a request and calls back with its answer.
 Begins: TypeAlias = Callable[[LocalConnection, Any, OnDone[Any], OnRefused | None], UnderWay]
 #: Begins a request; returns its answer alone in a tuple, or calls back with it.
-BeginsHere: TypeAlias = Callable[
+BeginsWithoutWaiting: TypeAlias = Callable[
     [LocalConnection, Any, OnDone[Any], OnRefused | None], tuple[Any] | UnderWay
 ]
 
@@ -1473,14 +1462,20 @@ BEGUN: Final[dict[type[ask.Request[Any]], Begins]] = {
         connection.pending_waits.for_definitions(on_done)
     ),
 }
-HERE: Final[dict[type[ask.Request[Any]], BeginsHere]] = {
+FOR_EVENT_LOOP: Final[dict[type[ask.Request[Any]], BeginsWithoutWaiting]] = {
     **BEGUN,
-    ask.Put: _put_here,
-    ask.Get: _get_here,
+    ask.Put: _put_without_waiting,
+    ask.Get: _get_without_waiting,
 }
 
 
-def _unknown(request: Request[Any]) -> MQError:
-    """Return the MQRC_FUNCTION_NOT_SUPPORTED error for an unknown request."""
-    text = f"verb: {verb_name(type(request))} is not known here"
-    return mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, text)
+def _function_for(request: Request[Any], table: Mapping[type[Request[Any]], _T]) -> _T:
+    """Return the function of a table for a request.
+
+    Raises MQRC_FUNCTION_NOT_SUPPORTED for a request that the table does not have.
+    """
+    found = table.get(type(request))
+    if found is None:
+        text = f"verb: {verb_name(type(request))} is not known here"
+        raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, text)
+    return found

@@ -12,10 +12,15 @@ from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
 from mayfly.verbs.requests import Calls
-from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter, check_page
+from mayfly.verbs.schedule import (
+    EVERYTHING,
+    AuditEntry,
+    Receipt,
+    Scheduled,
+    ScheduleFilter,
+    check_page,
+)
 from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
-
-_EVERYTHING = ScheduleFilter()
 
 
 class Schedule:
@@ -41,7 +46,7 @@ class Schedule:
         return Schedule(self._call, in_unit=self._in_unit, position=position)
 
     def list(
-        self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
+        self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> builtins.list[Scheduled]:
         """Return up to ``limit`` delayed messages that match a filter, ordered by delivery time.
 

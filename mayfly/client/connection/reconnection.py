@@ -42,14 +42,14 @@ HELD_BY_THE_LOST = frozenset({rc.MQRC_OBJECT_IN_USE, rc.MQRC_SUBSCRIPTION_IN_USE
 class Numbers:
     """The handles and subscription numbers of a program, mapped to those of one connection.
 
-    ``renamed`` maps former names of managed queues to their current names. ``whats`` has the names
-    of the things that are reopened on the connection.
+    ``renamed`` maps former names of managed queues to their current names. ``reopened`` has the
+    names of the objects that are open on the connection again.
     """
 
     handles: dict[int, int] = field(default_factory=dict)
     subscriptions: dict[int, int] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
-    whats: set[str] = field(default_factory=set)
+    reopened: set[str] = field(default_factory=set)
 
     def inner(self, handle: int) -> int:
         """Return the connection's handle for a handle of the program; 0 (MQHO_NONE) stays 0.
@@ -160,10 +160,10 @@ class OpenedObjects:
         connection may still hold the object.
         """
         for what, renew in list(self._reopeners.items()):
-            if what not in made.whats:
+            if what not in made.reopened:
                 with _explained(what, connection):
                     renew(connection, made)
-                made.whats.add(what)
+                made.reopened.add(what)
 
     def install(self, made: Numbers) -> bool:
         """Switch to the numbers of a new connection and return True.
@@ -171,7 +171,7 @@ class OpenedObjects:
         Returns False and changes nothing when an object is not in ``made``. The switch is one
         assignment: no verb sees numbers of two connections.
         """
-        if not self._reopeners.keys() <= made.whats:
+        if not self._reopeners.keys() <= made.reopened:
             return False
         self.now = made
         return True
@@ -292,7 +292,7 @@ class Reconnection:
         connect: Callable[[], Connection],
         how: Reconnect,
         patience: ReconnectTiming,
-        attempts: Attempts = DEFAULT_ATTEMPTS,
+        attempts: Attempts,
     ) -> None:
         """Connect by calling ``connect``, also at each reconnect; raises its MQError.
 

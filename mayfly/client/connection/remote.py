@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, cast
 
 from mayfly.client.connection.choose import Sharing
-from mayfly.client.connection.endpoint import Address, AnyAddress, Endpoint
+from mayfly.client.connection.endpoint import UNREACHABLE, Address, AnyAddress, Endpoint
 from mayfly.client.connection.interface import (
     DECIDED,
     Connection,
@@ -18,8 +18,8 @@ from mayfly.client.connection.interface import (
     check_called,
     end_dropped,
 )
-from mayfly.client.connection.remote_conversation import Conversation, Way, shared_links
-from mayfly.client.connection.remote_link import Link
+from mayfly.client.connection.remote_conversation import SHARED_LINKS, Conversation, Way
+from mayfly.client.connection.remote_link import RemoteLink
 from mayfly.client.connection.remote_puts import CallbackPuts, UnansweredPuts
 from mayfly.client.connection.remote_stream import open_stream
 from mayfly.client.connection.virtual_time import VirtualTime, virtual_time_here
@@ -35,16 +35,7 @@ from mayfly.verbs.requests import Opened, Request, Subscribed
 
 _R = TypeVar("_R")
 #: After an error with one of these reasons, the next address of the list is tried.
-_TRY_NEXT = frozenset(
-    {
-        rc.MQRC_Q_MGR_NOT_AVAILABLE,
-        rc.MQRC_HOST_NOT_AVAILABLE,
-        rc.MQRC_Q_MGR_NAME_ERROR,
-        rc.MQRC_Q_MGR_QUIESCING,
-        rc.MQRC_Q_MGR_STOPPING,
-        rc.MQRC_CONNECTION_BROKEN,
-    }
-)
+_TRY_NEXT = UNREACHABLE | {rc.MQRC_Q_MGR_NAME_ERROR}
 
 
 def connect(
@@ -97,7 +88,7 @@ def _connect_address(
         endpoint = endpoint._replace(share_conversations=share)
     if isinstance(address, Address) and endpoint.share_conversations > 1:
         way = Way(address, endpoint._replace(addresses=()), user, password, group)
-        conversation = shared_links().place(way)
+        conversation = SHARED_LINKS.place(way)
         if conversation is not None:
             link = conversation.link
             try:
@@ -111,14 +102,14 @@ def _connect_address(
                 conversation.leave()
                 raise
     runtime = Runtime()
-    link = Link(open_stream(endpoint, address, runtime), address, runtime)
+    link = RemoteLink(open_stream(endpoint, address, runtime), address, runtime)
     try:
         made = _connect_conversation(Conversation(link), endpoint, user, password, application)
     except BaseException:
         link.close()
         raise
     if way is not None:
-        shared_links().add(way, link)
+        SHARED_LINKS.add(way, link)
     return made
 
 

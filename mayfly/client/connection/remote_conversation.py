@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from mayfly.client.connection.endpoint import Address, Endpoint
-from mayfly.client.connection.remote_link import Link, OnRefused, SentRequest, answer_of
+from mayfly.client.connection.interface import OnRefused
+from mayfly.client.connection.remote_link import RemoteLink, SentRequest, answer_of
 from mayfly.client.connection.virtual_time import VirtualTime
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -40,7 +41,7 @@ _R = TypeVar("_R")
 class Conversation:
     """One conversation with a server, over a link (socket) that other conversations may share."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RemoteLink) -> None:
         """Join a link; the first request must be Connect."""
         self.link = link
         #: The virtual clock of the server, where that is in this process.
@@ -54,7 +55,7 @@ class Conversation:
         self.dropped: deque[Callable[[], None]] = deque()
 
     def call(self, request: Request[_R]) -> _R:
-        """Send a request, wait for its answer and return it; raises MQError, see ``Link.call``.
+        """Send a request, wait for its answer and return it; raises the MQErrors of the link.
 
         Raises MQRC_HCONN_ERROR when the conversation is closed.
         """
@@ -121,7 +122,7 @@ class Conversation:
         """Send a request within about a millisecond; ``made`` returns its bytes when it is sent.
 
         The answer goes to ``slot``. The caller holds the lock of the sender. Raises MQError when
-        the link is closed or broken; see ``Link.gather``.
+        the link is closed or broken; see ``RemoteLink.gather``.
         """
         self.link.gather(self.number, made, slot)
 
@@ -167,7 +168,7 @@ class Conversation:
     def _wait_for(
         self, time: VirtualTime, request: Request[Any]
     ) -> Callable[[int, SentRequest], None] | None:
-        """Return a function that waits for a get under a virtual clock, for ``Link.call``.
+        """Return a function that waits for a get under a virtual clock, for ``RemoteLink.call``.
 
         Returns None for a request that does not wait. The function raises RuntimeError when the get
         could never end.
@@ -256,12 +257,21 @@ class Way(NamedTuple):
 
 
 class SharedLinks:
-    """The links (sockets) of a process that more conversations may join; thread-safe."""
+    """The links (sockets) of a process that more conversations may join; thread-safe.
 
-    def __init__(self, runtime: Runtime) -> None:
+    A forked child begins without links: their sockets belong to the parent.
+    """
+
+    def __init__(self) -> None:
         """Begin without links."""
-        self._lock = runtime.lock("shared links")
-        self._links: dict[Way, weakref.WeakSet[Link]] = {}
+        self._start_anew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._start_anew)
+
+    def _start_anew(self) -> None:
+        """Forget all links, and the lock: a thread that is not in the child may hold it."""
+        self._lock = Runtime().lock("shared links")
+        self._links: dict[Way, weakref.WeakSet[RemoteLink]] = {}
 
     def place(self, way: Way) -> Conversation | None:
         """Begin a conversation on a link that has space and return it; None if no link has space.
@@ -274,7 +284,7 @@ class SharedLinks:
                     return Conversation(link)
         return None
 
-    def add(self, way: Way, link: Link) -> None:
+    def add(self, way: Way, link: RemoteLink) -> None:
         """Let other conversations join a link; forgets links that are gone."""
         with self._lock:
             for known, links in list(self._links.items()):
@@ -283,19 +293,5 @@ class SharedLinks:
             self._links.setdefault(way, weakref.WeakSet()).add(link)
 
 
-_shared = SharedLinks(Runtime())
-
-
-def shared_links() -> SharedLinks:
-    """Return the shared links of this process."""
-    return _shared
-
-
-def _forget_links() -> None:
-    """Forget the links in a forked child: their sockets and the lock belong to the parent."""
-    global _shared  # noqa: PLW0603 - the lock may be held by a thread that is not there
-    _shared = SharedLinks(Runtime())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_links)
+#: The links of this process.
+SHARED_LINKS = SharedLinks()

@@ -15,7 +15,8 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from mayfly.client.connection.endpoint import AnyAddress
-from mayfly.client.connection.remote_keeper import keeper
+from mayfly.client.connection.interface import OnRefused
+from mayfly.client.connection.periodic_checks import PeriodicChecks
 from mayfly.client.connection.remote_stream import NoStream, Stream, broken
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import Failure, LostAnswer, MQError, error_of, mq_error
@@ -41,8 +42,6 @@ from mayfly.verbs.contracts.wire import (
 
 #: Is called with the payload of an answer, or with the error in its place.
 OnAnswer: TypeAlias = Callable[[bytes | MQError], object]
-#: Is called for a get under way with the handle of a queue that cannot be got from, and the error.
-OnRefused: TypeAlias = Callable[[int, MQError], object]
 
 
 class SentRequest:
@@ -284,8 +283,9 @@ class CallbackThread:
         return True
 
 
+_HEARTBEATS = PeriodicChecks("mayfly-heartbeat")
 #: All links of this process.
-_links: weakref.WeakSet[Link] = weakref.WeakSet()
+_links: weakref.WeakSet[RemoteLink] = weakref.WeakSet()
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 _link_numbers = count(1)
 #: The end of the connection; and a get under way with a queue that it cannot get from.
@@ -295,7 +295,7 @@ _MET = tuple[int, int, int, Failure]
 _SILENT_TICKS = 3
 
 
-class Link:
+class RemoteLink:
     """One socket to a server, which several conversations share; thread-safe."""
 
     def __init__(self, stream: Stream, address: AnyAddress, runtime: Runtime) -> None:
@@ -339,7 +339,7 @@ class Link:
         self.max_members = max_members
         if heartbeat_ms and not self.tick_ms:
             self.tick_ms = max(heartbeat_ms // 2, 1)
-            keeper().keep(self)
+            _HEARTBEATS.add(self)
 
     # Requests.
 
@@ -439,7 +439,7 @@ class Link:
 
     def close(self) -> None:
         """Close the socket; the server backs out uncommitted work. A second call does nothing."""
-        keeper().leave(self)
+        _HEARTBEATS.remove(self)
         self.abandon(mq_error(rc.MQRC_HCONN_ERROR, "the connection is closed"))
 
     def abandon(self, error: MQError) -> None:
@@ -666,7 +666,7 @@ class Link:
 
     def _abandon(self, error: MQError) -> None:
         """Break the connection off and stop its heartbeats."""
-        keeper().leave(self)
+        _HEARTBEATS.remove(self)
         self.abandon(error)
 
     # Callbacks.

@@ -16,6 +16,7 @@ from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, error_of, mq_error
+from mayfly.verbs.checks import ID_BYTES
 from mayfly.verbs.contracts.wire import (
     DONE_BYTES,
     MAX_PUTS_IN_FRAME,
@@ -190,7 +191,6 @@ class CallbackPuts:
             on_done(failures.get(place) or put_of(results[place]))
 
 
-_ID_BYTES = 24
 #: The number of MsgIds that one request asks for.
 _IDS_AT_A_TIME = 256
 #: The answer to puts that are all put.
@@ -300,8 +300,8 @@ class UnansweredPuts:
         if not self._ids:
             now_ms, ids = self._conversation.call(NewIds(_IDS_AT_A_TIME))
             self._now_ms = now_ms
-            for at in range(0, len(ids), _ID_BYTES):
-                self._ids.append(ids[at : at + _ID_BYTES])
+            for at in range(0, len(ids), ID_BYTES):
+                self._ids.append(ids[at : at + ID_BYTES])
         return self._ids.popleft()
 
 

@@ -27,9 +27,6 @@ _LOOKS = 120
 #: The largest number of receives without looks after looks in vain.
 _PASSES_MAX = 64
 _CAN_LOOK = hasattr(socket, "MSG_DONTWAIT") and hasattr(os, "sched_yield")
-_UNREACHABLE = frozenset(
-    {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ENETDOWN}
-)
 
 
 class Stream(Protocol):

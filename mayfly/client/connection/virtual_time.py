@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from mayfly.client.connection.interface import UnderWay
 from mayfly.runtime.virtual_clock import VirtualClock, check_wait
 
 if TYPE_CHECKING:
@@ -13,17 +14,11 @@ if TYPE_CHECKING:
     from mayfly.queue_manager import QueueManager
 
 
-class PendingRequest(Protocol):
+class PendingRequest(UnderWay, Protocol):
     """A running get on a connection whose queue manager has a virtual clock."""
 
     def is_pending(self) -> bool:
         """Return False once the get has its outcome, even if the callback is not called yet."""
-
-    def cancel(self) -> bool:
-        """Cancel the get, whose callback is then never called, and return True.
-
-        Returns False when the get has its outcome.
-        """
 
 
 class VirtualTime:

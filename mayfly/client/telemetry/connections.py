@@ -137,7 +137,7 @@ class Observed:
         if not count:
             return None
         running = self.recorder.begin(operation, Target("", self.manager))
-        running.set_attributes({names.BATCH_COUNT: count})
+        running.span.set_attributes({names.BATCH_COUNT: count})
         return running
 
     def begin_settling(self, request: ask.Settle) -> RunningOperation:
@@ -154,7 +154,7 @@ class Observed:
             if creation is not None:
                 running.span.add_link(creation)
         if len(numbers) > 1:
-            running.set_attributes({names.BATCH_COUNT: len(numbers)})
+            running.span.set_attributes({names.BATCH_COUNT: len(numbers)})
         return running
 
     def _note_got(
@@ -169,7 +169,7 @@ class Observed:
         if options & _IN_UNIT:
             self.unit_count += 1
         self.last = result.message, creation
-        self.recorder.consume(names.GET, target)
+        self.recorder.consume(target)
 
 
 class _TracedPut:
@@ -378,7 +378,7 @@ def _take_held(made: Connection, observed: Observed, request: ask.TakeHeld) -> l
             running.span.add_link(creation)
         observed.note_delivery(delivery, creation, options)
         seen.append(delivery)
-    running.set_attributes({names.BATCH_COUNT: len(seen)})
+    running.span.set_attributes({names.BATCH_COUNT: len(seen)})
     running.end()
     return seen
 
@@ -394,7 +394,7 @@ def _get_many(made: Connection, observed: Observed, request: ask.GetMany) -> lis
     if not found:
         return found
     seen = [observed.note_one_of_many(running, message, request.options) for message in found]
-    running.set_attributes({names.BATCH_COUNT: len(seen)})
+    running.span.set_attributes({names.BATCH_COUNT: len(seen)})
     running.end()
     return seen
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import NamedTuple
@@ -134,9 +134,9 @@ class Recorder:
                 raise
         running.end()
 
-    def consume(self, operation: names.SpanOperation, target: Target) -> None:
+    def consume(self, target: Target) -> None:
         """Count a message that was delivered to the program in the metrics."""
-        self.consumed.add(1, _labels(operation, target))
+        self.consumed.add(1, _labels(names.GET, target))
 
 
 class RunningOperation:
@@ -157,10 +157,6 @@ class RunningOperation:
         """A context with only this span, for children and for messages."""
         return trace.set_span_in_context(self.span, Context())
 
-    def set_attributes(self, attributes: Mapping[str, str | int]) -> None:
-        """Add attributes to the span."""
-        self.span.set_attributes(attributes)
-
     def put(self, result: PutResult | None, body_bytes: int) -> None:
         """End the operation: a message was put, or refused without an error (``result`` None)."""
         if self.span.is_recording() and result is not None:
@@ -171,7 +167,7 @@ class RunningOperation:
                 attributes[names.DELAY] = deliver_at_ms - put_ms
             if expire_at_ms is not None:
                 attributes[names.TIME_TO_LIVE] = expire_at_ms - put_ms
-            self.set_attributes(attributes)
+            self.span.set_attributes(attributes)
         self._recorder.sent.add(1, _labels(self._operation, self.target))
         self.end()
 
@@ -190,7 +186,7 @@ class RunningOperation:
                 attributes[names.REMAINING] = message.remaining_ms
             if message.backout_count:
                 attributes[names.BACKOUT_COUNT] = message.backout_count
-            self.set_attributes(attributes)
+            self.span.set_attributes(attributes)
 
     def fail(self, error: BaseException) -> None:
         """End the operation with an error.

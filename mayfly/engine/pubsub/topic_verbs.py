@@ -262,22 +262,22 @@ class TopicVerbs(ABC):
         """
         self._unit_in_use()
         request = SubscribeRequest(
-            topic,
-            topic_object,
-            name,
-            durable,
-            queue,
-            selector,
-            correl_id,
-            time_to_live_ms,
-            priority,
-            shared,
-            no_local,
-            user_data,
-            retained,
-            replace,
-            on_request,
-            fixed_user,
+            topic=topic,
+            topic_object=topic_object,
+            name=name,
+            is_durable=durable,
+            queue=queue,
+            selector=selector,
+            correl_id=correl_id,
+            life_ms=time_to_live_ms,
+            priority=priority,
+            is_shared=shared,
+            ignores_own=no_local,
+            user_data=user_data,
+            takes_retained=retained,
+            replaces=replace,
+            on_request=on_request,
+            user_is_fixed=fixed_user,
         )
         return subscribe(cast("Subscriber", self), self._opened, request)
 

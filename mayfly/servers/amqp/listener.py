@@ -75,9 +75,7 @@ class AmqpListener(Listener):
             self._server = None
             raise
         for manager in self._managers.values():
-            self._known.enter_context(
-                clients_known(manager.engine, self._server, self._server.quiesce)
-            )
+            self._known.enter_context(clients_known(manager.engine, self._server))
         return address
 
     def reload(self) -> None:

@@ -319,7 +319,7 @@ class ChannelConversation:
         missing.
         """
         envelopes, since_ms = self._complete_batch(batch)
-        return self._begun().hand_over(envelopes, self._now_ms() - since_ms)
+        return self._begun().send_to_keep(envelopes, self._now_ms() - since_ms)
 
     def go_on(self, asked: GoOn) -> int | None:
         """Put a kept batch, or the messages that could not be put before.

@@ -469,7 +469,7 @@ def _begin_request(
         """Pass the outcome to the completion: an MQError, or the answer in the form to send."""
         completion(outcome if isinstance(outcome, MQError) else _wire_answer(kind, outcome))
 
-    outcome = connection.begin_here(asked, report, completion.refused)
+    outcome = connection.begin_without_waiting(asked, report, completion.refused)
     return (_wire_answer(kind, outcome[0]),) if isinstance(outcome, tuple) else outcome
 
 

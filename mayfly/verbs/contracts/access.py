@@ -58,8 +58,10 @@ class TokenMissing(ValueError):
 def check_token(token: str) -> str:
     """Return ``token`` unchanged if it is printable ASCII without white space around it.
 
-    Raises ValueError for any other text. An empty token passes.
+    Raises ValueError for any other text, and for an empty one.
     """
+    if not token:
+        raise ValueError("the token is empty")
     if not token.isascii() or not token.isprintable() or token != token.strip():
         raise ValueError("the token has characters other than printable ASCII, or spaces around it")
     return token
@@ -96,14 +98,11 @@ def _token_in(token_file: str | Path) -> str:
     if len(content) > _TOKEN_BYTES:
         raise TokenMissing(f"token file {token_file} has more than {_TOKEN_BYTES} bytes")
     try:
-        token = check_token(content.decode().strip())
+        return check_token(content.decode().strip())
     except UnicodeDecodeError as error:
         raise TokenMissing(f"token file {token_file} is not text: {error}") from error
     except ValueError as error:
         raise TokenMissing(f"token file {token_file} holds none: {error}") from error
-    if not token:
-        raise TokenMissing(f"token file {token_file} is empty")
-    return token
 
 
 #: The certificates that servers are checked against.

@@ -24,7 +24,6 @@ from mayfly.verbs.contracts.wire import (
     decoded,
     descriptor_of,
     first_value,
-    packed,
     packed_descriptor,
     quoted,
     verb_of,
@@ -264,15 +263,6 @@ def envelope_of(row: EnvelopeRow) -> Envelope:
     except WrongFrame as wrong:
         raise WrongFrame(f"envelope.{wrong}") from None
     return Envelope(queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast)
-
-
-def packed_request(request: ChannelRequest) -> bytes:
-    """Return a request as msgpack bytes.
-
-    Raises ValueError for a number of more than 8 bytes, TypeError for a value of an unsuitable
-    type.
-    """
-    return packed(request)
 
 
 def parts(envelopes: Sequence[Envelope], max_bytes: int) -> list[list[Envelope]]:

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 FILE_SCHEME = "file"
 #: A scheme of one letter is none: drives have such names. A URL that went through a ``Path`` has
@@ -86,8 +86,7 @@ class _File:
 
     def __init__(self, path: Path, text: str, error: type[ConfigurationError]) -> None:
         """Find the line of each key; ``error`` is the exception class for errors in this file."""
-        self.path = path
-        self._error = error
+        self.path, self.error = path, error
         #: (header, its number among those of its name, key) -> line.
         self._lines: dict[tuple[str, int, str], int] = {}
         counts: dict[str, int] = {}
@@ -99,12 +98,12 @@ class _File:
             elif found := _KEY.match(line):
                 self._lines.setdefault((header, counts.get(header, 1), found[1]), number)
 
-    def error(self, where: str, text: str, place: tuple[str, int, str]) -> ConfigurationError:
-        """Return the error about a key, with its line, or without a line if the key is not found.
+    def line_of(self, header: str, number: int, key: str) -> int | None:
+        """Return the line of a key of a table, None if it is not found.
 
-        ``place`` is the table's header, the number of that header (from 1), and the key.
+        ``number`` counts the tables with the same ``header``, from 1.
         """
-        return self._error(self.path, where, text, self._lines.get(place))
+        return self._lines.get((header, number, key))
 
 
 def read_tables(path: Path, error: type[ConfigurationError] = ConfigurationError) -> Table:
@@ -131,23 +130,25 @@ class Table:
         values: Mapping[str, Any],
         file: _File,
         where: str = "",
-        header: tuple[str, int] = ("", 1),
+        header: str = "",
+        number: int = 1,
     ) -> None:
         """Wrap the values of a table.
 
-        ``where`` names the table in errors, ``header`` is its TOML header and the number of that
-        header.
+        ``where`` names the table in errors. ``number`` counts the tables of the file with the same
+        TOML ``header``, from 1.
         """
         self._unread = dict(values)
         self._read_keys: list[str] = []
         self._file = file
         self._where = where
-        self._header = header
+        self._header, self._number = header, number
 
     def error(self, key: str, text: str) -> ConfigurationError:
         """Return (not raise) the error about a key of this table; ``text`` says what is wrong."""
-        where = ", ".join(filter(None, (self._where, key)))
-        return self._file.error(where, text, (*self._header, key))
+        file, where = self._file, ", ".join(filter(None, (self._where, key)))
+        line = file.line_of(self._header, self._number, key)
+        return file.error(file.path, where, text, line)
 
     def optional_text(self, key: str) -> str | None:
         """Return the text at a key, None when the key is missing.
@@ -274,9 +275,7 @@ class Table:
         values = self._take(key)
         if not isinstance(values, dict | None):
             raise self.error(key, f"{values!r} is not a table: write [{key}]")
-        return Table(
-            values or {}, self._file, self._place_of(f"[{key}]"), (self._header_of(key), 1)
-        )
+        return Table(values or {}, self._file, self._place_of(f"[{key}]"), self._header_of(key))
 
     def tables(self, key: str) -> list[Table]:
         """Return the tables of the array at a key (``[[key]]``), [] when the key is missing.
@@ -293,7 +292,8 @@ class Table:
                 value,
                 self._file,
                 self._place_of(f"[[{key}]] {number}"),
-                (self._header_of(key), number),
+                self._header_of(key),
+                number,
             )
             for number, value in enumerate(values, 1)
         ]
@@ -304,10 +304,6 @@ class Table:
             if key == "token":
                 raise self.error(key, _TOKENS)
             raise self.error(key, f"is no key here{suggestion(key, self._read_keys)}")
-
-    def fail(self, key: str, text: str) -> NoReturn:
-        """Raise ConfigurationError about a key; ``text`` says what is wrong."""
-        raise self.error(key, text)
 
     def _take(self, key: str) -> Any:
         """Return the value of a key and mark the key as read; None when the key is missing."""
@@ -335,7 +331,7 @@ class Table:
 
     def _header_of(self, key: str) -> str:
         """Return the TOML header of an inner table: ``a`` and ``b`` -> ``a.b``."""
-        return ".".join(filter(None, (self._header[0], key)))
+        return ".".join(filter(None, (self._header, key)))
 
     def _as_text(self, key: str, value: Any) -> str:
         """Return a str, number or boolean as str; raises ConfigurationError for other values."""

@@ -107,7 +107,7 @@ def test_STOP_CHANNEL_says_how_clients_end(
     one, idle = Client(port), Client(port)
     one.send(one.sender("Q1"), Message(body="x"))
     _message, delivery = one.receive(one.receiver("Q1", credit=1))
-    with clients_known(qm.engine, server, server.quiesce):
+    with clients_known(qm.engine, server):
         assert qm.mqsc(f"STOP CHANNEL({CHANNEL}) {how}").ok
         assert ending(idle)[0] == FORCED
         if is_held:

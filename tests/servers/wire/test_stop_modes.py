@@ -30,7 +30,7 @@ def served(queue_manager: QueueManager) -> Iterator[Served]:
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE CHANNEL(CH) CHLTYPE(SVRCONN)").ok
     with (
         serving(queue_manager) as it,
-        clients_known(queue_manager.engine, it.server, it.server.quiesce),
+        clients_known(queue_manager.engine, it.server),
     ):
         yield it
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from mayfly.client.connection import local
-from mayfly.client.connection.local import CALLS, HERE
+from mayfly.client.connection.local import CALLS, FOR_EVENT_LOOP
 from mayfly.servers.wire import Limits
 from mayfly.servers.wire.conversation import AT_ONCE, BEGUN
 from mayfly.verbs import requests as ask
@@ -55,5 +55,5 @@ def test_the_numbers_of_the_page_are_those_of_the_contracts() -> None:
 def test_every_verb_has_a_form_and_somebody_who_runs_it() -> None:
     special = {ask.Connect, ask.Disconnect, ask.Cancel}
     assert set(ask.VERBS.values()) - special == CALLS.keys() | BEGUN
-    assert BEGUN - {ask.Puts} == HERE.keys() == local.BEGUN.keys()
+    assert BEGUN - {ask.Puts} == FOR_EVENT_LOOP.keys() == local.BEGUN.keys()
     assert CALLS.keys() > AT_ONCE
