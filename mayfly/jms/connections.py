@@ -89,8 +89,8 @@ class Connection:
         #: One owner for the connection and its sessions, so that its sessions may use its temporary
         #: queues and topics. It is random, as the numbers of conversations are used again.
         self._owner = int.from_bytes(runtime.random_bytes(_OWNER_BYTES), "big")
-        self._mq = None if connects_late else self._connected()
         self.reports = ExceptionReports(runtime)
+        self._mq = None if connects_late else self._connected()
         #: Notified when the connection is started or closed.
         self._changed = runtime.condition()
         #: The number of threads in :meth:`wait_for_start`.
@@ -120,7 +120,7 @@ class Connection:
 
     def _connected(self) -> QueueConnection:
         """Connect to the queue manager, and set the owner id that connection and sessions share."""
-        made = self._connect(Attempts(self._report_change, self._ends))
+        made = self._connect(Attempts(self.reports.report_change, self._ends))
         made.call(ask.BelongTo(self._owner))
         return made
 
@@ -279,10 +279,6 @@ class Connection:
         mq = self._connect(Attempts(self._reconnect_first, self._ends))
         mq.call(ask.BelongTo(self._owner if self._client_id is None else self._client_id))
         return mq
-
-    def _report_change(self, change: MQError) -> None:
-        """Pass a loss or reconnect of the connection to the exception listener."""
-        self.reports.report_change(change)
 
     def _reconnect_first(self, change: MQError) -> None:
         """Reconnect this connection before a session reconnects: temporary queues must exist first.

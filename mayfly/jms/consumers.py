@@ -26,7 +26,7 @@ from mayfly.jms.errors import (
     classic,
     refuse,
     simplified,
-    twin,
+    simplified_method,
 )
 from mayfly.jms.mapping import incoming
 from mayfly.jms.messages import Message
@@ -232,7 +232,7 @@ def _topic_to_use(session: OwningSession, wanted: SubscriptionRequest) -> Topic:
 _LOG = logging.getLogger("mayfly.jms")
 
 
-def is_poisonous(mq: QueueConnection, handle: int, message: QueueMessage) -> bool:
+def exceeds_backout_threshold(mq: QueueConnection, handle: int, message: QueueMessage) -> bool:
     """Return True if a message was backed out at least BOTHRESH times.
 
     ``handle`` is its open queue. BOTHRESH(0) is no limit.
@@ -499,7 +499,7 @@ class MessageConsumer:
             if not self.is_automatic:
                 self._session.has_work = True
             handle = self.open_handle()
-            if is_poisonous(self._mq, handle, message):
+            if exceeds_backout_threshold(self._mq, handle, message):
                 self._move_away(handle, delivery)
                 return None
             return incoming(message, self._mq.name, self._session.acknowledge)
@@ -556,7 +556,7 @@ class MessageConsumer:
                 self._settle(delivery, is_done=False)
                 return True, None
             message = delivery.result.message
-            if is_poisonous(self._mq, handle, message):
+            if exceeds_backout_threshold(self._mq, handle, message):
                 self._move_away(handle, delivery)
                 return False, None
             received = incoming(message, self._mq.name, self._session.acknowledge)
@@ -603,19 +603,18 @@ class MessageConsumer:
         mq = self._mq
         if self.is_automatic:
             # The unit of work has nothing else in it.
-            numbers = [delivery.number]
-            mq.call(ask.Settle(list(numbers), Settlement.TAKEN, within=mq.number))
+            mq.call(ask.Settle([delivery.number], Settlement.TAKEN, within=mq.number))
         try:
             move_away(mq, handle, delivery.result.message)
         except MQError as error:
             if self.is_automatic:
-                self._mq.call(ask.Backout())
+                mq.call(ask.Backout())
             else:
                 # It is in the unit of work, which must not be committed without it.
                 self._session.must_roll_back = error
             raise
         if self.is_automatic:
-            self._mq.call(ask.Commit())
+            mq.call(ask.Commit())
 
     def open_handle(self) -> int:
         """Return the handle of the queue; opens the source if it is not open."""
@@ -668,9 +667,8 @@ class QueueBrowser:
         Raises InvalidDestinationException, InvalidSelectorException, and JMSException with the
         reason codes of MQOPEN.
         """
-        self._selector = selector_text(selector)
+        self._source = QueueSource(session, queue, selector)
         self._session = session
-        self._queue = queue_to_use(queue)
         self._is_open = True
         self._handles: list[int] = []
         session.close_handle(self._open())
@@ -678,12 +676,12 @@ class QueueBrowser:
     @property
     def queue(self) -> Queue:
         """The queue that is browsed."""
-        return self._queue
+        return self._source.destination
 
     @property
     def message_selector(self) -> str | None:
         """The message selector, None without one."""
-        return self._selector
+        return self._source.message_selector
 
     def __iter__(self) -> Iterator[Message]:
         """Yield the messages in get order; each is read when the iteration asks for it."""
@@ -723,15 +721,7 @@ class QueueBrowser:
     @classic
     def _open(self) -> int:
         """Open the queue for browsing with the selector, and return the handle."""
-        queue = self._queue
-        return self._session.mq.call(
-            ask.Open(
-                queue.queue_name,
-                c.MQOO_BROWSE,
-                manager=queue.queue_manager,
-                selector=self._selector,
-            )
-        ).handle
+        return self._source.open_to_browse(self._session.mq)
 
     def _check_open(self) -> None:
         """Raise IllegalStateException if the browser or its session is closed."""
@@ -748,10 +738,10 @@ def _consumer(consumer: JMSConsumer) -> MessageConsumer:
 class JMSConsumer:
     """Receives the messages of one queue or subscription. Errors are JMSRuntimeException."""
 
-    set_message_listener = twin(MessageConsumer.set_message_listener, _consumer)
-    receive = twin(MessageConsumer.receive, _consumer)
-    receive_no_wait = twin(MessageConsumer.receive_no_wait, _consumer)
-    close = twin(MessageConsumer.close, _consumer)
+    set_message_listener = simplified_method(MessageConsumer.set_message_listener, _consumer)
+    receive = simplified_method(MessageConsumer.receive, _consumer)
+    receive_no_wait = simplified_method(MessageConsumer.receive_no_wait, _consumer)
+    close = simplified_method(MessageConsumer.close, _consumer)
 
     def __init__(self, consumer: MessageConsumer) -> None:
         """Wrap a consumer of the classic API; contexts create consumers."""

@@ -1,4 +1,4 @@
-"""Listening: a thread of a session passes messages to its message listeners, one at a time."""
+"""The thread of a session that passes messages to its message listeners, one at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LISTENERS_CHANGED = _ListenersChanged()
 _Outcome = Delivery | MQError | _ListenersChanged
 
 
-class Listening(CallingThread):
+class ListenerThread(CallingThread):
     """The message listeners of a session and their thread, which waits without polling.
 
     While no listener runs, one get waits on the queues of all listeners. A message that arrives

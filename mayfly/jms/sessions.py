@@ -32,7 +32,7 @@ from mayfly.jms.errors import (
     jms_error,
     refuse,
 )
-from mayfly.jms.listening import Listening
+from mayfly.jms.listening import ListenerThread
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
 from mayfly.jms.producers import MessageProducer
 from mayfly.jms.roles import OwningConnection
@@ -67,8 +67,8 @@ class Session:
             raise JMSException(f"session mode {session_mode!r}", rc.MQRC_OPTIONS_ERROR)
         self.connection = connection
         self.acknowledge_mode = session_mode
-        #: Whether a port has lent it to an on_message, which cannot end the port's transaction.
-        self.is_lent = False
+        #: Whether on_message of a port runs in it: the port alone ends the transaction.
+        self.is_managed_by_port = False
         self.transacted = session_mode == SESSION_TRANSACTED
         self.mq = connection.connect()
         #: Held by each operation but the wait of a receive, so that a close comes between two.
@@ -82,7 +82,7 @@ class Session:
         #: How long a transaction may last, 0 for ever, and when the one under way began.
         self._lifetime_ms = connection.lifetime_ms if self.transacted else 0
         self._begun_ms = 0
-        self.listening = Listening(self)
+        self.listening = ListenerThread(self)
         self.completions = Completions(connection.reports, self.mq.runtime)
         self._consumers: list[MessageConsumer] = []
         #: Queues that this unit of work sends to; they stay open until its end.
@@ -433,7 +433,7 @@ class Session:
         self.check_open()
         if not self.transacted:
             raise IllegalStateException("the session is not transacted")
-        if self.is_lent:
+        if self.is_managed_by_port:
             raise IllegalStateException(f"{call}() inside of on_message: its port ends it")
 
     def _commit(self) -> None:
