@@ -297,6 +297,11 @@ class MQOpts:
         changed = (f"{n}={v!r}" for n, v in vars(self).items() if v != self._initial[n])
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    @classmethod
+    def _ordered(cls, order: str) -> struct.Struct:
+        """Return the struct format of the fields without gaps; ``<`` or ``>`` is the byte order."""
+        return struct.Struct(order + "".join(member.code for member in cls.members.values()))
+
     def _member(self, name: str) -> _Member:
         """Return the definition of a field; raises AttributeError for an unknown one."""
         member = self.members.get(name)
