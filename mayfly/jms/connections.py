@@ -39,6 +39,8 @@ class ConnectionMetaData:
     jms_major_version = 2
     jms_minor_version = 0
     jms_provider_name = "Mayfly"
+    provider_version = __version__
+    provider_major_version, provider_minor_version = map(int, __version__.split(".")[:2])
     #: The properties whose names begin with JMSX that messages have, or may be given.
     jmsx_property_names = (
         k.JMSX_GROUPID,
@@ -47,13 +49,6 @@ class ConnectionMetaData:
         k.JMSX_USERID,
         k.JMSX_APPID,
     )
-
-    def __init__(self) -> None:
-        """Take the version of Mayfly and split it into its major and minor number."""
-        self.provider_version = __version__
-        major, minor = self.provider_version.split(".")[:2]
-        self.provider_major_version = int(major)
-        self.provider_minor_version = int(minor)
 
 
 _MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"

@@ -151,7 +151,7 @@ class SubscriptionSource:
         self._name = ""
         if wanted.is_durable or wanted.is_shared:
             self._name = full_name(session, wanted.name, is_durable=wanted.is_durable)
-        self._wanted = wanted._replace(selector=self.message_selector)
+        self._wanted = wanted
         self._subscription: Subscribed | None = None
 
     def open(self, mq: QueueConnection) -> int:
@@ -169,7 +169,7 @@ class SubscriptionSource:
                     is_durable=wanted.is_durable,
                     is_shared=wanted.is_shared,
                     no_local=wanted.no_local,
-                    selector=wanted.selector or "",
+                    selector=self.message_selector or "",
                 )
             )
             if subscription.handle:
