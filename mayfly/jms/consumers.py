@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from mayfly.client.connection import Connection as QueueConnection
 from mayfly.client.connection.topics import is_temporary_topic, quoted_client_id
@@ -38,17 +38,6 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement, token_of
 from mayfly.verbs.messages import Message as QueueMessage
 from mayfly.verbs.requests import Subscribed
-
-
-class SubscriptionRequest(NamedTuple):
-    """The subscription that a consumer asks for; without a name it is private to the consumer."""
-
-    topic: Topic
-    name: str = ""
-    selector: str | None = None
-    is_durable: bool = False
-    is_shared: bool = False
-    no_local: bool = False
 
 
 def full_name(session: OwningSession, name: object, *, is_durable: bool) -> str:
@@ -134,24 +123,34 @@ class SubscriptionSource:
     Its selector applies at publication.
     """
 
-    def __init__(self, session: OwningSession, wanted: SubscriptionRequest) -> None:
-        """Check the request; nothing is subscribed to yet.
+    def __init__(
+        self,
+        session: OwningSession,
+        topic: Topic,
+        name: str = "",
+        selector: str | None = None,
+        *,
+        is_durable: bool = False,
+        is_shared: bool = False,
+        no_local: bool = False,
+    ) -> None:
+        """Check the arguments; nothing is subscribed to yet.
 
-        Raises InvalidDestinationException for another value than a topic, for a temporary topic of
-        another connection, and for a durable subscription to a temporary topic. Raises
+        A subscription that is neither durable nor shared needs no name: it is private to the
+        consumer. Raises InvalidDestinationException for another value than a topic, for a temporary
+        topic of another connection, and for a durable subscription to a temporary topic. Raises
         IllegalStateException for an unshared durable subscription without a client id. Also raises
         InvalidSelectorException, and JMSException with MQRC_SUB_NAME_ERROR.
         """
-        connection = session.connection
-        self.destination = _topic_to_use(session, wanted)
-        self.message_selector = selector_text(wanted.selector)
-        self.no_local = wanted.no_local
-        if wanted.is_durable and not wanted.is_shared and connection.client_id is None:
-            raise IllegalStateException(f"{wanted.name!r}: durable, but there is no client id")
+        self.destination = _topic_to_use(session, topic, is_durable=is_durable)
+        self.message_selector = selector_text(selector)
+        self.no_local = no_local
+        if is_durable and not is_shared and session.connection.client_id is None:
+            raise IllegalStateException(f"{name!r}: durable, but there is no client id")
         self._name = ""
-        if wanted.is_durable or wanted.is_shared:
-            self._name = full_name(session, wanted.name, is_durable=wanted.is_durable)
-        self._wanted = wanted
+        if is_durable or is_shared:
+            self._name = full_name(session, name, is_durable=is_durable)
+        self._is_durable, self._is_shared = is_durable, is_shared
         self._subscription: Subscribed | None = None
 
     def open(self, mq: QueueConnection) -> int:
@@ -160,15 +159,15 @@ class SubscriptionSource:
         Raises MQError with the reason codes of ``requests.JoinSubscription``, and with
         MQRC_NO_SUBSCRIPTION if the subscription has ended.
         """
-        subscription, wanted = self._subscription, self._wanted
+        subscription = self._subscription
         if subscription is None:
             subscription = self._subscription = mq.call(
                 ask.JoinSubscription(
-                    wanted.topic.topic_name,
+                    self.destination.topic_name,
                     name=self._name,
-                    is_durable=wanted.is_durable,
-                    is_shared=wanted.is_shared,
-                    no_local=wanted.no_local,
+                    is_durable=self._is_durable,
+                    is_shared=self._is_shared,
+                    no_local=self.no_local,
                     selector=self.message_selector or "",
                 )
             )
@@ -212,19 +211,18 @@ def selector_text(selector: str | None) -> str | None:
     return selector if selector is not None and selector.strip() else None
 
 
-def _topic_to_use(session: OwningSession, wanted: SubscriptionRequest) -> Topic:
-    """Return the topic of a subscription request.
+def _topic_to_use(session: OwningSession, topic: object, *, is_durable: bool) -> Topic:
+    """Return ``topic`` unchanged if the session can subscribe to it.
 
     Raises InvalidDestinationException for a value that is no topic, for a temporary topic that this
     connection does not have, and for a durable subscription to a temporary topic.
     """
-    topic = wanted.topic
     if not isinstance(topic, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{topic!r} is no topic")
     if is_temporary_topic(topic.topic_name) and (
-        wanted.is_durable or not session.connection.has_temporary_topic(topic.topic_name)
+        is_durable or not session.connection.has_temporary_topic(topic.topic_name)
     ):
-        why = "cannot be durable" if wanted.is_durable else "is another connection's, or deleted"
+        why = "cannot be durable" if is_durable else "is another connection's, or deleted"
         refuse(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"{topic}: a temporary topic {why}")
     return topic
 

@@ -11,7 +11,6 @@ from mayfly.jms.consumers import (
     QueueBrowser,
     QueueSource,
     Source,
-    SubscriptionRequest,
     SubscriptionSource,
     full_name,
 )
@@ -205,8 +204,9 @@ class Session:
         """
         self.check_open()
         if isinstance(destination, Topic):
-            wanted = SubscriptionRequest(destination, selector=selector, no_local=no_local)
-            return self._consumer(SubscriptionSource(self, wanted))
+            return self._consumer(
+                SubscriptionSource(self, destination, selector=selector, no_local=no_local)
+            )
         return self._consumer(QueueSource(self, destination, selector))
 
     @classic
@@ -222,8 +222,9 @@ class Session:
         MQRC_SUB_NAME_ERROR, or MQRC_SUB_ALREADY_EXISTS for the name of a shared one.
         """
         self.check_open()
-        wanted = SubscriptionRequest(topic, name, selector, is_durable=True, no_local=no_local)
-        return self._consumer(SubscriptionSource(self, wanted))
+        return self._consumer(
+            SubscriptionSource(self, topic, name, selector, is_durable=True, no_local=no_local)
+        )
 
     #: JMS 1.1 calls it so.
     create_durable_subscriber = create_durable_consumer
@@ -239,9 +240,7 @@ class Session:
         use another topic or selector, and the errors of :meth:`create_consumer`.
         """
         self.check_open()
-        return self._consumer(
-            SubscriptionSource(self, SubscriptionRequest(topic, name, selector, is_shared=True))
-        )
+        return self._consumer(SubscriptionSource(self, topic, name, selector, is_shared=True))
 
     @classic
     def create_shared_durable_consumer(
@@ -253,8 +252,9 @@ class Session:
         and JMSException with MQRC_SUB_ALREADY_EXISTS for the name of an unshared one.
         """
         self.check_open()
-        wanted = SubscriptionRequest(topic, name, selector, is_durable=True, is_shared=True)
-        return self._consumer(SubscriptionSource(self, wanted))
+        return self._consumer(
+            SubscriptionSource(self, topic, name, selector, is_durable=True, is_shared=True)
+        )
 
     def _consumer(self, source: Source) -> MessageConsumer:
         """Return a new consumer of a source, and remember the consumer until it closes."""
