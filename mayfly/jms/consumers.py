@@ -80,15 +80,7 @@ class QueueSource:
         Raises InvalidDestinationException for a temporary queue of another connection, and MQError
         with the reason codes of MQOPEN.
         """
-        queue = self.destination
-        opened = mq.call(
-            ask.Open(
-                queue.queue_name,
-                _INPUT,
-                manager=queue.queue_manager,
-                selector=self.message_selector,
-            )
-        )
+        opened = mq.call(self._request(_INPUT))
         is_temporary = opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
         if is_temporary and not self._connection.has_temporary_queue(opened.queue):
             mq.call(ask.CloseObject(opened.handle))
@@ -103,18 +95,17 @@ class QueueSource:
 
         Raises MQError with the reason codes of MQOPEN.
         """
-        queue = self.destination
-        return mq.call(
-            ask.Open(
-                queue.queue_name,
-                c.MQOO_BROWSE,
-                manager=queue.queue_manager,
-                selector=self.message_selector,
-            )
-        ).handle
+        return mq.call(self._request(c.MQOO_BROWSE)).handle
 
     def close(self, mq: QueueConnection) -> None:
         """Do nothing: unlike a subscription, a queue remains."""
+
+    def _request(self, options: int) -> ask.Open:
+        """Return the request that opens the queue with MQOO options and the selector."""
+        queue = self.destination
+        return ask.Open(
+            queue.queue_name, options, manager=queue.queue_manager, selector=self.message_selector
+        )
 
 
 class SubscriptionSource:

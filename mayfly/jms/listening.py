@@ -84,13 +84,10 @@ class ListenerThread(CallingThread):
         listener = ListenerState(consumer, instrumented_listener(self._session.mq, call))
         with self._changed:
             self._listeners.append(listener)
-            is_first = self._thread is None
-            if is_first:
-                self._thread = self._runtime.thread(self._run, "mayfly-jms")
-            thread = self._thread
+            new = self._new_thread(self._run, "mayfly-jms")
         self._signal_change()
-        if is_first and thread is not None:
-            thread.start()
+        if new is not None:
+            new.start()
 
     def leave(self, consumer: MessageConsumer) -> None:
         """Remove the listener of a consumer; does nothing for a consumer without one.
