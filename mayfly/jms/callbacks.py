@@ -131,6 +131,16 @@ class CallingThread:
         if self.is_calling_here:
             raise IllegalStateException(f"{call}() inside of a {self.what} listener")
 
+    def _new_thread(self, run: Callable[[], None], name: str) -> Thread | None:
+        """Return the thread of this object if it is made now, None if there is one already.
+
+        The lock must be held; the caller starts the thread without it.
+        """
+        if self._thread is not None:
+            return None
+        self._thread = self._runtime.thread(run, name)
+        return self._thread
+
     def _is_own_thread(self) -> bool:
         """Return True if the current thread is the one that calls the listeners."""
         return self._thread is not None and self._thread.ident == self._runtime.thread_id()
@@ -245,14 +255,12 @@ class Completions(CallingThread):
         """Append a call to the queue of the thread; starts the thread if none is running."""
         with self._changed:
             self._calls.append(call)
-            is_new = self._thread is None
-            if is_new:
+            new = self._new_thread(self._run, "mayfly-jms-completions")
+            if new is not None:
                 self._is_ending = False
-                self._thread = self._runtime.thread(self._run, "mayfly-jms-completions")
-            thread = self._thread
             self._changed.notify_all()
-        if is_new and thread is not None:
-            thread.start()
+        if new is not None:
+            new.start()
 
     def _run(self) -> None:
         """Make the queued calls in order until :meth:`end`; report exceptions of listeners."""

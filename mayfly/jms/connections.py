@@ -39,6 +39,8 @@ class ConnectionMetaData:
     jms_major_version = 2
     jms_minor_version = 0
     jms_provider_name = "Mayfly"
+    provider_version = __version__
+    provider_major_version, provider_minor_version = map(int, __version__.split(".")[:2])
     #: The properties whose names begin with JMSX that messages have, or may be given.
     jmsx_property_names = (
         k.JMSX_GROUPID,
@@ -47,13 +49,6 @@ class ConnectionMetaData:
         k.JMSX_USERID,
         k.JMSX_APPID,
     )
-
-    def __init__(self) -> None:
-        """Take the version of Mayfly and split it into its major and minor number."""
-        self.provider_version = __version__
-        major, minor = self.provider_version.split(".")[:2]
-        self.provider_major_version = int(major)
-        self.provider_minor_version = int(minor)
 
 
 _MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
@@ -89,8 +84,8 @@ class Connection:
         #: One owner for the connection and its sessions, so that its sessions may use its temporary
         #: queues and topics. It is random, as the numbers of conversations are used again.
         self._owner = int.from_bytes(runtime.random_bytes(_OWNER_BYTES), "big")
-        self._mq = None if connects_late else self._connected()
         self.reports = ExceptionReports(runtime)
+        self._mq = None if connects_late else self._connected()
         #: Notified when the connection is started or closed.
         self._changed = runtime.condition()
         #: The number of threads in :meth:`wait_for_start`.
@@ -120,7 +115,7 @@ class Connection:
 
     def _connected(self) -> QueueConnection:
         """Connect to the queue manager, and set the owner id that connection and sessions share."""
-        made = self._connect(Attempts(self._report_change, self._ends))
+        made = self._connect(Attempts(self.reports.report_change, self._ends))
         made.call(ask.BelongTo(self._owner))
         return made
 
@@ -279,10 +274,6 @@ class Connection:
         mq = self._connect(Attempts(self._reconnect_first, self._ends))
         mq.call(ask.BelongTo(self._owner if self._client_id is None else self._client_id))
         return mq
-
-    def _report_change(self, change: MQError) -> None:
-        """Pass a loss or reconnect of the connection to the exception listener."""
-        self.reports.report_change(change)
 
     def _reconnect_first(self, change: MQError) -> None:
         """Reconnect this connection before a session reconnects: temporary queues must exist first.

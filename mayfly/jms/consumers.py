@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from mayfly.client.connection import Connection as QueueConnection
 from mayfly.client.connection.topics import is_temporary_topic, quoted_client_id
@@ -26,7 +26,7 @@ from mayfly.jms.errors import (
     classic,
     refuse,
     simplified,
-    twin,
+    simplified_method,
 )
 from mayfly.jms.mapping import incoming
 from mayfly.jms.messages import Message
@@ -38,17 +38,6 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement, token_of
 from mayfly.verbs.messages import Message as QueueMessage
 from mayfly.verbs.requests import Subscribed
-
-
-class SubscriptionRequest(NamedTuple):
-    """The subscription that a consumer asks for; without a name it is private to the consumer."""
-
-    topic: Topic
-    name: str = ""
-    selector: str | None = None
-    is_durable: bool = False
-    is_shared: bool = False
-    no_local: bool = False
 
 
 def full_name(session: OwningSession, name: object, *, is_durable: bool) -> str:
@@ -91,15 +80,7 @@ class QueueSource:
         Raises InvalidDestinationException for a temporary queue of another connection, and MQError
         with the reason codes of MQOPEN.
         """
-        queue = self.destination
-        opened = mq.call(
-            ask.Open(
-                queue.queue_name,
-                _INPUT,
-                manager=queue.queue_manager,
-                selector=self.message_selector,
-            )
-        )
+        opened = mq.call(self._request(_INPUT))
         is_temporary = opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
         if is_temporary and not self._connection.has_temporary_queue(opened.queue):
             mq.call(ask.CloseObject(opened.handle))
@@ -114,18 +95,17 @@ class QueueSource:
 
         Raises MQError with the reason codes of MQOPEN.
         """
-        queue = self.destination
-        return mq.call(
-            ask.Open(
-                queue.queue_name,
-                c.MQOO_BROWSE,
-                manager=queue.queue_manager,
-                selector=self.message_selector,
-            )
-        ).handle
+        return mq.call(self._request(c.MQOO_BROWSE)).handle
 
     def close(self, mq: QueueConnection) -> None:
         """Do nothing: unlike a subscription, a queue remains."""
+
+    def _request(self, options: int) -> ask.Open:
+        """Return the request that opens the queue with MQOO options and the selector."""
+        queue = self.destination
+        return ask.Open(
+            queue.queue_name, options, manager=queue.queue_manager, selector=self.message_selector
+        )
 
 
 class SubscriptionSource:
@@ -134,24 +114,34 @@ class SubscriptionSource:
     Its selector applies at publication.
     """
 
-    def __init__(self, session: OwningSession, wanted: SubscriptionRequest) -> None:
-        """Check the request; nothing is subscribed to yet.
+    def __init__(
+        self,
+        session: OwningSession,
+        topic: Topic,
+        name: str = "",
+        selector: str | None = None,
+        *,
+        is_durable: bool = False,
+        is_shared: bool = False,
+        no_local: bool = False,
+    ) -> None:
+        """Check the arguments; nothing is subscribed to yet.
 
-        Raises InvalidDestinationException for another value than a topic, for a temporary topic of
-        another connection, and for a durable subscription to a temporary topic. Raises
+        A subscription that is neither durable nor shared needs no name: it is private to the
+        consumer. Raises InvalidDestinationException for another value than a topic, for a temporary
+        topic of another connection, and for a durable subscription to a temporary topic. Raises
         IllegalStateException for an unshared durable subscription without a client id. Also raises
         InvalidSelectorException, and JMSException with MQRC_SUB_NAME_ERROR.
         """
-        connection = session.connection
-        self.destination = _topic_to_use(session, wanted)
-        self.message_selector = selector_text(wanted.selector)
-        self.no_local = wanted.no_local
-        if wanted.is_durable and not wanted.is_shared and connection.client_id is None:
-            raise IllegalStateException(f"{wanted.name!r}: durable, but there is no client id")
+        self.destination = _topic_to_use(session, topic, is_durable=is_durable)
+        self.message_selector = selector_text(selector)
+        self.no_local = no_local
+        if is_durable and not is_shared and session.connection.client_id is None:
+            raise IllegalStateException(f"{name!r}: durable, but there is no client id")
         self._name = ""
-        if wanted.is_durable or wanted.is_shared:
-            self._name = full_name(session, wanted.name, is_durable=wanted.is_durable)
-        self._wanted = wanted._replace(selector=self.message_selector)
+        if is_durable or is_shared:
+            self._name = full_name(session, name, is_durable=is_durable)
+        self._is_durable, self._is_shared = is_durable, is_shared
         self._subscription: Subscribed | None = None
 
     def open(self, mq: QueueConnection) -> int:
@@ -160,16 +150,16 @@ class SubscriptionSource:
         Raises MQError with the reason codes of ``requests.JoinSubscription``, and with
         MQRC_NO_SUBSCRIPTION if the subscription has ended.
         """
-        subscription, wanted = self._subscription, self._wanted
+        subscription = self._subscription
         if subscription is None:
             subscription = self._subscription = mq.call(
                 ask.JoinSubscription(
-                    wanted.topic.topic_name,
+                    self.destination.topic_name,
                     name=self._name,
-                    is_durable=wanted.is_durable,
-                    is_shared=wanted.is_shared,
-                    no_local=wanted.no_local,
-                    selector=wanted.selector or "",
+                    is_durable=self._is_durable,
+                    is_shared=self._is_shared,
+                    no_local=self.no_local,
+                    selector=self.message_selector or "",
                 )
             )
             if subscription.handle:
@@ -212,19 +202,18 @@ def selector_text(selector: str | None) -> str | None:
     return selector if selector is not None and selector.strip() else None
 
 
-def _topic_to_use(session: OwningSession, wanted: SubscriptionRequest) -> Topic:
-    """Return the topic of a subscription request.
+def _topic_to_use(session: OwningSession, topic: object, *, is_durable: bool) -> Topic:
+    """Return ``topic`` unchanged if the session can subscribe to it.
 
     Raises InvalidDestinationException for a value that is no topic, for a temporary topic that this
     connection does not have, and for a durable subscription to a temporary topic.
     """
-    topic = wanted.topic
     if not isinstance(topic, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{topic!r} is no topic")
     if is_temporary_topic(topic.topic_name) and (
-        wanted.is_durable or not session.connection.has_temporary_topic(topic.topic_name)
+        is_durable or not session.connection.has_temporary_topic(topic.topic_name)
     ):
-        why = "cannot be durable" if wanted.is_durable else "is another connection's, or deleted"
+        why = "cannot be durable" if is_durable else "is another connection's, or deleted"
         refuse(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"{topic}: a temporary topic {why}")
     return topic
 
@@ -232,7 +221,7 @@ def _topic_to_use(session: OwningSession, wanted: SubscriptionRequest) -> Topic:
 _LOG = logging.getLogger("mayfly.jms")
 
 
-def is_poisonous(mq: QueueConnection, handle: int, message: QueueMessage) -> bool:
+def exceeds_backout_threshold(mq: QueueConnection, handle: int, message: QueueMessage) -> bool:
     """Return True if a message was backed out at least BOTHRESH times.
 
     ``handle`` is its open queue. BOTHRESH(0) is no limit.
@@ -499,7 +488,7 @@ class MessageConsumer:
             if not self.is_automatic:
                 self._session.has_work = True
             handle = self.open_handle()
-            if is_poisonous(self._mq, handle, message):
+            if exceeds_backout_threshold(self._mq, handle, message):
                 self._move_away(handle, delivery)
                 return None
             return incoming(message, self._mq.name, self._session.acknowledge)
@@ -556,7 +545,7 @@ class MessageConsumer:
                 self._settle(delivery, is_done=False)
                 return True, None
             message = delivery.result.message
-            if is_poisonous(self._mq, handle, message):
+            if exceeds_backout_threshold(self._mq, handle, message):
                 self._move_away(handle, delivery)
                 return False, None
             received = incoming(message, self._mq.name, self._session.acknowledge)
@@ -603,19 +592,18 @@ class MessageConsumer:
         mq = self._mq
         if self.is_automatic:
             # The unit of work has nothing else in it.
-            numbers = [delivery.number]
-            mq.call(ask.Settle(list(numbers), Settlement.TAKEN, within=mq.number))
+            mq.call(ask.Settle([delivery.number], Settlement.TAKEN, within=mq.number))
         try:
             move_away(mq, handle, delivery.result.message)
         except MQError as error:
             if self.is_automatic:
-                self._mq.call(ask.Backout())
+                mq.call(ask.Backout())
             else:
                 # It is in the unit of work, which must not be committed without it.
                 self._session.must_roll_back = error
             raise
         if self.is_automatic:
-            self._mq.call(ask.Commit())
+            mq.call(ask.Commit())
 
     def open_handle(self) -> int:
         """Return the handle of the queue; opens the source if it is not open."""
@@ -668,9 +656,8 @@ class QueueBrowser:
         Raises InvalidDestinationException, InvalidSelectorException, and JMSException with the
         reason codes of MQOPEN.
         """
-        self._selector = selector_text(selector)
+        self._source = QueueSource(session, queue, selector)
         self._session = session
-        self._queue = queue_to_use(queue)
         self._is_open = True
         self._handles: list[int] = []
         session.close_handle(self._open())
@@ -678,12 +665,12 @@ class QueueBrowser:
     @property
     def queue(self) -> Queue:
         """The queue that is browsed."""
-        return self._queue
+        return self._source.destination
 
     @property
     def message_selector(self) -> str | None:
         """The message selector, None without one."""
-        return self._selector
+        return self._source.message_selector
 
     def __iter__(self) -> Iterator[Message]:
         """Yield the messages in get order; each is read when the iteration asks for it."""
@@ -723,15 +710,7 @@ class QueueBrowser:
     @classic
     def _open(self) -> int:
         """Open the queue for browsing with the selector, and return the handle."""
-        queue = self._queue
-        return self._session.mq.call(
-            ask.Open(
-                queue.queue_name,
-                c.MQOO_BROWSE,
-                manager=queue.queue_manager,
-                selector=self._selector,
-            )
-        ).handle
+        return self._source.open_to_browse(self._session.mq)
 
     def _check_open(self) -> None:
         """Raise IllegalStateException if the browser or its session is closed."""
@@ -748,10 +727,10 @@ def _consumer(consumer: JMSConsumer) -> MessageConsumer:
 class JMSConsumer:
     """Receives the messages of one queue or subscription. Errors are JMSRuntimeException."""
 
-    set_message_listener = twin(MessageConsumer.set_message_listener, _consumer)
-    receive = twin(MessageConsumer.receive, _consumer)
-    receive_no_wait = twin(MessageConsumer.receive_no_wait, _consumer)
-    close = twin(MessageConsumer.close, _consumer)
+    set_message_listener = simplified_method(MessageConsumer.set_message_listener, _consumer)
+    receive = simplified_method(MessageConsumer.receive, _consumer)
+    receive_no_wait = simplified_method(MessageConsumer.receive_no_wait, _consumer)
+    close = simplified_method(MessageConsumer.close, _consumer)
 
     def __init__(self, consumer: MessageConsumer) -> None:
         """Wrap a consumer of the classic API; contexts create consumers."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Self
+from typing import Concatenate, ParamSpec, Self
 
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.consumers import JMSBrowser, JMSConsumer, MessageConsumer
-from mayfly.jms.destinations import (
-    Destination,
-    Queue,
-    Topic,
-)
-from mayfly.jms.errors import JMSException, simplified, twin
+from mayfly.jms.destinations import Queue
+from mayfly.jms.errors import JMSException, simplified, simplified_method
 from mayfly.jms.producers import JMSProducer
 from mayfly.jms.sessions import Session
+
+P = ParamSpec("P")
 
 
 class SharedConnection:
@@ -51,6 +50,24 @@ def _connection(context: JMSContext) -> Connection:
     return context._connection
 
 
+def _consumer_method(
+    create: Callable[Concatenate[Session, P], MessageConsumer],
+) -> Callable[Concatenate[JMSContext, P], JMSConsumer]:
+    """Return a JMSContext method that creates a consumer as ``create`` does.
+
+    It starts the connection if ``auto_start`` is True. Errors are raised as JMSRuntimeException.
+    """
+
+    @simplified
+    @functools.wraps(create)
+    def method(self: JMSContext, /, *args: P.args, **kwargs: P.kwargs) -> JMSConsumer:
+        consumer = create(self._session, *args, **kwargs)
+        self._start_if_automatic()
+        return JMSConsumer(consumer)
+
+    return method
+
+
 class JMSContext:
     """A connection with one session; one thread at a time uses it, and any thread may close it.
 
@@ -59,27 +76,27 @@ class JMSContext:
     until the context, its producers or its consumers pass them on.
     """
 
-    create_message = twin(Session.create_message, _session)
-    create_text_message = twin(Session.create_text_message, _session)
-    create_bytes_message = twin(Session.create_bytes_message, _session)
-    create_map_message = twin(Session.create_map_message, _session)
-    create_stream_message = twin(Session.create_stream_message, _session)
-    create_object_message = twin(Session.create_object_message, _session)
-    create_queue = twin(Session.create_queue, _session)
-    create_temporary_queue = twin(Session.create_temporary_queue, _session)
-    create_topic = twin(Session.create_topic, _session)
-    create_temporary_topic = twin(Session.create_temporary_topic, _session)
-    unsubscribe = twin(Session.unsubscribe, _session)
-    commit = twin(Session.commit, _session)
-    rollback = twin(Session.rollback, _session)
-    recover = twin(Session.recover, _session)
-    acknowledge = twin(Session.acknowledge, _session)
+    create_message = simplified_method(Session.create_message, _session)
+    create_text_message = simplified_method(Session.create_text_message, _session)
+    create_bytes_message = simplified_method(Session.create_bytes_message, _session)
+    create_map_message = simplified_method(Session.create_map_message, _session)
+    create_stream_message = simplified_method(Session.create_stream_message, _session)
+    create_object_message = simplified_method(Session.create_object_message, _session)
+    create_queue = simplified_method(Session.create_queue, _session)
+    create_temporary_queue = simplified_method(Session.create_temporary_queue, _session)
+    create_topic = simplified_method(Session.create_topic, _session)
+    create_temporary_topic = simplified_method(Session.create_temporary_topic, _session)
+    unsubscribe = simplified_method(Session.unsubscribe, _session)
+    commit = simplified_method(Session.commit, _session)
+    rollback = simplified_method(Session.rollback, _session)
+    recover = simplified_method(Session.recover, _session)
+    acknowledge = simplified_method(Session.acknowledge, _session)
     #: They are those of all contexts of the connection.
-    set_client_id = twin(Connection.set_client_id, _connection)
-    get_metadata = twin(Connection.get_metadata, _connection)
-    set_exception_listener = twin(Connection.set_exception_listener, _connection)
-    start = twin(Connection.start, _connection)
-    stop = twin(Connection.stop, _connection)
+    set_client_id = simplified_method(Connection.set_client_id, _connection)
+    get_metadata = simplified_method(Connection.get_metadata, _connection)
+    set_exception_listener = simplified_method(Connection.set_exception_listener, _connection)
+    start = simplified_method(Connection.start, _connection)
+    stop = simplified_method(Connection.stop, _connection)
 
     @simplified
     def __init__(self, shared: SharedConnection, session_mode: int) -> None:
@@ -145,55 +162,10 @@ class JMSContext:
         self._connection.begin()
         return JMSProducer(self._session)
 
-    @simplified
-    def create_consumer(
-        self, destination: Destination, selector: str | None = None, no_local: bool = False
-    ) -> JMSConsumer:
-        """Return a consumer of a queue or topic; a selector may limit its messages.
-
-        ``no_local`` excludes messages that this connection publishes. Raises
-        InvalidDestinationRuntimeException, InvalidSelectorRuntimeException.
-        """
-        return self._started(self._session.create_consumer(destination, selector, no_local))
-
-    @simplified
-    def create_durable_consumer(
-        self, topic: Topic, name: str, selector: str | None = None, no_local: bool = False
-    ) -> JMSConsumer:
-        """Return the consumer of a durable subscription of the client id; creates that if needed.
-
-        Raises IllegalStateRuntimeException without a client id or if the subscription is in use,
-        and the errors of :meth:`create_consumer`. See ``Session.create_durable_consumer``.
-        """
-        return self._started(self._session.create_durable_consumer(topic, name, selector, no_local))
-
-    @simplified
-    def create_shared_consumer(
-        self, topic: Topic, name: str, selector: str | None = None
-    ) -> JMSConsumer:
-        """Return one of the consumers of a shared subscription, which ends with its last consumer.
-
-        The subscription is created if needed; each message goes to one of its consumers. Raises the
-        errors of :meth:`create_consumer`. See ``Session.create_shared_consumer``.
-        """
-        return self._started(self._session.create_shared_consumer(topic, name, selector))
-
-    @simplified
-    def create_shared_durable_consumer(
-        self, topic: Topic, name: str, selector: str | None = None
-    ) -> JMSConsumer:
-        """Return one of the consumers of a shared durable subscription; it needs no client id.
-
-        The subscription is created if needed. Raises the errors of :meth:`create_consumer`. See
-        ``Session.create_shared_durable_consumer``.
-        """
-        return self._started(self._session.create_shared_durable_consumer(topic, name, selector))
-
-    def _started(self, consumer: MessageConsumer) -> JMSConsumer:
-        """Return a JMSConsumer for a classic consumer; starts the connection if ``auto_start``."""
-        if self._auto_start:
-            self._connection.start()
-        return JMSConsumer(consumer)
+    create_consumer = _consumer_method(Session.create_consumer)
+    create_durable_consumer = _consumer_method(Session.create_durable_consumer)
+    create_shared_consumer = _consumer_method(Session.create_shared_consumer)
+    create_shared_durable_consumer = _consumer_method(Session.create_shared_durable_consumer)
 
     @simplified
     def create_browser(self, queue: Queue, selector: str | None = None) -> JMSBrowser:
@@ -201,10 +173,14 @@ class JMSContext:
 
         Raises InvalidDestinationRuntimeException, InvalidSelectorRuntimeException.
         """
-        browser = JMSBrowser(self._session.create_browser(queue, selector))
+        browser = self._session.create_browser(queue, selector)
+        self._start_if_automatic()
+        return JMSBrowser(browser)
+
+    def _start_if_automatic(self) -> None:
+        """Start the connection if ``auto_start`` is True."""
         if self._auto_start:
             self._connection.start()
-        return browser
 
     @simplified
     def close(self) -> None:

@@ -145,7 +145,7 @@ class TransactionRolledBackRuntimeException(JMSRuntimeException):
     """TransactionRolledBackException in the simplified API: the commit rolled back."""
 
 
-_TWINS: dict[type[JMSException], type[JMSRuntimeException]] = {
+_RUNTIME_ERRORS: dict[type[JMSException], type[JMSRuntimeException]] = {
     IllegalStateException: IllegalStateRuntimeException,
     InvalidClientIDException: InvalidClientIDRuntimeException,
     InvalidDestinationException: InvalidDestinationRuntimeException,
@@ -229,10 +229,10 @@ def refuse(reason: int, detail: str) -> NoReturn:
 
 def runtime_error(error: JMSException) -> JMSRuntimeException:
     """Return the JMSRuntimeException for a JMSException, with same detail, reason and cause."""
-    kind = _TWINS.get(type(error), JMSRuntimeException)
-    twin = kind(error.detail, error.reason)
-    twin.__cause__ = error.__cause__ or error
-    return twin
+    kind = _RUNTIME_ERRORS.get(type(error), JMSRuntimeException)
+    made = kind(error.detail, error.reason)
+    made.__cause__ = error.__cause__ or error
+    return made
 
 
 def classic(call: Callable[P, R]) -> Callable[P, R]:
@@ -256,13 +256,13 @@ def simplified(call: Callable[P, R]) -> Callable[P, R]:
         try:
             return call(*args, **kwargs)
         except (JMSException, MQError) as error:
-            twin = runtime_error(caused_by(error) if isinstance(error, MQError) else error)
-            raise twin from twin.__cause__
+            made = runtime_error(caused_by(error) if isinstance(error, MQError) else error)
+            raise made from made.__cause__
 
     return wrapper
 
 
-def twin(
+def simplified_method(
     call: Callable[Concatenate[C, P], R], classic_of: Callable[[S], C]
 ) -> Callable[Concatenate[S, P], R]:
     """Return a method of the simplified API that calls ``call`` on ``classic_of(self)``.

@@ -1,4 +1,4 @@
-"""Listening: a thread of a session passes messages to its message listeners, one at a time."""
+"""The thread of a session that passes messages to its message listeners, one at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LISTENERS_CHANGED = _ListenersChanged()
 _Outcome = Delivery | MQError | _ListenersChanged
 
 
-class Listening(CallingThread):
+class ListenerThread(CallingThread):
     """The message listeners of a session and their thread, which waits without polling.
 
     While no listener runs, one get waits on the queues of all listeners. A message that arrives
@@ -84,13 +84,10 @@ class Listening(CallingThread):
         listener = ListenerState(consumer, instrumented_listener(self._session.mq, call))
         with self._changed:
             self._listeners.append(listener)
-            is_first = self._thread is None
-            if is_first:
-                self._thread = self._runtime.thread(self._run, "mayfly-jms")
-            thread = self._thread
+            new = self._new_thread(self._run, "mayfly-jms")
         self._signal_change()
-        if is_first and thread is not None:
-            thread.start()
+        if new is not None:
+            new.start()
 
     def leave(self, consumer: MessageConsumer) -> None:
         """Remove the listener of a consumer; does nothing for a consumer without one.

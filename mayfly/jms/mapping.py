@@ -312,10 +312,7 @@ def _properties(
     message: QueueMessage, descriptor: Descriptor, parts: ParsedMessage
 ) -> dict[str, Typed]:
     """Return all properties of a received message: those of the program, JMSX* and JMS_IBM_*."""
-    properties = {
-        name: typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
-        for name, typed in parts.usr
-    }
+    properties = {name: v.known(typed) for name, typed in parts.usr}
     properties[k.JMS_IBM_FORMAT] = Typed(v.STRING, parts.data_format.ljust(8))
     properties[k.JMS_IBM_ENCODING] = Typed(v.INT, parts.encoding)
     character_set = character_set_name(parts.coded_char_set_id)

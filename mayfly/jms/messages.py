@@ -627,7 +627,7 @@ class MapMessage(Message):
         for element in elements_of(text, "map"):
             # An older form has the name as the element's own.
             name = element.attributes.get("name", element.name)
-            self._map[name] = _typed(element)
+            self._map[name] = v.known(element.typed())
 
     def wire_body(self, codec: str) -> bytes | None:
         """Return ``<map><elt name="…" dt='…'>…</elt>…</map>`` encoded in ``codec``."""
@@ -728,7 +728,7 @@ class StreamMessage(TypedStream, Message):
 
     def set_raw(self, text: str) -> None:
         """Set a received body from XML; raises MQRC_RFH_FORMAT_ERROR if it is no ``<stream>``."""
-        self._parts = [_typed(element) for element in elements_of(text, "stream")]
+        self._parts = [v.known(element.typed()) for element in elements_of(text, "stream")]
 
     def wire_body(self, codec: str) -> bytes | None:
         """Return ``<stream><elt dt='…'>…</elt>…</stream>`` encoded in ``codec``."""
@@ -781,13 +781,6 @@ def elements_of(text: str, name: str) -> list[Element]:
 def encoded(text: str, codec: str) -> bytes:
     """Return encoded text; a character not in the codec becomes a numeric XML reference."""
     return text.encode(codec, "xmlcharrefreplace")
-
-
-def _typed(element: Element) -> Typed:
-    """Return the value of an XML element with its type; a type unknown to JMS becomes text."""
-    typed = element.typed()
-    # A type that JMS does not have is text.
-    return typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
 
 
 #: How struct spells each type; a char is a UTF-16 unit.

@@ -19,10 +19,10 @@ from mayfly.jms.errors import (
 )
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, TextMessage
 from mayfly.jms.roles import OwningSession
-from mayfly.jms.sending import SendSettings, ShowsSettings, begins_every_life_at_the_put, send
+from mayfly.jms.sending import ReadOnlySettings, SendSettings, send
 from mayfly.jms.values import PropertyAccess
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQOO_OUTPUT, MQOT_Q
+from mayfly.mqi.constants import MQHO_NONE, MQOO_OUTPUT, MQOT_Q
 from mayfly.mqi.properties import Typed
 from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import Opened
@@ -32,10 +32,28 @@ P = ParamSpec("P")
 C = TypeVar("C")
 
 
-class MessageProducer(ShowsSettings):
+def _if_open(
+    call: Callable[Concatenate[SendSettings, P], None],
+) -> Callable[Concatenate[MessageProducer, P], None]:
+    """Return a MessageProducer method that calls ``call`` on the settings of the producer.
+
+    It raises IllegalStateException for a closed producer. Other errors are raised as JMSException.
+    """
+
+    @classic
+    @functools.wraps(call)
+    def setter(self: MessageProducer, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        self._check_open()
+        call(self._settings, *args, **kwargs)
+
+    return setter
+
+
+class MessageProducer(ReadOnlySettings):
     """Sends messages to its destination, or without one to the destination of each send.
 
-    Errors are JMSException. A setter that raises changes nothing.
+    Errors are JMSException, IllegalStateException for a closed producer. A setter that raises
+    changes nothing.
     """
 
     @classic
@@ -45,11 +63,12 @@ class MessageProducer(ShowsSettings):
         Raises InvalidDestinationException for an unknown queue or a topic with wildcards.
         """
         self._session = session
-        self._settings = SendSettings()
         self._destination: Queue | Topic | None = None
         self._opened: Opened | None = None
         self._is_open = True
+        handle: int | None = MQHO_NONE
         if destination is not None:
+            handle = None
             self._destination = target = destination_to_use(destination)
             if isinstance(target, Topic):
                 check_topic_string(target.topic_name, wildcards=False)
@@ -57,68 +76,22 @@ class MessageProducer(ShowsSettings):
                 self._opened = session.mq.call(
                     ask.Open(target.queue_name, MQOO_OUTPUT, manager=target.queue_manager)
                 )
+                # A queue may be an alias of a topic.
+                if self._opened.kind == MQOT_Q:
+                    handle = self._opened.handle
+        self._settings = SendSettings(session.mq, handle)
 
     @property
     def destination(self) -> Destination | None:
         """The queue or topic to which the producer sends; None if each send names it."""
         return self._destination
 
-    def set_delivery_mode(self, delivery_mode: int) -> None:
-        """Set PERSISTENT or NON_PERSISTENT.
-
-        Raises JMSException with MQRC_PERSISTENCE_ERROR for another value, IllegalStateException for
-        a closed producer.
-        """
-        self._check_open()
-        self._settings.set_delivery_mode(delivery_mode)
-
-    def set_priority(self, priority: int) -> None:
-        """Set the priority, 0 to 9.
-
-        Raises JMSException with MQRC_PRIORITY_ERROR for another value, IllegalStateException for a
-        closed producer.
-        """
-        self._check_open()
-        self._settings.set_priority(priority)
-
-    @classic
-    def set_time_to_live(self, time_to_live_ms: int) -> None:
-        """Set the time to live in ms, 0 for unlimited.
-
-        Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for one shorter than the
-        delay, unless expiry counts from the delivery (D7). Raises IllegalStateException for a
-        closed producer.
-        """
-        self._check_open()
-        self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
-
-    @classic
-    def set_delivery_delay(self, delay_ms: int) -> None:
-        """Set the delivery delay in ms.
-
-        The errors are JMSException. MQRC_FUNCTION_NOT_SUPPORTED: the queue manager does not support
-        a delay (D5). MQRC_EXPIRY_ERROR: the delay is longer than the time to live (D7).
-        MQRC_OPTIONS_ERROR: the value is negative, too long or no whole number. Raises
-        IllegalStateException for a closed producer.
-        """
-        self._check_open()
-        self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
-
-    def set_disable_message_id(self, value: bool) -> None:
-        """Choose whether sent messages show no JMSMessageID; they still have a MsgId.
-
-        Raises IllegalStateException for a closed producer.
-        """
-        self._check_open()
-        self._settings.set_disable_message_id(value)
-
-    def set_disable_message_timestamp(self, value: bool) -> None:
-        """Choose whether messages carry no JMSTimestamp.
-
-        Raises IllegalStateException for a closed producer.
-        """
-        self._check_open()
-        self._settings.set_disable_message_timestamp(value)
+    set_delivery_mode = _if_open(SendSettings.set_delivery_mode)
+    set_priority = _if_open(SendSettings.set_priority)
+    set_time_to_live = _if_open(SendSettings.set_time_to_live)
+    set_delivery_delay = _if_open(SendSettings.set_delivery_delay)
+    set_disable_message_id = _if_open(SendSettings.set_disable_message_id)
+    set_disable_message_timestamp = _if_open(SendSettings.set_disable_message_timestamp)
 
     @classic
     def send(
@@ -178,20 +151,8 @@ class MessageProducer(ShowsSettings):
             raise TypeError(f"send() takes a message and {', '.join(names)}")
         settings = self._settings
         if given:
-            settings = settings.with_terms(given, self._is_paired)
+            settings = settings.with_terms(given)
         return destination, message, settings
-
-    def _is_paired(self) -> bool:
-        """Return True if the time to live must not be shorter than the delay.
-
-        False if expiry may count from the delivery: TTLFROM(RELEASE) of the queue, or without a
-        destination of any queue.
-        """
-        mq, opened = self._session.mq, self._opened
-        if opened is not None and opened.kind == MQOT_Q:
-            return not mq.call(ask.AskLivesFromRelease(opened.handle))
-        is_unnamed = self._destination is None
-        return not is_unnamed or begins_every_life_at_the_put(mq)
 
     def _check_open(self) -> None:
         """Raise IllegalStateException if the producer or its session is closed."""
@@ -227,7 +188,7 @@ def _headers(producer: JMSProducer) -> Message:
     return producer._headers
 
 
-class JMSProducer(ShowsSettings, PropertyAccess):
+class JMSProducer(ReadOnlySettings, PropertyAccess):
     """Sends messages or bodies to any destination; properties and headers set here apply to each.
 
     Errors are JMSRuntimeException. A setter returns the producer; one that raises changes nothing.
@@ -236,7 +197,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
     def __init__(self, session: OwningSession) -> None:
         """Begin with the default settings of JMS; contexts create producers."""
         self._session = session
-        self._settings = SendSettings()
+        self._settings = SendSettings(session.mq)
         self._async_listener: CompletionListener | None = None
         self._properties: dict[str, Typed] = {}
         #: Holds the headers that go with every message.
@@ -244,33 +205,14 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     set_delivery_mode = _chained(SendSettings.set_delivery_mode, _settings)
     set_priority = _chained(SendSettings.set_priority, _settings)
+    set_time_to_live = _chained(SendSettings.set_time_to_live, _settings)
+    set_delivery_delay = _chained(SendSettings.set_delivery_delay, _settings)
     set_disable_message_id = _chained(SendSettings.set_disable_message_id, _settings)
     set_disable_message_timestamp = _chained(SendSettings.set_disable_message_timestamp, _settings)
     set_jms_correlation_id = _chained(Message.set_jms_correlation_id, _headers)
     set_jms_correlation_id_as_bytes = _chained(Message.set_jms_correlation_id_as_bytes, _headers)
     set_jms_reply_to = _chained(Message.set_jms_reply_to, _headers)
     set_jms_type = _chained(Message.set_jms_type, _headers)
-
-    @simplified
-    def set_time_to_live(self, time_to_live_ms: int) -> Self:
-        """Set the time to live in ms, 0 for unlimited, and return the producer.
-
-        Raises JMSRuntimeException with MQRC_EXPIRY_ERROR for a wrong value, and for one shorter
-        than the delay, unless expiry may count from the delivery (D7).
-        """
-        self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
-        return self
-
-    @simplified
-    def set_delivery_delay(self, delay_ms: int) -> Self:
-        """Set the delivery delay in ms, and return the producer.
-
-        The errors are JMSRuntimeException. MQRC_FUNCTION_NOT_SUPPORTED: the queue manager does not
-        support a delay (D5). MQRC_EXPIRY_ERROR: the delay is longer than the time to live (D7).
-        MQRC_OPTIONS_ERROR: the value is negative, too long or no whole number.
-        """
-        self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
-        return self
 
     def get_async(self) -> CompletionListener | None:
         """Return the completion listener, None without one: a failed send then raises."""
@@ -346,14 +288,6 @@ class JMSProducer(ShowsSettings, PropertyAccess):
             completions = self._session.completions
             completions.send(put, message, self._async_listener, is_simplified=True)
         return self
-
-    def _is_paired(self) -> bool:
-        """Return True if the time to live must not be shorter than the delay.
-
-        False if any queue has TTLFROM(RELEASE), where expiry counts from the delivery. Each send
-        then checks its queue.
-        """
-        return begins_every_life_at_the_put(self._session.mq)
 
     def _set_headers(self, message: Message) -> None:
         """Set the headers of this producer in a message; those not set here stay unchanged."""

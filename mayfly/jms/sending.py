@@ -6,7 +6,7 @@ destination take precedence over those of the producer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -34,24 +34,16 @@ from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Opened
 
 
-def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
-    """Return True if no queue has TTLFROM(RELEASE): expiry of every message counts from its put.
-
-    With TTLFROM(RELEASE) expiry counts from the delivery, so that a time to live may be shorter
-    than the delay. A producer without a destination asks this for its settings. Each send then
-    checks the queue that it names (D7).
-    """
-    return not mq.call(ask.AskLivesFromRelease(c.MQHO_NONE))
-
-
 @dataclass
 class SendSettings:
     """The settings of a producer; times are in ms, and ``time_to_live_ms`` 0 is unlimited.
 
-    A setter that raises changes nothing. ``is_paired`` returns True if a time to live must not be
-    shorter than the delay; it may be where expiry counts from the delivery, TTLFROM(RELEASE).
+    A setter that raises changes nothing.
     """
 
+    mq: QueueConnection
+    #: The queue of the producer; MQHO_NONE if each send names one, None for a topic.
+    handle: int | None = c.MQHO_NONE
     delivery_mode: int = k.PERSISTENT
     priority: int = k.DEFAULT_PRIORITY
     time_to_live_ms: int = 0
@@ -78,26 +70,27 @@ class SendSettings:
             refuse(rc.MQRC_PRIORITY_ERROR, text)
         self.priority = priority
 
-    def set_time_to_live(self, time_to_live_ms: int, is_paired: Callable[[], bool]) -> None:
+    def set_time_to_live(self, time_to_live_ms: int) -> None:
         """Set the time to live in ms, 0 for unlimited.
 
         Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for one shorter than the
-        delay if ``is_paired()`` (D7).
+        delay, unless expiry may count from the delivery (D7).
         """
         if type(time_to_live_ms) is not int or not 0 <= time_to_live_ms <= LONGEST_LIFE_MS:
             text = f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms"
             refuse(rc.MQRC_EXPIRY_ERROR, text)
-        _check_pair(time_to_live_ms, self.delay_ms, is_paired)
+        self._check_ttl_covers_delay(time_to_live_ms, self.delay_ms)
         self.time_to_live_ms = time_to_live_ms
 
-    def set_delay(self, mq: QueueConnection, delay_ms: int, is_paired: Callable[[], bool]) -> None:
+    def set_delivery_delay(self, delay_ms: int) -> None:
         """Set the delivery delay in ms.
 
         The errors are JMSException. MQRC_FUNCTION_NOT_SUPPORTED: a delay other than 0, and a queue
         manager below command level 800 (D5). MQRC_EXPIRY_ERROR: the delay is longer than the time
-        to live, if ``is_paired()`` (D7). MQRC_OPTIONS_ERROR: no whole number, negative, or a
-        delivery time after the year 2109.
+        to live, unless expiry may count from the delivery (D7). MQRC_OPTIONS_ERROR: no whole
+        number, negative, or a delivery time after the year 2109.
         """
+        mq = self.mq
         if type(delay_ms) is not int:
             refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
         level = mq.call(ask.AskCommandLevel()) if delay_ms else DELAY_COMMAND_LEVEL
@@ -106,7 +99,7 @@ class SendSettings:
             refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{needed}; {mq.name} has {level}")
         if delay_ms < 0 or mq.now_ms() + delay_ms > LATEST_DUE_MS:
             refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms} is negative or too long")
-        _check_pair(self.time_to_live_ms, delay_ms, is_paired)
+        self._check_ttl_covers_delay(self.time_to_live_ms, delay_ms)
         self.delay_ms = delay_ms
 
     def set_disable_message_id(self, value: bool) -> None:
@@ -117,30 +110,37 @@ class SendSettings:
         """Choose whether messages carry no JMSTimestamp."""
         self.disables_timestamp = value
 
-    def with_terms(self, terms: Mapping[str, Any], is_paired: Callable[[], bool]) -> SendSettings:
+    def with_terms(self, terms: Mapping[str, Any]) -> SendSettings:
         """Return a copy of the settings for one send, with some values replaced by ``terms``.
 
         Its keys are ``delivery_mode``, ``priority`` and ``time_to_live`` (ms). Raises JMSException
         for a wrong value.
         """
         settings = replace(self)
-        settings.set_time_to_live(terms.get("time_to_live", self.time_to_live_ms), is_paired)
+        settings.set_time_to_live(terms.get("time_to_live", self.time_to_live_ms))
         settings.set_delivery_mode(terms.get("delivery_mode", self.delivery_mode))
         settings.set_priority(terms.get("priority", self.priority))
         return settings
 
+    def _check_ttl_covers_delay(self, time_to_live_ms: int, delay_ms: int) -> None:
+        """Raise JMSException with MQRC_EXPIRY_ERROR if a message would expire before its delivery.
 
-def _check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
-    """Raise JMSException with MQRC_EXPIRY_ERROR if a message would expire before its delivery.
+        Passes if expiry may count from the delivery (D7).
+        """
+        if time_to_live_ms and delay_ms > time_to_live_ms and self._ttl_must_cover_delay():
+            text = f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms"
+            refuse(rc.MQRC_EXPIRY_ERROR, text)
 
-    Passes if ``is_paired()`` is False: expiry then counts from the delivery (D7).
-    """
-    if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
-        text = f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms"
-        refuse(rc.MQRC_EXPIRY_ERROR, text)
+    def _ttl_must_cover_delay(self) -> bool:
+        """Return True if expiry counts from the send: the time to live includes the delay.
+
+        False if the queue has TTLFROM(RELEASE), where expiry counts from the delivery. If each send
+        names a queue, False if any queue has it; the send then checks its own queue.
+        """
+        return self.handle is None or not self.mq.call(ask.AskLivesFromRelease(self.handle))
 
 
-class ShowsSettings:
+class ReadOnlySettings:
     """A producer base class: its settings as read-only properties."""
 
     _settings: SendSettings
@@ -210,16 +210,16 @@ def send(
         if session.transacted:
             session.listening.check_thread("send")
             session.begin_work()
-        life_ms = destination.expiry_ms
-        if life_ms < 0:
-            life_ms = settings.time_to_live_ms
-        encoded = _Sending(session, destination, message, settings, special, life_ms)
+        time_to_live_ms = destination.expiry_ms
+        if time_to_live_ms < 0:
+            time_to_live_ms = settings.time_to_live_ms
+        sending = _Sending(session, destination, message, settings, special, time_to_live_ms)
         if isinstance(destination, Topic):
-            sent = encoded.publish(destination)
+            sent = sending.publish(destination)
         elif opened is not None:
-            sent = encoded.put(opened)
+            sent = sending.put(opened)
         else:
-            sent = encoded.put_by_name(destination)
+            sent = sending.put_by_name(destination)
         session.has_work = session.has_work or session.transacted
     _fill_in(message, destination, settings, sent)
 
@@ -233,7 +233,7 @@ class _Sending(NamedTuple):
     settings: SendSettings
     special: DescriptorFields
     #: 0 is for ever.
-    life_ms: int
+    time_to_live_ms: int
 
     def publish(self, topic: Topic) -> Sent:
         """Publish the message to a topic; return the result and the terms of the send."""
@@ -248,7 +248,7 @@ class _Sending(NamedTuple):
         message, or for the unit of work.
         """
         session = self.session
-        if not (session.transacted or self.special.is_retained or self._is_paired):
+        if not (session.transacted or self.special.is_retained or self._has_delay_and_ttl):
             try:
                 return self._put1(
                     queue.queue_name, c.MQPMO_NO_SYNCPOINT, manager=queue.queue_manager
@@ -269,7 +269,11 @@ class _Sending(NamedTuple):
         """
         mq, is_topic = self.session.mq, opened.kind == c.MQOT_TOPIC
         begin_ms = now_ms = mq.now_ms()
-        if self._is_paired and not is_topic and mq.call(ask.AskLivesFromRelease(opened.handle)):
+        if (
+            self._has_delay_and_ttl
+            and not is_topic
+            and mq.call(ask.AskLivesFromRelease(opened.handle))
+        ):
             begin_ms += self.settings.delay_ms
         is_temporary = opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
         encoded, terms = self._encoded(now_ms, begin_ms, is_temporary=is_temporary)
@@ -279,7 +283,7 @@ class _Sending(NamedTuple):
             encoded.descriptor,
             self._options(is_topic=is_topic),
             correl_id=encoded.correl_id,
-            time_to_live_ms=self.life_ms or None,
+            time_to_live_ms=self.time_to_live_ms or None,
             delay_ms=self.settings.delay_ms,
         )
         # None is for asynchronous puts only.
@@ -287,9 +291,9 @@ class _Sending(NamedTuple):
         return result, terms
 
     @property
-    def _is_paired(self) -> bool:
+    def _has_delay_and_ttl(self) -> bool:
         """True if the message has both a delay and a time to live, which must then agree (D7)."""
-        return bool(self.settings.delay_ms and self.life_ms)
+        return bool(self.settings.delay_ms and self.time_to_live_ms)
 
     def _put1(
         self, name: str, options: int, *, kind: int = c.MQOT_Q, manager: str = "", topic: str = ""
@@ -311,7 +315,7 @@ class _Sending(NamedTuple):
                 manager=manager,
                 topic=topic,
                 correl_id=encoded.correl_id,
-                time_to_live_ms=self.life_ms or None,
+                time_to_live_ms=self.time_to_live_ms or None,
                 delay_ms=self.settings.delay_ms,
             )
         )
@@ -342,7 +346,7 @@ class _Sending(NamedTuple):
             persistence,
             k.AS_QUEUE_DEFINITION if as_defined else priority,
             0 if settings.disables_timestamp else now_ms,
-            begin_ms + self.life_ms if self.life_ms else 0,
+            begin_ms + self.time_to_live_ms if self.time_to_live_ms else 0,
         )
         return outgoing(self.message, destination, terms, self.special), terms
 

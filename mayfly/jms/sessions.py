@@ -11,7 +11,6 @@ from mayfly.jms.consumers import (
     QueueBrowser,
     QueueSource,
     Source,
-    SubscriptionRequest,
     SubscriptionSource,
     full_name,
 )
@@ -32,7 +31,7 @@ from mayfly.jms.errors import (
     jms_error,
     refuse,
 )
-from mayfly.jms.listening import Listening
+from mayfly.jms.listening import ListenerThread
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
 from mayfly.jms.producers import MessageProducer
 from mayfly.jms.roles import OwningConnection
@@ -67,8 +66,8 @@ class Session:
             raise JMSException(f"session mode {session_mode!r}", rc.MQRC_OPTIONS_ERROR)
         self.connection = connection
         self.acknowledge_mode = session_mode
-        #: Whether a port has lent it to an on_message, which cannot end the port's transaction.
-        self.is_lent = False
+        #: Whether on_message of a port runs in it: the port alone ends the transaction.
+        self.is_managed_by_port = False
         self.transacted = session_mode == SESSION_TRANSACTED
         self.mq = connection.connect()
         #: Held by each operation but the wait of a receive, so that a close comes between two.
@@ -82,7 +81,7 @@ class Session:
         #: How long a transaction may last, 0 for ever, and when the one under way began.
         self._lifetime_ms = connection.lifetime_ms if self.transacted else 0
         self._begun_ms = 0
-        self.listening = Listening(self)
+        self.listening = ListenerThread(self)
         self.completions = Completions(connection.reports, self.mq.runtime)
         self._consumers: list[MessageConsumer] = []
         #: Queues that this unit of work sends to; they stay open until its end.
@@ -205,8 +204,9 @@ class Session:
         """
         self.check_open()
         if isinstance(destination, Topic):
-            wanted = SubscriptionRequest(destination, selector=selector, no_local=no_local)
-            return self._consumer(SubscriptionSource(self, wanted))
+            return self._consumer(
+                SubscriptionSource(self, destination, selector=selector, no_local=no_local)
+            )
         return self._consumer(QueueSource(self, destination, selector))
 
     @classic
@@ -222,8 +222,9 @@ class Session:
         MQRC_SUB_NAME_ERROR, or MQRC_SUB_ALREADY_EXISTS for the name of a shared one.
         """
         self.check_open()
-        wanted = SubscriptionRequest(topic, name, selector, is_durable=True, no_local=no_local)
-        return self._consumer(SubscriptionSource(self, wanted))
+        return self._consumer(
+            SubscriptionSource(self, topic, name, selector, is_durable=True, no_local=no_local)
+        )
 
     #: JMS 1.1 calls it so.
     create_durable_subscriber = create_durable_consumer
@@ -239,9 +240,7 @@ class Session:
         use another topic or selector, and the errors of :meth:`create_consumer`.
         """
         self.check_open()
-        return self._consumer(
-            SubscriptionSource(self, SubscriptionRequest(topic, name, selector, is_shared=True))
-        )
+        return self._consumer(SubscriptionSource(self, topic, name, selector, is_shared=True))
 
     @classic
     def create_shared_durable_consumer(
@@ -253,8 +252,9 @@ class Session:
         and JMSException with MQRC_SUB_ALREADY_EXISTS for the name of an unshared one.
         """
         self.check_open()
-        wanted = SubscriptionRequest(topic, name, selector, is_durable=True, is_shared=True)
-        return self._consumer(SubscriptionSource(self, wanted))
+        return self._consumer(
+            SubscriptionSource(self, topic, name, selector, is_durable=True, is_shared=True)
+        )
 
     def _consumer(self, source: Source) -> MessageConsumer:
         """Return a new consumer of a source, and remember the consumer until it closes."""
@@ -433,7 +433,7 @@ class Session:
         self.check_open()
         if not self.transacted:
             raise IllegalStateException("the session is not transacted")
-        if self.is_lent:
+        if self.is_managed_by_port:
             raise IllegalStateException(f"{call}() inside of on_message: its port ends it")
 
     def _commit(self) -> None:

@@ -90,6 +90,11 @@ def typed_object(value: object, *, takes_bytes: bool) -> Typed:
     raise MessageFormatException(f"{value!r} is a {type(value).__name__}, no type of JMS")
 
 
+def known(found: Typed) -> Typed:
+    """Return a value of a message unchanged; one of a type that JMS does not have becomes text."""
+    return found if found.dt in CONVERSIONS else Typed(STRING, found.value)
+
+
 def converted(found: Typed | None, dt: str) -> Value:
     """Return the value of ``found`` converted to type ``dt``.
 
@@ -119,7 +124,7 @@ def text_of(found: Typed) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return format_float(value, is_single=found.dt == FLOAT)
-    return str(value) if isinstance(value, int) else f"{value!s}"
+    return str(value)
 
 
 def _null(dt: str) -> Value:

@@ -15,7 +15,6 @@ from mayfly.client import connection
 from mayfly.client.connection import Connection
 from mayfly.client.connection.choose import Binding, ConnectOptions
 from mayfly.client.connection.endpoint import Endpoint, Reconnect, Tls, addresses_of
-from mayfly.engine import text_length
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -28,6 +27,7 @@ from mayfly.pymqi.verbs import (
     body_and_options,
     od_of,
     open_object,
+    padded_attribute,
     padded_name,
     put_message,
     text_of,
@@ -141,13 +141,13 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
     reconnect = next((how for bit, how in _RECONNECTS.items() if options & bit), None)
     repository = label = ""
     if sco is not None:
-        repository, label = _field(sco, "KeyRepository"), _field(sco, "CertificateLabel")
+        repository, label = text_of(sco["KeyRepository"]), text_of(sco["CertificateLabel"])
         if sco["FipsRequired"]:
             text = "SCO.FipsRequired: no cryptography here is certified"
             raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, text)
-    if cd is None or not (_field(cd, "ChannelName") or _field(cd, "ConnectionName")):
+    if cd is None or not (text_of(cd["ChannelName"]) or text_of(cd["ConnectionName"])):
         return ConnectOptions(None, repository, label, binding, reconnect, may_reconnect=True)
-    label = _field(cd, "CertificateLabel") or label
+    label = text_of(cd["CertificateLabel"]) or label
     default = cd["DefReconnect"]
     if not 0 <= default < len(_DEFAULT_RECONNECTS):
         raise _cd_error("DefReconnect", default)
@@ -163,21 +163,21 @@ def _endpoint_of(cd: CD) -> Endpoint:
     one with exits, and MQRC_HOST_NOT_AVAILABLE for a wrong ConnectionName.
     """
     for exit_name in _EXITS:
-        if given := _field(cd, exit_name):
+        if given := text_of(cd[exit_name]):
             text = f"CD.{exit_name} {given!r}: exits are programs for IBM's client"
             raise mq_error(rc.MQRC_CLIENT_EXIT_LOAD_ERROR, text)
-    channel = _field(cd, "ChannelName")
+    channel = text_of(cd["ChannelName"])
     if not channel:
         raise _cd_error("ChannelName", "''")
     if cd["ChannelType"] != _MQCHT_CLNTCONN:
         raise _cd_error("ChannelType", cd["ChannelType"])
     if cd["TransportType"] != _MQXPT_TCP:
         raise _cd_error("TransportType", cd["TransportType"])
-    cipher = _field(cd, "SSLCipherSpec")
+    cipher = text_of(cd["SSLCipherSpec"])
     return Endpoint(
-        addresses_of(_field(cd, "ConnectionName")),
+        addresses_of(text_of(cd["ConnectionName"])),
         channel,
-        tls=Tls(cipher, peer_name=_field(cd, "SSLPeerName")) if cipher else None,
+        tls=Tls(cipher, peer_name=text_of(cd["SSLPeerName"])) if cipher else None,
         heartbeat_s=cd["HeartbeatInterval"],
         share_conversations=cd["SharingConversations"],
         max_message_bytes=cd["MaxMsgLength"],
@@ -187,11 +187,6 @@ def _endpoint_of(cd: CD) -> Endpoint:
 def _cd_error(field: str, value: object) -> MQError:
     """Return (not raise) MQRC_CD_ERROR for a wrong field of an MQCD."""
     return mq_error(rc.MQRC_CD_ERROR, f"CD.{field} is {value}")
-
-
-def _field(structure: MQOpts, field: str) -> str:
-    """Return a character field of a structure as str, without trailing blanks and NUL."""
-    return text_of(structure[field]).rstrip(" \0")
 
 
 DEFAULT_ENCODING = "utf8"
@@ -261,8 +256,8 @@ class QueueManager:
         if cd is not None:
             user, password = user or cd.UserIdentifier, password or text_of(cd.Password)
         mq = connection.connect(
-            _plain(name),
-            _plain(user) or None,
+            text_of(name or ""),
+            text_of(user or "") or None,
             password=password.decode() if isinstance(password, bytes) else password,
             program=_program(),
             wanted=wanted_of(cd, given.get("sco"), given.get("opts") or CMQC.MQCNO_NONE),
@@ -391,7 +386,7 @@ class QueueManager:
         """
         (value,) = self.get_handle().call(ask.Inquire(c.MQHO_NONE, [attribute])).values
         assert value is not None
-        return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
+        return padded_attribute(attribute, value)
 
     @raises_mqmi
     def stat(self, status_type: int) -> STS:
@@ -461,11 +456,6 @@ def _sts_of(status: Status, manager_name: str) -> STS:
         ResolvedObjectName=padded_name(status.queue),
         ResolvedQMgrName=padded_name(status.manager),
     )
-
-
-def _plain(text: str | bytes | None) -> str:
-    """Return a name as str without trailing blanks and NUL; empty for None."""
-    return text_of(text or "").rstrip(" \0")
 
 
 def _program() -> str:

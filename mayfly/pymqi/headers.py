@@ -28,7 +28,7 @@ class Header(MQOpts):
 
     def pack(self, encoding: int = c.MQENC_NATIVE) -> bytes:
         """Return the header as bytes, with numbers in the byte order of ``encoding``."""
-        return self._ordered(encoding).pack(*(vars(self)[name] for name in self.members))
+        return self._numbers_as(encoding).pack(*(vars(self)[name] for name in self.members))
 
     def unpack(self, buff: bytes, encoding: int = c.MQENC_NATIVE) -> None:
         """Set the fields from the header at the start of ``buff``.
@@ -39,7 +39,7 @@ class Header(MQOpts):
         name, size = type(self).__name__, self._codec.size
         if len(buff) < size:
             raise PYIFError(f"{name} has {size} bytes, the buffer {len(buff)}")
-        found = self._ordered(encoding).unpack_from(buff)
+        found = self._numbers_as(encoding).unpack_from(buff)
         fields = dict(zip(self.members, found, strict=True))
         for field in ("StrucId", "Version"):
             if fields[field] != self._initial[field]:
@@ -56,10 +56,9 @@ class Header(MQOpts):
         self.unpack(buf)
         return self
 
-    def _ordered(self, encoding: int) -> struct.Struct:
+    def _numbers_as(self, encoding: int) -> struct.Struct:
         """Return the struct format of the header, with the byte order of ``encoding``."""
-        order = ">" if is_big_endian(encoding) else "<"
-        return struct.Struct(order + "".join(member.code for member in self.members.values()))
+        return self._ordered(">" if is_big_endian(encoding) else "<")
 
 
 class DLH(Header, layout=structures.DLH):
@@ -87,9 +86,9 @@ class DDH(Header, layout=structures.DDH):
     Its numbers are always little-endian; ``DueTime`` is in ms since 1970, UTC.
     """
 
-    def _ordered(self, encoding: int) -> struct.Struct:
+    def _numbers_as(self, encoding: int) -> struct.Struct:
         """Return the struct format of the header, always little-endian."""
-        return super()._ordered(c.MQENC_INTEGER_REVERSED)
+        return self._ordered("<")
 
 
 class MDE(Header, layout=structures.MDE):
@@ -156,8 +155,7 @@ class RFH2(
             object.__setattr__(self, "_is_big_endian", True)
         fields = vars(self)
         order = ">" if self._is_big_endian else "<"
-        codes = "".join(member.code for member in type(self).members.values())
-        packed = struct.pack(order + codes, *(fields[name] for name in type(self).members))
+        packed = self._ordered(order).pack(*(fields[name] for name in type(self).members))
         for name in self._folders:
             packed += struct.pack(f"{order}i", fields[f"{name}Length"]) + fields[name]
         return packed
@@ -180,8 +178,7 @@ class RFH2(
             )
         is_big = buff[4:5] == b"\0" if encoding is None else encoding in _BIG_ENDIAN
         order = ">" if is_big else "<"
-        codes = "".join(member.code for member in type(self).members.values())
-        fixed = dict(zip(type(self).members, struct.unpack_from(order + codes, buff), strict=True))
+        fixed = dict(zip(type(self).members, self._ordered(order).unpack_from(buff), strict=True))
         folders = _folders_in(buff, fixed["StrucLength"], order)
         for name in self._folders:
             vars(self).pop(name, None)

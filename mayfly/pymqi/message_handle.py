@@ -225,26 +225,6 @@ class HandleContents:
         return self._cursor
 
 
-def properties_to_put(
-    original: HandleContents | None, new: HandleContents | None, action: int
-) -> list[Property]:
-    """Return the properties of a message to put, from its two message handles.
-
-    Those of ``new`` take precedence over those of ``original``; None is no handle. A forwarded
-    message, reply or report (``action`` MQACTP_*) copies only the properties of ``original`` with
-    the matching copy option. Raises MQRC_ACTION_ERROR for another action, and MQRC_HMSG_ERROR for
-    one that needs ``original`` when that is None.
-    """
-    if action not in (c.MQACTP_NEW, *_COPIED):
-        raise mq_error(rc.MQRC_ACTION_ERROR, f"PMO.Action {action}")
-    if original is None and action != c.MQACTP_NEW:
-        raise mq_error(rc.MQRC_HMSG_ERROR, f"PMO.Action {action} needs an OriginalMsgHandle")
-    properties = [] if original is None else original.properties
-    if action in _COPIED:
-        properties = copied(properties, _COPIED[action])
-    return properties if new is None else overridden(properties, new.properties)
-
-
 def copied(properties: list[Property], copy_option: int) -> list[Property]:
     """Return those properties that are to be copied: with this MQCOPY_* option, or MQCOPY_ALL."""
     wanted = copy_option | c.MQCOPY_ALL
@@ -452,13 +432,25 @@ def handle_of(number: int) -> HandleContents:
 def properties_of_put(given: Fields, *, publishes: bool) -> list[Property]:
     """Return the properties for a put, from the message handles in the PMO fields.
 
-    They are [] for a PMO below version 3. A publication (``publishes``) has only properties with
-    MQCOPY_PUBLISH. Raises MQRC_HMSG_ERROR, MQRC_ACTION_ERROR.
+    They are [] for a PMO below version 3. Those of NewMsgHandle take precedence over those of
+    OriginalMsgHandle. A forwarded message, reply or report (Action MQACTP_*) copies only the
+    properties of the original with the matching copy option. A publication (``publishes``) has only
+    properties with MQCOPY_PUBLISH. Raises MQRC_ACTION_ERROR for another action, and MQRC_HMSG_ERROR
+    for an unknown handle, or an action that needs an OriginalMsgHandle without one.
     """
     if given["Version"] < c.MQPMO_VERSION_3:
         return []
     original, new = _optional(given["OriginalMsgHandle"]), _optional(given["NewMsgHandle"])
-    properties = properties_to_put(original, new, given["Action"])
+    action = given["Action"]
+    if action not in (c.MQACTP_NEW, *_COPIED):
+        raise mq_error(rc.MQRC_ACTION_ERROR, f"PMO.Action {action}")
+    if original is None and action != c.MQACTP_NEW:
+        raise mq_error(rc.MQRC_HMSG_ERROR, f"PMO.Action {action} needs an OriginalMsgHandle")
+    properties = [] if original is None else original.properties
+    if action in _COPIED:
+        properties = copied(properties, _COPIED[action])
+    if new is not None:
+        properties = overridden(properties, new.properties)
     return copied(properties, c.MQCOPY_PUBLISH) if publishes else properties
 
 

@@ -6,23 +6,23 @@ import contextlib
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeAlias
 
-from mayfly.engine import text_length
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.pymqi.connection import QueueManager
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi, warning
 from mayfly.pymqi.headers import header_list, put_parts, take_headers
-from mayfly.pymqi.structures import GMO, MD, OD, SD, SRO, check_structure
+from mayfly.pymqi.structures import GMO, OD, SD, SRO, check_structure
 from mayfly.pymqi.verbs import (
     body_and_options,
     get_message,
+    md_and,
     od_of,
     open_object,
+    padded_attribute,
     put_message,
     subscribe,
     text_of,
-    two_of,
 )
 from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import Opened, Subscribed
@@ -138,7 +138,7 @@ class Queue(_Openable):
         mq = self._connection.get_handle()
         if maxLength is not None and not isinstance(maxLength, int):
             raise TypeError(f"a length is an integer, not {type(maxLength).__name__}")
-        md, gmo = two_of(opts, MD, GMO)
+        md, gmo = md_and(GMO, opts)
         if maxLength is None and gmo.Options & c.MQGMO_ACCEPT_TRUNCATED_MSG:
             maxLength = 0
         opened = self._opened or self._open_for(c.MQOO_INPUT_AS_Q_DEF)
@@ -149,7 +149,7 @@ class Queue(_Openable):
 
         Adds this option and MQGMO_FAIL_IF_QUIESCING to the GMO.
         """
-        md, gmo = two_of(args, MD, GMO)
+        md, gmo = md_and(GMO, args)
         gmo.Options |= c.MQGMO_NO_PROPERTIES | c.MQGMO_FAIL_IF_QUIESCING
         return self.get(max_length, md, gmo)
 
@@ -171,7 +171,7 @@ class Queue(_Openable):
         stays complete. Raises PYIFError for a damaged header: the message has been got then.
         """
         headers = header_list(opts)
-        md, gmo = two_of(opts[:2], MD, GMO)
+        md, gmo = md_and(GMO, opts[:2])
         msg = self.get(max_length, md, gmo)
         return msg if headers is None else take_headers(msg, md, headers)
 
@@ -188,7 +188,7 @@ class Queue(_Openable):
         (value,) = inquiry.values
         if value is None:
             raise warning(inquiry.warning)
-        return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
+        return padded_attribute(attribute, value)
 
     @raises_mqmi
     def set(self, attribute: int, arg: int | str | bytes) -> None:

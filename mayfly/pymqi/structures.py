@@ -123,25 +123,18 @@ class _Member(NamedTuple):
             )
         return bytes(value)
 
-    def _checked_number(self, owner: str, value: object) -> int:
+    def _checked_number(self, owner: str, value: Any) -> int:
         """Return a value as int; raises TypeError for another type, ValueError if out of range."""
-        if not isinstance(value, int):
-            value = self._number_of(owner, value)
-        low, high = _NUMBER_RANGES[self.code]
-        if not low <= value <= high:
-            raise ValueError(f"{owner}.{self.name} {value} is not within {low} .. {high}")
-        return value
-
-    def _number_of(self, owner: str, value: Any) -> int:
-        """Return ``value`` as int by its ``__index__``; raises TypeError if it has none.
-
-        So PMO.Context accepts an object that represents a queue handle.
-        """
         try:
-            return index(value)
+            # PMO.Context takes an object that represents a queue handle.
+            number = value if isinstance(value, int) else index(value)
         except TypeError:
             text = f"{owner}.{self.name} takes an integer, not {type(value).__name__}"
             raise TypeError(text) from None
+        low, high = _NUMBER_RANGES[self.code]
+        if not low <= number <= high:
+            raise ValueError(f"{owner}.{self.name} {number} is not within {low} .. {high}")
+        return number
 
 
 def _member(field: Field, initial: Mapping[str, FieldValue]) -> _Member:
@@ -296,6 +289,11 @@ class MQOpts:
     def __repr__(self) -> str:
         changed = (f"{n}={v!r}" for n, v in vars(self).items() if v != self._initial[n])
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    @classmethod
+    def _ordered(cls, order: str) -> struct.Struct:
+        """Return the struct format of the fields without gaps; ``<`` or ``>`` is the byte order."""
+        return struct.Struct(order + "".join(member.code for member in cls.members.values()))
 
     def _member(self, name: str) -> _Member:
         """Return the definition of a field; raises AttributeError for an unknown one."""

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any, Final, TypedDict, TypeVar
 
 from mayfly.client.connection import Connection
+from mayfly.engine import text_length
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -99,7 +100,7 @@ def body_and_options(
     A ``str`` is encoded in ``encoding``; Format MQSTR and ``ccsid`` are set in the MD. Raises
     TypeError for another body or other options.
     """
-    md, pmo = two_of(opts, MD, PMO)
+    md, pmo = md_and(PMO, opts)
     if isinstance(msg, str):
         md.CodedCharSetId = ccsid
         md.Format = c.MQFMT_STRING
@@ -109,22 +110,22 @@ def body_and_options(
     return msg, md, pmo
 
 
-def two_of(opts: tuple[Any, ...], first: type[MD], second: type[_Options]) -> tuple[MD, _Options]:
-    """Return the MD and the options structure that are arguments of a verb.
+def md_and(kind: type[_Options], opts: tuple[Any, ...]) -> tuple[MD, _Options]:
+    """Return the MD and the options structure, a GMO or PMO, that are arguments of a verb.
 
     None or a missing argument becomes a new structure. Raises TypeError for more than two arguments
     or another class.
     """
     if len(opts) > 2:
-        raise TypeError(f"{first.__name__} and {second.__name__}, not {len(opts)} arguments")
+        raise TypeError(f"MD and {kind.__name__}, not {len(opts)} arguments")
     md = opts[0] if opts else None
     options = opts[1] if len(opts) == 2 else None
-    md = first() if md is None else md
-    options = second() if options is None else options
-    if not isinstance(md, first):
-        raise TypeError(f"{first.__name__} expected, not {type(md).__name__}")
-    if not isinstance(options, second):
-        raise TypeError(f"{second.__name__} expected, not {type(options).__name__}")
+    md = MD() if md is None else md
+    options = kind() if options is None else options
+    if not isinstance(md, MD):
+        raise TypeError(f"MD expected, not {type(md).__name__}")
+    if not isinstance(options, kind):
+        raise TypeError(f"{kind.__name__} expected, not {type(options).__name__}")
     return md, options
 
 
@@ -132,6 +133,11 @@ def text_of(value: str | bytes) -> str:
     """Return a str, or bytes as Latin-1, up to its first NUL and without trailing blanks."""
     text = value if isinstance(value, str) else value.decode("latin-1")
     return text.partition("\0")[0].rstrip(" ")
+
+
+def padded_attribute(attribute: int, value: int | str) -> int | bytes:
+    """Return the value of an attribute as MQINQ does: a number, or text padded with blanks."""
+    return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
 
 
 def _open_request(fields: Fields, options: int) -> ask.Open:

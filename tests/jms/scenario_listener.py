@@ -5,15 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 
-import pytest
-
 from mayfly import QueueManager, jms
 from mayfly.listener import ListenerPort
 from mayfly.testing import VirtualClock
+from tests.facts import PATIENCE_SECONDS, wait_until
 
 _RECEIVE_TIMEOUT_MS = 110_000
-_PATIENCE_SECONDS = 60
-_LOOKS = 2_000_000
 
 
 class Failure(Exception):
@@ -52,24 +49,24 @@ class Listener:
 
     def wait_until_receiving(self, sessions: int) -> None:
         """Return when so many sessions wait for a message."""
-        for _ in range(_LOOKS):
-            if self._port.statistics().receiving == sessions:
-                return
-        pytest.fail(f"it stays so: {self._port.statistics()}")
+        wait_until(lambda: self._port.statistics().receiving == sessions)
 
     def wait_until_idle(self, receives: int) -> None:
         """Let time pass until so many receives have found nothing."""
-        for _ in range(_LOOKS):
+
+        def is_idle() -> bool:
             now = self._port.statistics()
             if now.idle_rollbacks >= receives:
-                return
+                return True
             if now.receiving:
                 self._clock.advance(_RECEIVE_TIMEOUT_MS)
-        pytest.fail(f"it stays so: {self._port.statistics()}")
+            return False
+
+        wait_until(is_idle)
 
     def next_call(self) -> jms.Message:
         """Return the next message that the listener was called with."""
-        return self._calls.get(timeout=_PATIENCE_SECONDS)
+        return self._calls.get(timeout=PATIENCE_SECONDS)
 
     @property
     def has_calls(self) -> bool:
@@ -88,7 +85,7 @@ class Listener:
     def _on_message(self, message: jms.Message) -> None:
         self._calls.put(message)
         if message.property_exists("held"):
-            assert self._gate.wait(_PATIENCE_SECONDS)
+            assert self._gate.wait(PATIENCE_SECONDS)
         failures = (
             message.get_int_property("failures") if message.property_exists("failures") else 0
         )

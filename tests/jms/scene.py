@@ -12,6 +12,7 @@ import pytest
 from mayfly import MQError, QueueManager, jms
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.verbs.messages import Message as QueueMessage
+from tests.facts import PATIENCE_SECONDS, wait_until
 
 START_MS = 1_700_000_000_000
 STAGING = "SYSTEM.DDELAY.LOCAL.QUEUE"
@@ -25,8 +26,6 @@ DEFINE QALIAS(A1) TARGET(Q1) DEFPRTY(7) DEFPSIST(YES)
 ALTER QMGR DEADQ(DEAD)
 """
 M = TypeVar("M", bound=jms.Message)
-#: How long a test waits for another thread before it fails.
-PATIENCE_SECONDS = 60
 
 
 @contextmanager
@@ -88,8 +87,12 @@ class Receiver:
 
     def wait_until_waiting(self, manager: QueueManager, number: int, count: int = 1) -> None:
         """Return when so many wait under this number."""
-        while len(manager.engine.waits.by_queue.get(number, ())) < count:
+
+        def is_waiting() -> bool:
             assert self._thread.is_alive(), (self._result, self._error)
+            return len(manager.engine.waits.by_queue.get(number, ())) >= count
+
+        wait_until(is_waiting)
 
     def result(self) -> jms.Message | None:
         """Return what came."""

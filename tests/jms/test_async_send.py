@@ -12,7 +12,8 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from tests.jms.scene import PATIENCE_SECONDS, alter, on_queue, refused, text_of
+from tests.facts import PATIENCE_SECONDS
+from tests.jms.scene import alter, on_queue, refused, text_of
 
 Outcome = tuple[jms.Message, Exception | None]
 

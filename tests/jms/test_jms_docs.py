@@ -8,6 +8,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.jms.constants import DESCRIPTOR_PROPERTIES, KNOWN_PROPERTIES
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until
 
 DOCS = (Path(__file__).parents[2] / "docs/JMS.md").read_text("utf-8")
 
@@ -66,8 +67,7 @@ def test_the_example_of_listeners_runs(
     (code,) = [block for block in blocks if "set_message_listener" in block]
     exec(compile(code, "docs/JMS.md", "exec"), {"context": context, "queue": q1})
     context.create_producer().send(q1, "hello")
-    while manager.curdepth("Q1") or manager.counts("Q1").locked:
-        assert not manager.is_stopped
+    wait_until(lambda: not (manager.curdepth("Q1") or manager.counts("Q1").locked))
     assert capsys.readouterr().out == "hello\n"
 
 

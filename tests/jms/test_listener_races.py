@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager, jms
-from tests.jms.scene import PATIENCE_SECONDS, alter
+from tests.facts import PATIENCE_SECONDS
+from tests.jms.scene import alter
 
 _MESSAGES = 150
 _QUEUES = ("Q1", "Q2")

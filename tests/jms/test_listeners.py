@@ -20,8 +20,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
-from tests.facts import wait_until, wait_until_blocked
-from tests.jms.scene import PATIENCE_SECONDS, alter, number_of, on_queue, refused, text_of
+from tests.facts import PATIENCE_SECONDS, wait_until, wait_until_blocked
+from tests.jms.scene import alter, number_of, on_queue, refused, text_of
 
 MODES = [jms.AUTO_ACKNOWLEDGE, jms.DUPS_OK_ACKNOWLEDGE]
 
@@ -85,14 +85,13 @@ def waiting_elsewhere(call: Callable[[], object]) -> Iterator[None]:
 def wait_until_idle(manager: QueueManager, name: str = "Q1") -> None:
     """Return when a listener waits for the next message of a queue."""
     engine, number = manager.engine, number_of(manager, name)
-    for _ in range(10_000_000):
-        if not engine.waits.is_waited_on(number):
-            continue
+
+    def is_waited_on() -> bool:
         # A get that has just been decided is still there, to those without the lock.
         with engine.engine_lock:
-            if engine.waits.is_waited_on(number):
-                return
-    pytest.fail(f"nobody waits on {name}")
+            return engine.waits.is_waited_on(number)
+
+    wait_until(is_waited_on)
 
 
 def send(manager: QueueManager, *texts: str, name: str = "Q1", **terms: Any) -> None:

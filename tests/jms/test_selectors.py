@@ -7,6 +7,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until
 from tests.jms.scene import START_MS, Receiver, on_queue, refused, text_of
 
 RED = "colour = 'red'"
@@ -27,10 +28,12 @@ def texts(browser: jms.JMSBrowser | jms.QueueBrowser) -> list[str | None]:
 
 def wait_for(manager: QueueManager, receiver: Receiver) -> None:
     """Return when a receive waits until some time."""
-    while True:
+
+    def is_waiting() -> bool:
         with manager.engine.engine_lock:
-            if manager.engine.waits.next_end_ms() is not None:
-                return
+            return manager.engine.waits.next_end_ms() is not None
+
+    wait_until(is_waiting)
 
 
 def test_a_consumer_receives_what_its_selector_takes(

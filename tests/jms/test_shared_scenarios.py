@@ -17,7 +17,7 @@ from tests.jms.scenario_file import APIS, CONTENT, SCENARIOS, USER, Play
 RULES = [f"D{number}" for number in range(1, 32)] + [f"L{number}" for number in range(1, 16)]
 
 
-@pytest.fixture(params=["local", "socket"])
+@pytest.fixture
 def factory(
     request: pytest.FixtureRequest, queue_manager: QueueManager
 ) -> Iterator[jms.ConnectionFactory]:
@@ -31,7 +31,17 @@ def factory(
         )
 
 
-@pytest.mark.parametrize("api", sorted(APIS))
+@pytest.mark.parametrize(
+    ("factory", "api"),
+    [
+        ("local", "simplified"),
+        ("socket", "classic"),
+        # Each way and each API is in a pair above.
+        pytest.param("local", "classic", marks=pytest.mark.soak),
+        pytest.param("socket", "simplified", marks=pytest.mark.soak),
+    ],
+    indirect=["factory"],
+)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_outcome_is_that_of_the_file(
     queue_manager: QueueManager,

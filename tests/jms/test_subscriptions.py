@@ -14,9 +14,9 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from tests.facts import PATIENCE_SECONDS
 from tests.jms.scene import (
     DEFINITIONS,
-    PATIENCE_SECONDS,
     START_MS,
     Receiver,
     alter,

@@ -11,6 +11,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until
 from tests.jms.scene import Receiver, number_of, on_queue, refused, text_of
 
 LIFETIME_MS = 120_000
@@ -187,8 +188,7 @@ def test_L11_what_a_message_listener_commits(
     consumer.set_message_listener(work)
     clock.advance(10 * LIFETIME_MS)
     put(manager, "x")
-    while len(seen) < 1 + is_late:
-        assert not manager.is_stopped
+    wait_until(lambda: len(seen) >= 1 + is_late)
     transacted.close()
     late_first = [(1, rc.MQRC_BACKED_OUT), (2, rc.MQRC_NONE)]
     assert seen == (late_first if is_late else [(1, rc.MQRC_NONE)])

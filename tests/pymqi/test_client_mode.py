@@ -26,11 +26,11 @@ pytestmark = pytest.mark.in_process
 class Served:
     """``QM1`` on a port, plain and with TLS."""
 
-    def __init__(self, manager: QueueManager, folder: Path) -> None:
+    def __init__(self, manager: QueueManager, identity: tuple[Path, Path]) -> None:
         self.admission = AdmitEverybody()
         self._server = WireServer([manager], self.admission)
         self.port = self._server.listen_tcp(HOST, 0)
-        self.certificate, key = certificate(folder)
+        self.certificate, key = identity
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, key)
         self.tls_port = self._server.listen_tcp(HOST, 0, context)
@@ -38,14 +38,20 @@ class Served:
         self.close = self._server.close
 
 
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate and its key; to make them costs more than any of the tests."""
+    return certificate(tmp_path_factory.mktemp("identity"))
+
+
 @pytest.fixture
-def served(queue_manager: QueueManager, tmp_path: Path) -> Iterator[Served]:
+def served(queue_manager: QueueManager, identity: tuple[Path, Path]) -> Iterator[Served]:
     assert queue_manager.mqsc(
         "DEFINE QLOCAL(Q1)\n"
         "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(CONNECT)\n"
         "SET AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT, GET)"
     ).ok
-    it = Served(queue_manager, tmp_path)
+    it = Served(queue_manager, identity)
     yield it
     it.close()
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_processes import serving
+from mayfly.pymqi.__main__ import main
 
 SUBSCRIBER = """
 import sys
@@ -52,6 +54,25 @@ qmgr.disconnect()
 """
 
 
+@contextmanager
+def serving(folder: Path) -> Iterator[None]:
+    """Serve ``QM1`` to programs of this machine in a process, and kill that in the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mayfly", "serve", "QM1", "--mq", "127.0.0.1:0", "--json"],
+        env={**os.environ, "MAYFLY_HOME": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline(), process.communicate()[1]
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the module with these arguments, on queue managers in a folder."""
     return subprocess.run(
@@ -70,7 +91,7 @@ def test_durable_publish_subscribe_from_process_to_process(tmp_path: Path) -> No
         (tmp_path / f"{name}.py").write_text(text, "utf-8")
     said = []
     for servings in (["sub.py", "pub.py"], ["sub.py once more", "sub.py"]):
-        with serving(tmp_path, "QM1"):
+        with serving(tmp_path):
             for line in servings:
                 name, *rest = line.split()
                 done = run(tmp_path, str(tmp_path / name), *rest)
@@ -80,9 +101,16 @@ def test_durable_publish_subscribe_from_process_to_process(tmp_path: Path) -> No
     assert said == [["no more"], [], ["LH400 True __main__ once more", "no more"], ["no more"]]
 
 
+USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [[], ["none.py"]], ids=["nothing", "no file"])
-def test_without_a_program_it_says_how_it_is_called(tmp_path: Path, arguments: list[str]) -> None:
-    done = run(tmp_path, *arguments)
+def test_without_a_file_it_says_how_it_is_called(tmp_path: Path) -> None:
+    done = run(tmp_path, "none.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith("usage: python -m mayfly.pymqi program.py [argument ...]\n")
+    assert done.stderr == f"none.py is not a file\n{USAGE}"
+
+
+def test_without_an_argument_it_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert capsys.readouterr() == ("", USAGE)

@@ -320,7 +320,7 @@ class ServerSession:
         """
         self._counters.add("delivered")
         _current.transaction = transaction
-        self.session.is_lent = transaction.is_lent = True
+        self.session.is_managed_by_port = transaction.is_managed_by_port = True
         is_done = False
         try:
             self._on_message(message)
@@ -328,7 +328,7 @@ class ServerSession:
         except BaseException:  # noqa: BLE001 - the application's; nobody else would hear of it
             _LOG.exception("on_message failed; %s is rolled back", message.jms_message_id)
         finally:
-            self.session.is_lent = transaction.is_lent = False
+            self.session.is_managed_by_port = transaction.is_managed_by_port = False
             _current.transaction = None
         if not is_done:
             transaction.rollback()

@@ -85,8 +85,8 @@ class Transaction:
         self.due_ms = service.due_ms_of(self.begun_ms, self.begun_ms)
         self._status = Status.ACTIVE
         self._why = ""
-        #: Whether a port has lent it to an on_message, which cannot end it.
-        self.is_lent = False
+        #: Whether on_message of a port runs in it: the port alone ends it.
+        self.is_managed_by_port = False
 
     @property
     def status(self) -> Status:
@@ -165,7 +165,7 @@ class Transaction:
         """Raise IllegalStateException if the transaction has ended, or inside on_message."""
         if self._status not in (Status.ACTIVE, Status.MARKED_ROLLBACK):
             raise IllegalStateException(f"{call}() of a transaction that is {self._status.value}")
-        if self.is_lent:
+        if self.is_managed_by_port:
             raise IllegalStateException(f"{call}() inside of on_message: its port ends it")
 
 
