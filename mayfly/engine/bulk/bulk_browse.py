@@ -69,7 +69,7 @@ def page(
         core.check_running()
         queue = _browsable(core, name).queue
         now_ms = core.now_ms()
-        for row, _side in in_order(core, queue, match, low):
+        for row, _persistence in in_order(core, queue, match, low):
             if row.k >= high:
                 break
             if looked_at == _TURN_ROWS or body_bytes >= _TURN_BYTES:
@@ -99,17 +99,13 @@ def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
 
     The end is exclusive. None when no message is in the range.
     """
-    sides = [
+    stored = [
         queue.owner.messages(persistence)
         for persistence in (VOLATILE, PERSISTENT)
         if queue.present[persistence]
     ]
-    lowest = [
-        key for persistence in sides if (key := persistence.lowest_key(low, high)) is not None
-    ]
-    highest = [
-        key for persistence in sides if (key := persistence.highest_key(low, high)) is not None
-    ]
+    lowest = [key for each in stored if (key := each.lowest_key(low, high)) is not None]
+    highest = [key for each in stored if (key := each.highest_key(low, high)) is not None]
     return (min(lowest), max(highest) + 1) if lowest else None
 
 

@@ -22,7 +22,8 @@ from mayfly.engine.claims.consumer import (
     QueueClaims,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueWithPersistence
+from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor
+from mayfly.engine.delay.staging import DueWithPersistence
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import is_expired
@@ -107,7 +108,7 @@ class StagingQueueClaims(QueueClaims):
             self.queue(consumer.queue)
             taken, body_bytes = self._next(limit)
             if taken:
-                keys = array("q", [due.k for due, _side in taken])
+                keys = array("q", [due.k for due, _persistence in taken])
                 claim = consumer.next_claim(len(keys), body_bytes, core.now_ms())
                 transaction.unit.statements += [
                     store.save_claim(claim),
@@ -219,7 +220,7 @@ class StagingQueueClaims(QueueClaims):
             ]
             # Should one have to stay, it can be seen.
             queue_state.give_back_keys(
-                self._staging(), [due.k for due, _side in dues], core.staging.releasing
+                self._staging(), [due.k for due, _persistence in dues], core.staging.releasing
             )
             transactions = self._processor.release(dues, now_ms)
         try:

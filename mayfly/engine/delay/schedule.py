@@ -159,7 +159,7 @@ class SessionSchedule:
         found: list[Scheduled] = []
         while len(found) < limit and not scan.is_done:
             with self._core.engine_lock:
-                found.extend(scheduled(row) for _queue, row, _side in scan.step())
+                found.extend(scheduled(row) for _queue, row, _persistence in scan.step())
         return found[:limit]
 
     def show(self, msg_id: Identifier) -> Scheduled | None:
@@ -171,7 +171,7 @@ class SessionSchedule:
         self._unit_of_work()
         with self._core.engine_lock:
             found = found_by_id(self._core, stored_id(msg_id, "msg_id"))
-            rows = [row for _queue, row, _side in found if is_shown(self._core, row.k)]
+            rows = [row for _queue, row, _persistence in found if is_shown(self._core, row.k)]
             if not rows:
                 return None
             return scheduled(self._allowed(words.BROWSE, rows)[0])
@@ -275,7 +275,7 @@ class SessionSchedule:
         while True:
             with core.engine_lock:
                 found = self._settled(wanted)
-                keys = [row.k for _queue, row, _side in found]
+                keys = [row.k for _queue, row, _persistence in found]
                 due = {key for key in keys if self._is_on_its_way(key)} - left_over
                 if not due:
                     receipt = self._change_found(found, change, wanted, transaction, unit_of_work)
@@ -326,7 +326,7 @@ class SessionSchedule:
         free = [one for one, state in zip(meant, states, strict=True) if state is None]
         if not free:
             return states[0]
-        for _queue, row, _side in free:
+        for _queue, row, _persistence in free:
             change.check(row)
         for one in free:
             change.apply(one, transaction, unit_of_work)
@@ -375,7 +375,7 @@ class SessionSchedule:
         check = Scan(core, where)
         while not check.is_done:
             with core.engine_lock:
-                for _queue, row, _side in check.step():
+                for _queue, row, _persistence in check.step():
                     if not is_expired(row.expire_at_ms, core.now_ms()):
                         change.check(row)
         scan, total = Scan(core, where), 0

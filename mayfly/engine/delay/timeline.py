@@ -124,13 +124,13 @@ class StagedKeys:
         """
         changes = self._changes
         assert changes is not None
-        for queue, row, _side in transaction.departures:
+        for queue, row, _persistence in transaction.departures:
             if queue.is_staging:
                 changes[row.k] = None
         for moving in transaction.moves:
             if moving.source.is_staging:
                 changes.update(dict.fromkeys(moving.old_keys))
-        for queue, row, _side in transaction.arrivals:
+        for queue, row, _persistence in transaction.arrivals:
             if queue.is_staging:
                 target = row.target_number
                 changes[row.k] = _NO_TARGET if target is None else target

@@ -210,7 +210,9 @@ class SelectorProgress:
         """Return up to ``size`` rows from the reached key on, fewer when their bodies are long."""
         rows: list[StoredMessage] = []
         max_rows, body_bytes = min(size, REFUSALS), 0
-        for row, _side in in_order(self._core, self._queue, self.match, self._key, requester):
+        for row, _persistence in in_order(
+            self._core, self._queue, self.match, self._key, requester
+        ):
             rows.append(row)
             body_bytes += len(row.body)
             if len(rows) >= max_rows or body_bytes >= REFUSED_BYTES:
