@@ -58,7 +58,7 @@ class Attribute(NamedTuple):
 
     A number is from ``low`` to ``high``, both allowed, or one of ``words``, which stand for
     numbers; with words and no range only those are allowed. A text has at most ``length``
-    characters; with ``length`` 48 it is an object name. ``selector`` is an MQIA_* or MQCA_* or
+    bytes in UTF-8; with ``length`` 48 it is an object name. ``selector`` is an MQIA_* or MQCA_* or
     similar constant, None without one. ``unit`` is empty for a count. ``field`` is its name in a
     Definition. ``objects`` are the kinds that have it, empty for all of the table.
     """

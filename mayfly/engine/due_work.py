@@ -247,17 +247,21 @@ class Housekeeping:
         """
         core, store = self._core, self._core.store
         retention_count = core.settings.ledger_retention_count
-        pieces: tuple[tuple[bool, Callable[[], object]], ...] = (
-            (self._is_due(store.unsettled_since_ms), store.write_balances),
-            (self._is_due(self._surplus_since_ms), partial(store.retention.trim, retention_count)),
-            (self._time_due_ms() is not None, self._note_time),
-            (self._is_due(self._unindexed_since_ms), store.ids.write_next),
+        # Each is asked at its turn: balance rows store the time as well.
+        pieces: tuple[tuple[Callable[[], bool], Callable[[], object]], ...] = (
+            (lambda: self._is_due(store.unsettled_since_ms), store.write_balances),
+            (
+                lambda: self._is_due(self._surplus_since_ms),
+                partial(store.retention.trim, retention_count),
+            ),
+            (lambda: self._time_due_ms() is not None, self._note_time),
+            (lambda: self._is_due(self._unindexed_since_ms), store.ids.write_next),
         )
         for _ in pieces:
             is_due, work = pieces[self._next_piece]
             # A full disk that refuses this piece does not keep the others from being done.
             self._next_piece = (self._next_piece + 1) % len(pieces)
-            if is_due:
+            if is_due():
                 work()
                 if should_yield():
                     break

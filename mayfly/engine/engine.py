@@ -122,7 +122,7 @@ class Engine(Core):
 
         Of much such work only a part is done here; the clock does the rest.
         """
-        self.store.claim(self.name)
+        self.store.bind_to_manager(self.name)
         configure(self, given)
         self._load()
         load_groups(self)

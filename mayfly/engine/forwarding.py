@@ -17,7 +17,6 @@ from mayfly.engine.disposal import (
 )
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.engine.objects.views import target_queue
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
@@ -145,7 +144,7 @@ def move_under_cursor(
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "no queue is named to move the message to")
     if putter is not None:
         check_putter(core, putter, name)
-    if target_queue(core, name) is source.queue:
+    if core.registry.resolve_target(name).queue is source.queue:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the message comes from")
     arrival_number = next_number(source.queue.owner)
     if header_bytes < 0:

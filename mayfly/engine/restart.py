@@ -35,7 +35,7 @@ def recover_totals(core: Core) -> None:
         if number < 0 and totals.present and core.registry.by_number(-number) is None:
             gone = LocalQueue(QueueDefinition(QLOCAL, totals.queue), -number, core)
             queue_state.load(gone, 0, totals.present)
-            core.registry.departed[gone.number] = gone
+            core.registry.deleted_with_delayed[gone.number] = gone
     for queue in core.registry.queues():
         totals = core.store.ledger_writer.totals[queue.number]
         # The totals of number 0 count what is on the staging queue, for others to come to.

@@ -151,11 +151,6 @@ def spark_window(
     return SparkWindow(f.when(accepted, put_ms + delay), f.when(accepted, begin + life), reason)
 
 
-def spark_is_expired(functions: ModuleType, expire_at_ms: Any, now_ms: Any) -> Any:
-    """Return `is_expired` as a boolean Spark expression that is never null."""
-    return functions.coalesce(now_ms >= expire_at_ms, functions.lit(False))
-
-
 def _delays(delay_ms: Column) -> Ints:
     """Return a column of delays as int64; nulls of an Arrow column become 0."""
     if isinstance(delay_ms, pa.Array | pa.ChunkedArray):

@@ -113,14 +113,6 @@ class TransitionError(AssertionError):
     """An event that is impossible in the message's state: a bug in the engine."""
 
 
-def next_state(state: State, event: Event) -> State:
-    """Return the state after an event; raises TransitionError if NEXT has no such pair."""
-    try:
-        return NEXT[state][event]
-    except KeyError:
-        raise TransitionError(f"a message that is {state} cannot {event}") from None
-
-
 _CAP = re.compile(r"CAPEXPRY\((\d+)\) of (\w+)\((.*)\)")
 
 

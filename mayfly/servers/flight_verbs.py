@@ -38,7 +38,7 @@ from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, ledger_batch
 from mayfly.pipeline.bulk.stages import STAGED
 from mayfly.queue_manager import QueueManager
 from mayfly.store.ledger import Ledger
-from mayfly.store.stages import StagePlace
+from mayfly.store.stage_table import StagePlace
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts import claims, ledger, stages
 from mayfly.verbs.contracts.bulk import field_types
@@ -362,7 +362,7 @@ def consumers(manager: ServedManager, request: Request) -> Answer:
     """Return the state of all consumers: queue, epoch, and number of reserved messages."""
     queues = _with_queues(manager)
     fields_of(request)
-    return {"consumers": [standing._asdict() for standing in queues.claims.standings()]}
+    return {"consumers": [standing._asdict() for standing in queues.claims.consistent_states()]}
 
 
 def browse_ranges(manager: ServedManager, request: Request) -> Answer:

@@ -70,7 +70,9 @@ _OF_DESCRIPTORS = (
 _DESCRIPTORS = f"SELECT DISTINCT descriptor FROM claimed WHERE {_RANGE}"
 _NUMBERS = f"SELECT r FROM claimed WHERE {_RANGE}"
 _KEYS = f"SELECT k FROM claimed WHERE {_RANGE}"
-_SIDES = f"SELECT persistent, count(*), min(k) FROM claimed WHERE {_RANGE} GROUP BY persistent"
+_BY_PERSISTENCE = (
+    f"SELECT persistent, count(*), min(k) FROM claimed WHERE {_RANGE} GROUP BY persistent"
+)
 _COUNTS = (
     "SELECT c.queue, count(*) FROM claimed JOIN consumer c "
     f"ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS} GROUP BY c.queue"
@@ -326,13 +328,14 @@ class ClaimedMessages:
         """Return the keys that the claimed messages of a range had on their queue."""
         return [key for (key,) in self.fetch(_KEYS, rows.range)]
 
-    def sides(self, rows: Rows) -> dict[int, tuple[int, int]]:
+    def by_persistence(self, rows: Rows) -> dict[int, tuple[int, int]]:
         """Return (count, lowest key) of the rows of a range, by persistence: 1 or 0.
 
         A persistence without rows is left out.
         """
         return {
-            persistence: (count, low) for persistence, count, low in self.fetch(_SIDES, rows.range)
+            persistence: (count, low)
+            for persistence, count, low in self.fetch(_BY_PERSISTENCE, rows.range)
         }
 
     def with_id(self, identifier: bytes, limit: int) -> list[Claimed]:

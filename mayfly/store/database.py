@@ -244,7 +244,7 @@ class Database:
         """
         return int(self._meta(name, default))
 
-    def claim(self, manager_name: str) -> None:
+    def bind_to_manager(self, manager_name: str) -> None:
         """Write the queue manager's name into a new database.
 
         Raises StoreError if the database belongs to a queue manager of another name.

@@ -128,20 +128,16 @@ class HeldGets:
 
         The queue manager's lock is held.
         """
-        wrong = [
-            place
-            for key, place in self._places.items()
-            if not self._is_complete(_ENTRY.unpack_from(self._area, place), key)
-        ]
+        wrong = [place for key, place in self._places.items() if not self._is_complete(place, key)]
         free = (_ENTRY.unpack_from(self._area, place)[2] for place in self._free)
         if not wrong and not any(free):
             return []
         return [f"{self._file} is damaged: backout counts may be too low after a kill"]
 
-    def _is_complete(self, entry: tuple[int, int, int], key: int) -> bool:
-        """Return True if an entry of the file has this key and a valid mark."""
-        found, backout_count, mark = entry
-        return found == key and mark == self._mark ^ backout_count
+    def _is_complete(self, place: int, key: int) -> bool:
+        """Return True if the entry at an offset of the file has this key and a valid mark."""
+        found, backout_count, mark = _ENTRY.unpack_from(self._area, place)
+        return bool(found == key and mark == self._mark ^ backout_count)
 
     def close(self) -> None:
         """Close the file, and delete it unless a message is still held."""

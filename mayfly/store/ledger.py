@@ -304,11 +304,12 @@ class Ledger:
         return self._ledger_writer.last_position
 
     def first_position(self) -> int:
-        """Return the oldest position that is kept; one above the newest in an empty ledger."""
-        # Taken before the read: a row written meanwhile is read as well, or has a later position.
-        last_position = self._ledger_writer.last_position
-        found = self._reader.rows(_FIRST)[0][0]
-        return last_position + 1 if found is None else int(found)
+        """Return the oldest position that is kept; one above the newest in an empty ledger.
+
+        Raises MQRC_CONNECTION_BROKEN when the store is closed.
+        """
+        self._reader.check_open()
+        return self._ids.retention.first_position
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
         """Return up to ``max_rows`` rows (columns LEDGER_COLUMNS) after a position, in order.

@@ -495,7 +495,7 @@ class Messages:
 
         Raises StoreDamaged. The engine lock is held during the read.
         """
-        # Mostly held already: SQLite keeps no other thread from the reader (opening.LOCKED_FLAGS).
+        # Mostly held already: SQLite keeps no other thread from the reader (database.LOCKED_FLAGS).
         with self._engine_lock:
             return rows_of(self._reader, sql, bindings, self._on_damage, read)
 

@@ -108,7 +108,7 @@ def _opened(folder: Path, manager_name: str, *, accepts_older: bool = False) -> 
     """
     database = Database(folder, accepts_older=accepts_older)
     try:
-        database.claim(manager_name)
+        database.bind_to_manager(manager_name)
         yield database
     except apsw.FullError as error:
         raise StoreError(f"{folder}: the disk is full; nothing has changed", folder) from error

@@ -27,7 +27,7 @@ from mayfly.store.ledger_writer import LedgerWriter, Totals
 from mayfly.store.messages import Messages
 from mayfly.store.meta import write_value
 from mayfly.store.reader import Reader
-from mayfly.store.stages import StageTable, insert_bulk
+from mayfly.store.stage_table import StageTable, insert_bulk
 from mayfly.store.units import Unit
 from mayfly.store.write_ahead_log import WriteAheadLog
 
@@ -201,12 +201,12 @@ class Store:
         """Pages in the write-ahead log after the last commit; 0 in memory."""
         return self._log.pages if self._log else 0
 
-    def claim(self, manager_name: str) -> None:
+    def bind_to_manager(self, manager_name: str) -> None:
         """Write the queue manager's name into a new store.
 
         Raises StoreError if the store belongs to a queue manager of another name.
         """
-        self.database.claim(manager_name)
+        self.database.bind_to_manager(manager_name)
 
     def objects(self) -> list[tuple[str, str, int, str]]:
         """Return all stored definitions as (kind, name, number, attributes as JSON)."""

@@ -30,7 +30,7 @@ def test_standings_count_the_messages_of_a_claim_that_is_under_way(tmp_path: Pat
         while qm.counts("Q1").locked != 3:
             claiming.join(0.01)
         assert not list(session.browse("Q1"))
-        asking = Thread(target=lambda: standings.extend(qm.claims.standings()), daemon=True)
+        asking = Thread(target=lambda: standings.extend(qm.claims.consistent_states()), daemon=True)
         asking.start()
         asking.join(0.2)
         with qm.engine.engine_lock:

@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import expiry
 from mayfly.engine.delay import delay_processor
-from mayfly.lifetime.times import SECOND_MS, Driven
+from mayfly.lifetime.times import SECOND_MS, STORED_TIME_IDLE_MS, Driven
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
@@ -177,6 +177,25 @@ def test_a_release_waits_for_one_piece_of_bookkeeping_at_a_time() -> None:
         assert store.retention.first_position > 1
         assert not run_pass()
         assert qm.curdepth("Q1") == 9
+
+
+def test_E4_time_that_balance_rows_have_stored_is_not_stored_once_more(tmp_path: Path) -> None:
+    """Both are due when the round begins; the first makes the second needless."""
+    clock = ByHand()
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm)
+        qm.engine.due_work.run_pass()
+        clock.at_ms += STORED_TIME_IDLE_MS
+        qm.session().put("Q1", b"in memory")
+        clock.at_ms += SECOND_MS
+        stored_ms = []
+
+        def should_yield() -> bool:
+            stored_ms.append(qm.engine.store.ledger_writer.high_water_ms)
+            return False
+
+        qm.engine.due_work.housekeeping.run(should_yield)
+        assert stored_ms == [clock.now_ms()]
 
 
 @pytest.mark.usefixtures("small_batches")

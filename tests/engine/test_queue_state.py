@@ -25,7 +25,7 @@ from mayfly.engine.objects import administration
 from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
-from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError, next_state
+from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -200,7 +200,7 @@ def test_available_leaves_its_channel(scene: Scene, event: Event) -> None:
         key, reason = batch._rows[0][1].k, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
         batch._leave(work, key, event, batch.terminated_by, reason=reason)
     scene.qm.engine.committer.run(work)
-    assert scene.state(msg_id) is next_state(State.AVAILABLE, event)
+    assert scene.state(msg_id) is NEXT[State.AVAILABLE][event]
 
 
 def test_available_clear(scene: Scene) -> None:
@@ -323,12 +323,6 @@ def test_a_pair_that_the_table_lacks_stops_at_that_place(
         happen(scene, found, event, requester)
     assert (queue.depth, queue.locked, scene.qm.engine.hidden) == before
     scene.unit.backout()
-
-
-@pytest.mark.parametrize("event", [e for e in Event if e not in NEXT[State.UNCOMMITTED]])
-def test_nothing_else_happens_to_what_is_uncommitted(event: Event) -> None:
-    with pytest.raises(TransitionError):
-        next_state(State.UNCOMMITTED, event)
 
 
 def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:

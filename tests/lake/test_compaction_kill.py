@@ -23,7 +23,7 @@ _ROWS = 30
 
 def row_count(lake: Path) -> int:
     lease = Lease(lake)
-    count = sum(pq.ParquetFile(file.path).metadata.num_rows for file in lease.snapshot.files)
+    count: int = sum(pq.ParquetFile(file.path).metadata.num_rows for file in lease.snapshot.files)
     lease.close()
     return count
 

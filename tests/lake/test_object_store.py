@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,7 +31,7 @@ LAKE = "s3://lakes/mayfly"
 @pytest.fixture(scope="module")
 def store() -> Iterator[None]:
     """An S3 of this machine with one empty bucket, named by the variables that tools of S3 read."""
-    import boto3
+    boto3 = import_module("boto3")
 
     # A process of its own: delta-rs holds the interpreter's lock while it waits for an answer.
     server = subprocess.Popen(

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mayfly.lifetime.life import (
     LEDGER_COLUMNS,
@@ -15,24 +13,11 @@ from mayfly.lifetime.life import (
     Event,
     LifeRecord,
     State,
-    TransitionError,
-    next_state,
     picture,
 )
 
 TESTS = Path(__file__).parents[1]
 DOCUMENT = TESTS.parent / "docs" / "LIFETIME.md"
-
-
-@pytest.mark.parametrize("state", State)
-def test_next_state_is_the_table_and_else_an_error(state: State) -> None:
-    for event in Event:
-        expected = NEXT.get(state, {}).get(event)
-        if expected is None:
-            with pytest.raises(TransitionError, match=f"{state} cannot {event}"):
-                next_state(state, event)
-        else:
-            assert next_state(state, event) is expected
 
 
 def test_every_state_is_an_outcome_or_leads_on_and_withdrawn_leaves_no_record() -> None:
@@ -50,20 +35,6 @@ def test_every_event_can_happen() -> None:
 def test_E15_E17_nothing_expires_in_a_unit_of_work() -> None:
     for state in (State.UNCOMMITTED, State.LOCKED):
         assert State.EXPIRED not in NEXT[state].values()
-
-
-@given(st.lists(st.sampled_from(list(Event)), max_size=40))
-def test_a_life_ends_once(events: list[Event]) -> None:
-    """From either beginning, whatever happens: after an end nothing can happen any more."""
-    for begin in (State.UNCOMMITTED, State.AVAILABLE):
-        state = begin
-        for event in events:
-            if event in NEXT.get(state, {}):
-                state = next_state(state, event)
-        if state not in NEXT:
-            for event in Event:
-                with pytest.raises(TransitionError):
-                    next_state(state, event)
 
 
 def test_ledger_columns_hold_a_life_and_a_balance() -> None:

@@ -210,7 +210,7 @@ def test_a_pipeline_that_is_stopped_leaves_nothing_claimed_that_is_written(
         stop = Stop(manager, Stops())
         ended = stop.run(file, spark)
         assert (ended.end, stop.said) == (Termination.STOPPED, [])
-        [standing] = manager.claims.standings()
+        [standing] = manager.claims.consistent_states()
         assert (standing.message_count, manager.counts("Q1").locked) == (0, 0)
         assert manager.claims.release("billing") == 0
         assert manager.curdepth("Q1") == 1_000 - ended.progress.rows_in
@@ -246,7 +246,7 @@ def test_DDELAY_released_is_counted_when_the_messages_are_on_their_queues(
         assert stop.released_and_there[-1][0] > 0
         released = ended.progress.released
         assert (released, ended.progress.releasing) == (manager.curdepth("Q1"), 0)
-        assert [s.message_count for s in manager.claims.standings()] == [0]
+        assert [s.message_count for s in manager.claims.consistent_states()] == [0]
         (tmp_path / "other").mkdir()
         other = source.replace("releaser", "other")
         stop = Stop(manager, Stops())
@@ -398,7 +398,7 @@ def test_sigterm_to_the_process_group_ends_a_run_in_good_order(
             for name in ("offsets", "commits")
         )
         assert begun == done
-        assert [standing.message_count for standing in manager.claims.standings()] == [0]
+        assert [standing.message_count for standing in manager.claims.consistent_states()] == [0]
         written = bodies(tmp_path / "out")
         assert set(written.values()) == {1}
         assert 0 < written.total() == 5_000 - manager.curdepth("Q1")

@@ -266,7 +266,7 @@ def test_DDELAY_a_reader_of_the_staging_queue_renews_its_claims_until_it_stops(
         reader = stream_reader(server, token_file, queue=STAGING_QUEUE)
         end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(10))
         assert payloads(reader, reader.initialOffset(), end) == [1]
-        attached = manager.claims.standings()[0]
+        attached = manager.claims.consistent_states()[0]
         options = parse(url=server.url, tokenFile=str(token_file), queue=STAGING_QUEUE)
         with options.connect() as client:
             renewal = ClaimHeartbeat(
@@ -426,7 +426,7 @@ def test_a_stream_takes_each_message_once_and_goes_on_from_its_checkpoint(
     pipeline.run()
     assert (pipeline.batches(), manager.counts("Q1")) == (4, (0, 0, 0, 0, 0))
     assert manager.verify().ok
-    assert len(manager.claims.standings()) == 1
+    assert len(manager.claims.consistent_states()) == 1
 
 
 @pytest.mark.spark

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.store.stages import StagePlace
+from mayfly.store.stage_table import StagePlace
 from mayfly.store.units import Unit
 from tests.spec.stage_scene import commit, encode, plain
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mayfly import QueueManager
 from mayfly.engine.api.bulk import StagedRows
-from mayfly.store.stages import QueryState, StagePlace
+from mayfly.store.stage_table import QueryState, StagePlace
 
 Row = dict[str, Any]
 

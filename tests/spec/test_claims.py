@@ -138,7 +138,7 @@ def test_a_claim_of_nothing_writes_nothing(any_manager: QueueManager) -> None:
     assert reader.claim() == Claimed(0, 0)
     assert reader.end(0) == 0
     assert any_manager.engine.store.group.batch_count == before
-    assert reader.claims.standings() == [ConsumerState("billing", "Q1", 1, 0, 0, 0, None)]
+    assert reader.claims.consistent_states() == [ConsumerState("billing", "Q1", 1, 0, 0, 0, None)]
 
 
 def test_claims_are_numbered_without_gaps_and_bounded_by_rows_and_bytes(
@@ -560,7 +560,9 @@ def test_claims_survive_a_restart_and_a_crash_with_their_volatile_messages(
         reader.end(1)
         reader.claim(Limit(2, 2**40))
     with QueueManager("QM1", folder, clock) as manager:
-        assert [s[:-1] for s in manager.claims.standings()] == [("billing", "Q1", 1, 1, 2, 2)]
+        assert [s[:-1] for s in manager.claims.consistent_states()] == [
+            ("billing", "Q1", 1, 1, 2, 2)
+        ]
         assert manager.counts("Q1") == NOTHING._replace(locked=2)
         assert [life.outcome for life in lives(manager, "Q1")] == ["got", "got", "lost_at_restart"]
         assert manager.verify().ok

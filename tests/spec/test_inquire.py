@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Session
+from mayfly.engine import Session, text_length
 from mayfly.engine.api.administration import (
     PROCESS,
     QALIAS,
@@ -340,6 +340,19 @@ def test_MQSET_a_wrong_value_changes_nothing_of_the_call(
     definition = queue_manager.engine.registry.find("Q1")
     assert definition is not None
     assert (definition.trigdpth, definition.put) == (1, c.MQQA_PUT_ALLOWED)
+
+
+@pytest.mark.in_process
+def test_MQSET_a_text_is_as_long_as_its_bytes_in_UTF_8(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    handle = session.open("Q1", c.MQOO_SET | ASK)
+    set_attributes(queue_manager.engine, handle, {c.MQCA_TRIGGER_DATA: "ä" * 32})
+    with refused(rc.MQRC_CHAR_ATTR_LENGTH_ERROR):
+        set_attributes(queue_manager.engine, handle, {c.MQCA_TRIGGER_DATA: "ä" * 32 + "x"})
+    assert inquire(queue_manager.engine, handle, [c.MQCA_TRIGGER_DATA]).values == ["ä" * 32]
+    assert text_length(c.MQCA_TRIGGER_DATA) == 64
 
 
 @pytest.mark.in_process

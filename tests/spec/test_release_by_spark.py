@@ -299,7 +299,7 @@ def test_DDELAY_a_claim_that_nobody_renews_lapses_and_another_pipeline_takes_ove
     clock.advance(lapse_ms - clock.now_ms() - early_ms)
     other = Reader(any_manager, "other", STAGING)
     assert other.claim().messages == found
-    assert any_manager.claims.standings()[1].message_count == 2 - found
+    assert any_manager.claims.consistent_states()[1].message_count == 2 - found
     other.drain()
     assert bodies(session, "Q1") == [b"1", b"2"][:found]
     assert any_manager.verify().ok
@@ -323,9 +323,9 @@ def test_DDELAY_every_call_of_a_reader_renews_its_claims(
     else:
         releaser(any_manager)
     clock.advance(CLAIM_LEASE_MS - 1)
-    assert any_manager.claims.standings()[0].message_count == 1
+    assert any_manager.claims.consistent_states()[0].message_count == 1
     clock.advance(1)
-    assert any_manager.claims.standings()[0].message_count == 0
+    assert any_manager.claims.consistent_states()[0].message_count == 0
 
 
 def test_DDELAY_a_reader_whose_claims_have_lapsed_goes_on_with_its_checkpoint(
@@ -360,9 +360,9 @@ def test_DDELAY_claims_are_renewed_by_the_opening_of_their_queue_manager(
     clock.advance(10 * CLAIM_LEASE_MS)
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
         clock.advance(CLAIM_LEASE_MS - 1)
-        assert qm.claims.standings()[0].message_count == 1
+        assert qm.claims.consistent_states()[0].message_count == 1
         clock.advance(1)
-        assert qm.claims.standings()[0].message_count == 0
+        assert qm.claims.consistent_states()[0].message_count == 0
         assert releaser(qm).drain() == [b"x"]
         with new_session(qm) as session:
             assert bodies(session, "Q1") == [b"x"]
@@ -397,7 +397,7 @@ def test_claims_of_an_ordinary_queue_never_lapse(
     session.put("Q1", b"x", persistent=True)
     Reader(any_manager).claim()
     clock.advance(100 * CLAIM_LEASE_MS)
-    assert any_manager.claims.standings()[0].message_count == 1
+    assert any_manager.claims.consistent_states()[0].message_count == 1
 
 
 def test_DDELAY_embedded_again_leaves_what_is_claimed_to_the_pipeline_until_it_is_given_back(
@@ -478,7 +478,7 @@ def test_open_claim_survives_a_restart_with_its_messages(
             claimed = releaser(qm).claim()
             assert claimed.messages == 4
     with QueueManager("QM1", folder, clock=clock) as qm, new_session(qm) as session:
-        [standing] = qm.claims.standings()
+        [standing] = qm.claims.consistent_states()
         assert standing.message_count == 3
         reader = releaser(qm)
         assert reader.claim() == (claimed.until, 3)

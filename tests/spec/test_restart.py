@@ -370,7 +370,8 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
     for is_second in (False, True):
         with reopened(folder, clock) as qm, new_session(qm) as session:
             assert qm.curdepth(STAGING) == 3
-            assert (qm.counts("Q2").staged, qm.engine.registry.departed[number].staged_for) == (
+            deleted = qm.engine.registry.deleted_with_delayed
+            assert (qm.counts("Q2").staged, deleted[number].staged_for) == (
                 1,
                 2,
             )
@@ -385,7 +386,8 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
         assert bodies(session, "Q2") == [b"Q2"]
         assert qm.curdepth(DEAD) == 2
         assert (qm.curdepth(STAGING), qm.curdepth("Q3")) == (0, 0)
-        assert number not in {n for n, q in qm.engine.registry.departed.items() if q.staged_for}
+        deleted = qm.engine.registry.deleted_with_delayed
+        assert number not in {n for n, q in deleted.items() if q.staged_for}
         assert qm.verify().ok
 
 

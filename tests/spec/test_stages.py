@@ -16,7 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
-from mayfly.store.stages import StagePlace
+from mayfly.store.stage_table import StagePlace
 from mayfly.testing import VirtualClock
 from mayfly.verbs.contracts.stages import JOB_PREFIX
 from tests.over import NewSession

@@ -171,7 +171,7 @@ def test_after_a_power_cut_at_any_write_lives_have_the_facts_that_they_had(tmp_p
                 ((b"soon", STAGING_QUEUE), ("expired", OF_ALIAS, "release", None, None))
             }
             seen.add(frozenset(before))
-            if qm.claims.standings():
+            if qm.claims.consistent_states():
                 qm.claims.release("reader")
             while heir.get("Q1") is not None:
                 pass

@@ -61,7 +61,7 @@ from mayfly.engine.api.programs import (
     facts_of,
     find_got_message,
     get_many,
-    has_lives_from_release,
+    has_ttl_from_release,
     inquire,
     inquire_itself,
     is_subscribed_to,
@@ -570,7 +570,7 @@ def _lives_from_release(connection: LocalConnection, request: ask.AskLivesFromRe
     that is not of an open queue.
     """
     if request.handle == c.MQHO_NONE:
-        return has_lives_from_release(connection.core)
+        return has_ttl_from_release(connection.core)
     return connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR).path.ttl_from_release
 
 
@@ -1278,7 +1278,7 @@ def _consumers(connection: LocalConnection, _request: ask.ListConsumers) -> list
 
     Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
     """
-    return connection.operated.claims.standings()
+    return connection.operated.claims.consistent_states()
 
 
 def _first_position(connection: LocalConnection, _request: ask.AskFirstPosition) -> int:

@@ -15,7 +15,7 @@ from mayfly.engine.objects.inquire import (
     inquire_itself,
     set_attributes,
 )
-from mayfly.engine.objects.views import has_lives_from_release
+from mayfly.engine.objects.views import has_ttl_from_release
 from mayfly.engine.pending import PendingGet, PendingWaits
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.durable import (
@@ -42,7 +42,7 @@ __all__ = [
     "TopicHandle",
     "check_get_options",
     "get_many",
-    "has_lives_from_release",
+    "has_ttl_from_release",
     "inquire",
     "inquire_itself",
     "find_got_message",

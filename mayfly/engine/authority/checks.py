@@ -152,7 +152,7 @@ class UserAuthority:
         if missing:
             self._refuse(TOPIC, repr(topic), missing)
 
-    def own(self, name: str) -> None:
+    def grant_ownership(self, name: str) -> None:
         """Give the user all authority on a queue created for the user, until the queue is deleted.
 
         Does nothing when the queue does not exist.
@@ -234,7 +234,9 @@ def may_do_everything(core: Core, user: str, groups: Sequence[str]) -> bool:
 
     Such a user is named mqm, is in group mqm, or has opened the queue manager.
     """
-    return core.registry.authority.may_do_everything(user[:USER_CHARACTERS], groups)
+    user = user[:USER_CHARACTERS]
+    is_opener = bool(user) and user == core.registry.authority.opener
+    return is_opener or user == ADMINISTRATORS or ADMINISTRATORS in groups
 
 
 def authority_in_name_of(core: Core, user: str) -> UserAuthority | None:

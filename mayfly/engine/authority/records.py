@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from bisect import insort
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
@@ -214,14 +214,6 @@ class AuthorityRecords:
         """Remove the record with this key from memory; raises KeyError when no record has it."""
         self._take_out(key)
         del self._bits[key]
-
-    def may_do_everything(self, user: str, groups: Collection[str]) -> bool:
-        """Return True if authority is never checked for a user.
-
-        Such a user is named mqm, is in group mqm, or has opened the queue manager.
-        """
-        is_opener = bool(user) and user == self.opener
-        return is_opener or user == ADMINISTRATORS or ADMINISTRATORS in groups
 
     def entities_of(self, user: str, groups: Iterable[str] | None = None) -> list[Entity]:
         """Return the user and groups whose records apply to a user.

@@ -99,17 +99,13 @@ def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
 
     The end is exclusive. None when no message is in the range.
     """
-    sides = [
+    stored = [
         queue.owner.messages(persistence)
         for persistence in (VOLATILE, PERSISTENT)
         if queue.present[persistence]
     ]
-    lowest = [
-        key for persistence in sides if (key := persistence.lowest_key(low, high)) is not None
-    ]
-    highest = [
-        key for persistence in sides if (key := persistence.highest_key(low, high)) is not None
-    ]
+    lowest = [key for each in stored if (key := each.lowest_key(low, high)) is not None]
+    highest = [key for each in stored if (key := each.highest_key(low, high)) is not None]
     return (min(lowest), max(highest) + 1) if lowest else None
 
 

@@ -585,7 +585,7 @@ class Promotion(UnitOfWork):
         path = self._core.registry.resolve_target(kind.queue)
         if path.queue.owner is not self._core:
             raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{kind.queue} is shared: no sink for it")
-        ids, times = ids_of(rows, row), self._times_of(rows, row)
+        ids, times = MessageIds(*ids_of(rows, row)), self._times_of(rows, row)
         if times.deadline_ms is not None and times.life_ms is not None and times.life_ms <= 0:
             self._discard(path, kind, ids, rows.body(row), times.deadline_ms)
             return
@@ -602,30 +602,25 @@ class Promotion(UnitOfWork):
         return times_of(rows, row, core.now_ms(), core.settings.longest_life_ms)
 
     def _put(
-        self,
-        path: ResolvedQueue,
-        body: bytes,
-        kind: RowKind,
-        ids: tuple[bytes, bytes],
-        times: Times,
+        self, path: ResolvedQueue, body: bytes, kind: RowKind, ids: MessageIds, times: Times
     ) -> bytes:
         """Put a message as an application named ``mayfly sink`` does, and return its MsgId.
 
         Raises the MQError with which a put refuses the message, such as MQRC_Q_FULL.
         """
         request = PutRequest(
-            kind.descriptor, *ids, times.life_ms, times.delay_ms, kind.context_option
+            kind.descriptor,
+            ids.msg_id,
+            ids.correl_id,
+            times.life_ms,
+            times.delay_ms,
+            kind.context_option,
         )
         self._deadline_ms = times.deadline_ms
         return put(self._core, path, body, request, context=self._context, unit_of_work=self).msg_id
 
     def _discard(
-        self,
-        path: ResolvedQueue,
-        kind: RowKind,
-        ids: tuple[bytes, bytes],
-        body: bytes,
-        deadline_ms: int,
+        self, path: ResolvedQueue, kind: RowKind, ids: MessageIds, body: bytes, deadline_ms: int
     ) -> None:
         """Record a row as an expired message, and send its expiration report (E14).
 
@@ -639,7 +634,7 @@ class Promotion(UnitOfWork):
             path = core.registry.refreshed(path)
             check_capacity(path, prepared, len(body))
             now_ms = core.now_ms()
-            own = MessageIds(ids[0] or new_id(core), ids[1])
+            own = MessageIds(ids.msg_id or new_id(core), ids.correl_id)
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
             queue_state.hold_expired(path.queue)
@@ -665,9 +660,9 @@ class Promotion(UnitOfWork):
         dead, header = dead_letter_of(core, descriptor, refusal.reason, kind.queue)
         as_dead = RowKind(name, dead, kind.context_option)
         try:
-            ids = ids_of(rows, row)
+            ids = MessageIds(*ids_of(rows, row))
         except MQError:
-            ids = b"", b""
+            ids = MessageIds(b"", b"")
         try:
             life = self._times_of(rows, row)._replace(delay_ms=0)
         except MQError:
@@ -685,7 +680,7 @@ class Promotion(UnitOfWork):
             ) from error
         left_ms = None if life.life_ms is None else max(life.life_ms, 0)
         with core.engine_lock:
-            original = Original(descriptor, msg_id, ids[1], body, left_ms)
+            original = Original(descriptor, msg_id, ids.correl_id, body, left_ms)
             report = Transaction()
             send_report(core, report, Cause.EXCEPTION, original, refusal.reason)
             self.adopt(report)

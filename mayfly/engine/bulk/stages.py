@@ -21,7 +21,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime import Lock
-from mayfly.store.stages import (
+from mayfly.store.stage_table import (
     NEVER_MS,
     NO_PARTITION,
     QueryState,

@@ -60,7 +60,7 @@ class ConsumerClaims:
             self._queue_state(consumer.queue).load(consumer)
             consumer.heartbeat_ms = core.now_ms()
 
-    def standings(self) -> list[ConsumerState]:
+    def consistent_states(self) -> list[ConsumerState]:
         """Return every consumer's state, sorted by name, after its calls under way have ended.
 
         So each message is counted either on its queue or in a claim.

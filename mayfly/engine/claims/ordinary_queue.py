@@ -110,12 +110,12 @@ def _heads(
 
     They come in get order; messages with a sequence above ``up_to_sequence`` are left out.
     """
-    sides = [
+    by_persistence = [
         _visible(core, queue, persistence, up_to_sequence)
         for persistence in (VOLATILE, PERSISTENT)
         if queue.present[persistence]
     ]
-    return sides[0] if len(sides) == 1 else merge(*sides)
+    return by_persistence[0] if len(by_persistence) == 1 else merge(*by_persistence)
 
 
 def _visible(
@@ -174,16 +174,16 @@ def _send_confirmations(
 
 def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows) -> None:
     """Add to a transaction that claimed rows go back to their queue, backout counts raised (G8)."""
-    sides = core.store.claimed.sides(rows)
+    by_persistence = core.store.claimed.by_persistence(rows)
     volatile = core.store.claimed.volatile(rows)
-    count = sum(count for count, _low in sides.values())
+    count = sum(count for count, _low in by_persistence.values())
     transaction.unit.statements += store.give_back(rows)
     if volatile:
         transaction.unit.volatile_inserts += [
             row._replace(backout_count=row.backout_count + 1) for row in volatile
         ]
         transaction.unit.delta(queue.number).present_volatile += len(volatile)
-    returned = sides.get(VOLATILE, (0, 0)), sides.get(PERSISTENT, (0, 0))
+    returned = by_persistence.get(VOLATILE, (0, 0)), by_persistence.get(PERSISTENT, (0, 0))
     keys = () if queue.trigger is None else core.store.claimed.keys(rows)
     queue_state.give_back_claimed(transaction, Unclaiming(queue, count, returned, keys))
 
@@ -318,7 +318,7 @@ class OrdinaryQueueClaims(QueueClaims):
         rows = store.Rows(row.id, consumer.closed_row, row.last_row)
         if not rows.message_count:
             return
-        count = sum(count for count, _low in core.store.claimed.sides(rows).values())
+        count = sum(count for count, _low in core.store.claimed.by_persistence(rows).values())
         if count < rows.message_count:
             consumer.holes = set(range(rows.after + 1, rows.until + 1))
             consumer.holes.difference_update(core.store.claimed.numbers(rows))

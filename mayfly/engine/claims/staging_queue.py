@@ -22,7 +22,8 @@ from mayfly.engine.claims.consumer import (
     QueueClaims,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueWithPersistence
+from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor
+from mayfly.engine.delay.staging import DueWithPersistence
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import is_expired

@@ -11,14 +11,18 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge
 from typing import Final
 
 from mayfly.engine import queue_state
 from mayfly.engine.attributes import DDELAY_SPARK
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
-from mayfly.engine.delay.staging import CAP_AT_RELEASE, why_unsuitable
+from mayfly.engine.delay.staging import (
+    CAP_AT_RELEASE,
+    DueWithPersistence,
+    in_due_order,
+    why_unsuitable,
+)
 from mayfly.engine.delivery import (
     MessageIds,
     OutgoingMessage,
@@ -58,8 +62,6 @@ from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.
 BATCH = 2_000
-#: A staged message and its persistence.
-DueWithPersistence = tuple[Due, int]
 #: When a message can neither be delivered nor disposed of, the next try comes after this (D21).
 RETRY_MS = 10 * SECOND_MS
 _LOG = logging.getLogger("mayfly.delay")
@@ -191,7 +193,7 @@ class DelayProcessor:
         persistent, persistent_end = self._due_of_persistence(queue, PERSISTENT, up_to_ms, limit)
         # No message behind the last one read of either persistence may be released now.
         end = min(volatile_end, persistent_end)
-        both = _in_order(volatile, persistent)
+        both = in_due_order(volatile, persistent)
         return [entry for entry in both if entry[0].k < end][:limit]
 
     def of_keys(self, keys: Sequence[int]) -> list[DueWithPersistence]:
@@ -205,7 +207,7 @@ class DelayProcessor:
             [due for due in self._between(persistence, low, high) if due.k in wanted]
             for persistence in (VOLATILE, PERSISTENT)
         )
-        return _in_order(volatile, persistent)
+        return in_due_order(volatile, persistent)
 
     def pass_over(self, key: int) -> None:
         """Note that all staged messages up to a key are hidden: searches begin behind that key.
@@ -336,11 +338,6 @@ class DelayProcessor:
         return None
 
 
-def _in_order(volatile: list[Due], persistent: list[Due]) -> list[DueWithPersistence]:
-    """Merge non-persistent and persistent messages by key, each with its persistence."""
-    return list(merge(((d, VOLATILE) for d in volatile), ((d, PERSISTENT) for d in persistent)))
-
-
 def due_alike(
     core: Core, staging: LocalQueue, before: int, now_ms: int, limit: int
 ) -> Alike | None:
@@ -416,6 +413,7 @@ class ReleaseBatch:
 
         Returns False, with nothing added, when it must move by itself or its target queue is full.
         """
+        # By take_alike, as the one of its kind, each would take 1.5 µs more.
         batch = self._batch_for(due, due.body_bytes)
         if batch is None:
             return False
@@ -507,17 +505,12 @@ class ReleaseBatch:
 
     def _new_batch(self, due: Due) -> _BulkMove | None:
         """Return a new batch for messages like ``due``, None if such messages must move singly."""
-        core, name = self._core, due.target
-        if name is None:
+        core = self._core
+        if due.target is None:
             return None
         try:
             descriptor = unpack_descriptor(due.descriptor)
-            if due.sub_id is not None:
-                name = core.registry.subscriptions.destination(due, self._now_ms)
-            # The second resolution (D15).
-            path = core.registry.resolve_target(name)
-            if due.sub_id is None:
-                check_release(core, descriptor.user_identifier, name)
+            path = self._path_of(due, descriptor)
         except (MQError, UnicodeError):
             # Taken by itself, it says what is wrong.
             return None
@@ -531,6 +524,22 @@ class ReleaseBatch:
             or path.is_temporary
         )
         return None if hindered else _BulkMove(core, path, descriptor)
+
+    def _path_of(self, message: Due | StoredMessage, descriptor: Descriptor) -> Path:
+        """Return the path to the target of a due message, which is resolved a second time (D15).
+
+        Raises MQRC_NOT_AUTHORIZED, MQRC_NO_SUBSCRIPTION for a copy whose subscription is gone, and
+        the errors of ``resolve_target``.
+        """
+        assert message.target is not None
+        registry = self._core.registry
+        if message.sub_id is not None:
+            return registry.resolve_target(
+                registry.subscriptions.destination(message, self._now_ms)
+            )
+        path = registry.resolve_target(message.target)
+        check_release(self._core, descriptor.user_identifier, message.target)
+        return path
 
     def _add_batch(self, batch: _BulkMove) -> None:
         """Add the move of one batch of messages to the transaction."""
@@ -565,7 +574,7 @@ class ReleaseBatch:
                 queue_state.count_released(transaction, self._staging, number, staged)
 
     def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
-        """Add the put of a due message to its target, which is resolved a second time (D15).
+        """Add the put of a due message to its target.
 
         Its COA report is added too. Raises the MQError with which a put refuses the message, such
         as MQRC_Q_FULL, and MQRC_HEADER_ERROR for a message without a target.
@@ -573,12 +582,7 @@ class ReleaseBatch:
         core, transaction = self._core, self._work
         if row.target is None:
             raise mq_error(rc.MQRC_HEADER_ERROR, f"no delay header on {STAGING_QUEUE}")
-        name = row.target
-        if row.sub_id is not None:
-            name = core.registry.subscriptions.destination(row, self._now_ms)
-        path = core.registry.resolve_target(name)
-        if row.sub_id is None:
-            check_release(core, descriptor.user_identifier, name)
+        path = self._path_of(row, descriptor)
         prepared = prepared_with_own_context(core, descriptor)
         check_capacity(path, prepared, len(row.body))
         window = _window(row)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from heapq import merge
-from operator import itemgetter
-
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import DueWithPersistence, in_due_order
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi.descriptor import unpack_descriptor
@@ -156,28 +154,24 @@ class Scan:
             return None
         return staging, row, persistence
 
-    def _entries(self) -> list[tuple[Due, int]]:
+    def _entries(self) -> list[DueWithPersistence]:
         """Return the next staged rows by key, each with its persistence.
 
         Sets ``is_done`` when no rows follow.
         """
         core, staging = self._core, self._core.registry.staging()
         core.check_running()
-        sides: list[list[tuple[Due, int]]] = []
-        ends: list[int] = []
-        for persistence in (VOLATILE, PERSISTENT):
-            if staging is None or not staging.present[persistence]:
-                continue
-            rows = core.messages(persistence).due(self._low, self._high, STEP)
-            sides.append([(due, persistence) for due in rows])
-            if len(rows) == STEP:
-                ends.append(rows[-1].k)
-        both = list(merge(*sides, key=itemgetter(0)))
+        volatile, persistent = (
+            core.messages(persistence).due(self._low, self._high, STEP)
+            if staging is not None and staging.present[persistence]
+            else []
+            for persistence in (VOLATILE, PERSISTENT)
+        )
+        both = in_due_order(volatile, persistent)
+        ends = [rows[-1].k for rows in (volatile, persistent) if len(rows) == STEP]
         self.is_done = not ends
-        if self.is_done:
-            return both
         # Beyond the end of a full page there may be more of that persistence.
-        return [e for e in both if e[0].k <= min(ends)]
+        return [e for e in both if e[0].k <= min(ends)] if ends else both
 
 
 def is_shown(core: Core, key: int) -> bool:

@@ -8,7 +8,8 @@ message that was put there with a damaged header has no target, and is shown as 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from heapq import merge
+from typing import NamedTuple, TypeAlias
 
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
@@ -30,8 +31,11 @@ from mayfly.store.keys import (
     optional_id_hash,
     staging_id,
 )
+from mayfly.store.messages import Due
 from mayfly.store.units import StoredMessage
 
+#: A staged message and its persistence.
+DueWithPersistence: TypeAlias = tuple[Due, int]
 #: Values of ``StoredMessage.ttl_from_release``; None means that all was settled at the put. Else
 #: the life begins at the release, or caps of the target, too low at the put, are applied then.
 LIFE_AT_RELEASE, CAP_AT_RELEASE = 1, 0
@@ -191,6 +195,11 @@ def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
             body[header.length_bytes :],
         ),
     )
+
+
+def in_due_order(volatile: list[Due], persistent: list[Due]) -> list[DueWithPersistence]:
+    """Merge non-persistent and persistent messages by key, each with its persistence."""
+    return list(merge(((d, VOLATILE) for d in volatile), ((d, PERSISTENT) for d in persistent)))
 
 
 def shown(core: Core, row: StoredMessage) -> StoredMessage:

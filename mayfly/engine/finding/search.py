@@ -140,7 +140,7 @@ def _stored(
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield rows whose stored columns match, by key, with the one locked by the requester."""
     locked = None if requester is None else requester.locked
-    sides = [
+    by_persistence = [
         _matching_rows(queue, persistence, match, low)
         if page is None
         else _paged(queue, persistence, low, page)
@@ -148,10 +148,10 @@ def _stored(
         if queue.present[persistence] or locked is not None
     ]
     if locked is not None:
-        return merged(merged(*sides), _locked(locked, match, low))
-    if len(sides) == len(queue.present):
-        return merged(*sides)
-    return sides[0] if sides else iter(())
+        return merged(merged(*by_persistence), _locked(locked, match, low))
+    if len(by_persistence) == len(queue.present):
+        return merged(*by_persistence)
+    return by_persistence[0] if by_persistence else iter(())
 
 
 def _shown_with(

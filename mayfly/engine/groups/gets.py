@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from mayfly.engine import queue_state
@@ -33,7 +32,7 @@ from mayfly.engine.groups.index import (
     needed_by,
     returned_with,
 )
-from mayfly.engine.groups.place import Position, position_after
+from mayfly.engine.groups.place import GroupProgress, Position, position_after
 from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
@@ -74,7 +73,7 @@ class GroupGets:
         self._unit = unit_of_work
         self._cursor = cursor
         self._index: GroupIndex | None = None
-        self._got: Position | None = None
+        self._got = GroupProgress(unit_of_work.on_backout)
         self._browsed: Position | None = None
         #: In logical order the place of the group that is browsed; None before the first one.
         self._place: int | None = None
@@ -83,13 +82,8 @@ class GroupGets:
 
     @property
     def incomplete(self) -> int:
-        """The warning for closing the handle within a group got in logical order.
-
-        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE when the handle is not within
-        one.
-        """
-        got = self._got
-        return rc.MQRC_NONE if got is None or not got.is_logical else got.incomplete
+        """The warning for closing the handle within a group; see :class:`GroupProgress`."""
+        return self._got.incomplete
 
     def get(
         self,
@@ -143,7 +137,7 @@ class GroupGets:
                 return self._note_get(result, options, result.data_length, in_unit)
 
             return PreparedGet(getter, finish_ungrouped)
-        position = self._got if options & c.MQGMO_LOGICAL_ORDER else None
+        position = self._got.position if options & c.MQGMO_LOGICAL_ORDER else None
         if options & c.MQGMO_LOGICAL_ORDER:
             request = _in_order(request, position)
         by_group = self._getter(path, request, options, Where(mode_of(options), position))
@@ -226,7 +220,8 @@ class GroupGets:
         if key is None:
             raise self._nothing_there(path)
         is_browse = bool(options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR)
-        self._check_cursor(path, key, options, self._browsed if is_browse else self._got)
+        position = self._browsed if is_browse else self._got.position
+        self._check_cursor(path, key, options, position)
         request = request._replace(match=ANY, wait_ms=0)
         where = Where(mode_of(options & ~c.MQGMO_LOGICAL_ORDER), key=key)
         try:
@@ -277,20 +272,14 @@ class GroupGets:
         """
         if result.stays:
             return result
-        is_logical, left = bool(options & c.MQGMO_LOGICAL_ORDER), self._got
+        is_logical, left = bool(options & c.MQGMO_LOGICAL_ORDER), self._got.position
         if left is not None and left.is_logical and not (is_logical or result.warning):
             result = result.with_warning(left.incomplete)
         position = position_after(
             result.message.descriptor, length_bytes, in_unit=in_unit, is_logical=is_logical
         )
-        if in_unit and position != left:
-            self._unit.on_backout(self, partial(self._go_back, left))
-        self._got = position
+        self._got.move_to(position, in_unit=in_unit)
         return result
-
-    def _go_back(self, position: Position | None) -> None:
-        """Reset the position of gets to ``position``, after a backout."""
-        self._got = position
 
     def _in_unit(self, options: int) -> bool:
         """Return True if MQGMO options say syncpoint, always or for persistent messages."""

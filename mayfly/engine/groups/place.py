@@ -1,8 +1,10 @@
-"""The place of a message in its group: checks of the MQMD fields, and the next position."""
+"""The place of a message in its group: checks of the MQMD fields, and the position behind it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from mayfly.mqi import constants as c
@@ -136,6 +138,40 @@ class Position(NamedTuple):
     def incomplete(self) -> int:
         """The reason code for stopping here: MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP."""
         return rc.MQRC_INCOMPLETE_MSG if self.in_message else rc.MQRC_INCOMPLETE_GROUP
+
+
+class GroupProgress:
+    """The position of one handle's puts, or of its gets, in message groups.
+
+    A backout of a unit of work resets it to where it was before that unit.
+    """
+
+    __slots__ = ("_on_backout", "position")
+
+    def __init__(self, on_backout: Callable[[object, Callable[[], None]], None]) -> None:
+        """Begin at no position; ``on_backout`` is that of the session's unit of work."""
+        self._on_backout = on_backout
+        self.position: Position | None = None
+
+    @property
+    def incomplete(self) -> int:
+        """The warning for closing the handle within a group in logical order.
+
+        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE when the handle is not within
+        one.
+        """
+        position = self.position
+        return rc.MQRC_NONE if position is None or not position.is_logical else position.incomplete
+
+    def move_to(self, position: Position | None, *, in_unit: bool) -> None:
+        """Set the position; ``in_unit``: a backout of the unit of work resets it."""
+        if in_unit and position != self.position:
+            self._on_backout(self, partial(self._go_back, self.position))
+        self.position = position
+
+    def _go_back(self, position: Position | None) -> None:
+        """Reset the position to ``position``, after a backout."""
+        self.position = position
 
 
 def position_after(

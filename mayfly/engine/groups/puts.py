@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id, size_on
@@ -11,6 +9,7 @@ from mayfly.engine.descriptors import Context
 from mayfly.engine.groups.place import (
     IN_GROUP,
     IN_SEGMENTS,
+    GroupProgress,
     Position,
     as_placed,
     check_cut,
@@ -44,17 +43,12 @@ class PutOrder:
         self._core = core
         self._context = context
         self._unit = unit_of_work
-        self._position: Position | None = None
+        self._progress = GroupProgress(unit_of_work.on_backout)
 
     @property
     def incomplete(self) -> int:
-        """The warning for closing the handle within a group put in logical order.
-
-        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE when the handle is not within
-        one.
-        """
-        last = self._position
-        return rc.MQRC_NONE if last is None or not last.is_logical else last.incomplete
+        """The warning for closing the handle within a group; see :class:`GroupProgress`."""
+        return self._progress.incomplete
 
     def put(self, path: ResolvedQueue, body: bytes, request: PutRequest, options: int) -> PutResult:
         """Put a message; in segments when segmentation is allowed and it is too long for its queue.
@@ -70,7 +64,7 @@ class PutOrder:
         """
         in_unit = bool(options & c.MQPMO_SYNCPOINT)
         is_logical = bool(options & c.MQPMO_LOGICAL_ORDER)
-        requested, left, warning = request.descriptor, self._position, rc.MQRC_NONE
+        requested, left, warning = request.descriptor, self._progress.position, rc.MQRC_NONE
         if is_logical:
             requested = _in_order(left, requested)
             if left is not None:
@@ -95,16 +89,9 @@ class PutOrder:
         core, context = self._core, self._context
         result = verb(core, path, body, request, context=context, unit_of_work=unit_of_work)
         descriptor = placed._replace(persistence=result.descriptor.persistence)
-        self._position = position_after(
-            descriptor, len(body), in_unit=in_unit, is_logical=is_logical
-        )
-        if in_unit and left != self._position:
-            self._unit.on_backout(self, partial(self._go_back, left))
+        position = position_after(descriptor, len(body), in_unit=in_unit, is_logical=is_logical)
+        self._progress.move_to(position, in_unit=in_unit)
         return result if result.warning else result._replace(warning=warning)
-
-    def _go_back(self, position: Position | None) -> None:
-        """Reset the position of puts to ``position``, after a backout."""
-        self._position = position
 
 
 def _in_order(left: Position | None, requested: Descriptor) -> Descriptor:

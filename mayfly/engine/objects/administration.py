@@ -372,7 +372,7 @@ def _clear(core: Core, queue: LocalQueue, terminated_by: TerminatedBy) -> int:
         core.committer.run(transaction)
 
 
-# Dynamic queues: made by opening a model queue, gone with their creator or when keys (C9)
+# Dynamic queues: made by opening a model queue, ended by their creator or a close option (C9)
 
 
 def create_dynamic_queue(

@@ -209,7 +209,7 @@ def inquire_itself(
 
 
 def text_length(selector: int) -> int:
-    """Return the length in characters to which MQINQ pads a character attribute.
+    """Return the length in bytes (UTF-8) to which MQINQ pads a character attribute.
 
     For an unknown selector it is 48, the length of a name.
     """
@@ -288,7 +288,7 @@ def _of_process(core: Core, name: str, selector: int) -> Value:
 
 @cache
 def _text_lengths() -> dict[int, int]:
-    """Return the length in characters of each character attribute, by selector."""
+    """Return the length in bytes (UTF-8) of each character attribute, by selector."""
     return {a.selector: a.length for a in ATTRIBUTES if a.is_text and a.selector is not None}
 
 
@@ -296,9 +296,9 @@ def set_attributes(core: Core, handle: Handle, values: Mapping[int, Value]) -> N
     """MQSET: change attributes of the open queue, all or none; durable on return.
 
     A local queue accepts MQIA_INHIBIT_PUT and _GET, MQIA_TRIGGER_CONTROL, _TYPE, _DEPTH and
-    _MSG_PRIORITY, and MQCA_TRIGGER_DATA of up to 64 characters; an alias the first two; a remote
-    queue the first. Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET (C8), MQRC_SELECTOR_ERROR for
-    other selectors, MQRC_INHIBIT_VALUE_ERROR and its like for a wrong value, MQRC_Q_DELETED;
+    _MSG_PRIORITY, and MQCA_TRIGGER_DATA of up to 64 bytes in UTF-8; an alias the first two; a
+    remote queue the first. Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET (C8), MQRC_SELECTOR_ERROR
+    for other selectors, MQRC_INHIBIT_VALUE_ERROR and its like for a wrong value, MQRC_Q_DELETED;
     TypeError for text instead of a number or a number instead of text.
     """
     check_opened(handle, c.MQOO_SET, rc.MQRC_NOT_OPEN_FOR_SET, "MQOO_SET")
@@ -317,7 +317,10 @@ def set_attributes(core: Core, handle: Handle, values: Mapping[int, Value]) -> N
 
 
 def _takes(attribute: Attribute, value: Value) -> bool:
-    """Return True if a value is in the range of an attribute; raises TypeError for a wrong type."""
+    """Return True if an attribute takes a value: a number in its range, a text of its bytes.
+
+    Raises TypeError for a wrong type.
+    """
     if isinstance(value, str) != attribute.is_text:
         text = "text" if attribute.is_text else "a number"
         raise TypeError(f"{attribute.keyword} takes {text}, not {value!r}")

@@ -188,7 +188,7 @@ class Registry:
         self._queues: dict[str, LocalQueue] = {}
         self._numbers: dict[int, LocalQueue] = {}
         #: Deleted queues for which messages are still staged; their numbers stay in use.
-        self.departed: dict[int, LocalQueue] = {}
+        self.deleted_with_delayed: dict[int, LocalQueue] = {}
         self._paths: dict[str, ResolvedQueue] = {}
         self.authority = AuthorityRecords()
         self.topics = TopicTree()
@@ -241,7 +241,7 @@ class Registry:
 
         None when no queue has this number.
         """
-        return self._numbers.get(number) or self.departed.get(number)
+        return self._numbers.get(number) or self.deleted_with_delayed.get(number)
 
     def staging(self) -> LocalQueue | None:
         """Return the staging queue, None when it is not defined."""
@@ -323,7 +323,9 @@ class Registry:
         if number is None:
             number = self.number_for(definition.name)
         if queue is None:
-            queue = self.departed.pop(number, None) or LocalQueue(definition, number, self.owner)
+            queue = self.deleted_with_delayed.pop(number, None) or LocalQueue(
+                definition, number, self.owner
+            )
             queue.definition = definition
         self._queues[definition.name] = self._numbers[number] = queue
         return queue
@@ -335,14 +337,16 @@ class Registry:
         """
         if name == STAGING_QUEUE:
             return STAGING_NUMBER
-        self.departed = {n: queue for n, queue in self.departed.items() if queue.staged_for}
-        for number, queue in self.departed.items():
+        self.deleted_with_delayed = {
+            n: queue for n, queue in self.deleted_with_delayed.items() if queue.staged_for
+        }
+        for number, queue in self.deleted_with_delayed.items():
             # Staged messages find their way by name: they are for the new queue now.
             if queue.name == name:
                 return number
         begin = max(self._latest_number + 1, self.numbers.start)
         for number in chain(range(begin, self.numbers.stop), self.numbers):
-            if number not in self._numbers and number not in self.departed:
+            if number not in self._numbers and number not in self.deleted_with_delayed:
                 self._latest_number = number
                 return number
         raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {len(self.numbers)} queues")
@@ -358,7 +362,7 @@ class Registry:
         if queue is not None:
             del self._numbers[queue.number]
             if queue.staged_for:
-                self.departed[queue.number] = queue
+                self.deleted_with_delayed[queue.number] = queue
         self.changed()
 
     def changed(self) -> None:

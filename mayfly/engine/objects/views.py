@@ -272,16 +272,7 @@ def manager_folder(core: Core) -> Path | None:
     return core.store.folder
 
 
-def target_queue(core: Core, name: str) -> LocalQueue:
-    """Return the local queue on which a put under a name is stored (C2).
-
-    For a queue of another queue manager that is the transmission queue. Raises
-    MQRC_UNKNOWN_OBJECT_NAME and the other errors of ``resolve_target``.
-    """
-    return core.registry.resolve_target(name).queue
-
-
-def has_lives_from_release(core: Core) -> bool:
+def has_ttl_from_release(core: Core) -> bool:
     """Return True if a local queue has TTLFROM(RELEASE): expiry may be shorter than delay."""
     with core.engine_lock:
         return any(

@@ -354,7 +354,7 @@ def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -
         if subscription.is_managed:
             options = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
             if session.authority is not None:
-                session.authority.own(subscription.destination)
+                session.authority.grant_ownership(subscription.destination)
             handle = session.open(subscription.destination, options)
     except MQError:
         opened.leave(hold)
