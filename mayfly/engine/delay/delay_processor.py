@@ -525,7 +525,7 @@ class ReleaseBatch:
         )
         return None if hindered else _BulkMove(core, path, descriptor)
 
-    def _path_of(self, message: Due | StoredMessage, descriptor: Descriptor) -> Path:
+    def _path_of(self, message: Due | StoredMessage, descriptor: Descriptor) -> ResolvedQueue:
         """Return the path to the target of a due message, which is resolved a second time (D15).
 
         Raises MQRC_NOT_AUTHORIZED, MQRC_NO_SUBSCRIPTION for a copy whose subscription is gone, and

@@ -203,10 +203,9 @@ FROM balances LEFT JOIN listed USING (instance_id, queue, position)
 ORDER BY 1, 2, 3""")
     width = len(_OUTCOMES)
     while chunk := found.fetchmany(10_000):
-        for store, queue, position, puts, present, *counts in chunk:
-            yield _Balance(
-                store, queue, position, puts, present, tuple(counts[:width]), tuple(counts[width:])
-            )
+        for row in chunk:
+            counts = row[-2 * width :]
+            yield _Balance(*row[: -2 * width], ended=counts[:width], listed=counts[width:])
 
 
 def _balance_problems(balances: Iterable[_Balance], whole: set[str]) -> Iterator[LakeProblem]:
