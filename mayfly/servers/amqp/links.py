@@ -155,12 +155,15 @@ class BatchedPuts:
         count, self._waiting_bytes = self._waiting_bytes, 0
         if not waiting:
             return
-        self._host.count_puts(count)
         self._host.service.deferred_settlements.make()
         end, soon = partial(self._end, waiting, count), self._host.calls.soon
-        self._conversations.putting().begin(
-            ask.Commit(), self._conversations.awaited(lambda outcome: soon(partial(end, outcome)))
+        conversations = self._conversations
+        conversations.begin(
+            conversations.putting(), ask.Commit(), lambda outcome: soon(partial(end, outcome))
         )
+        # Only now: a commit that cannot begin has no end that would subtract them. The end comes in
+        # a later call of the event loop.
+        self._host.count_puts(count)
 
     def _end(self, waiting: list[OnPut], count: int, outcome: MQError | None) -> None:
         """Stop counting the bytes of committed puts, and report the outcome to each put."""

@@ -391,9 +391,10 @@ class Unsettled:
         ``then`` is called in the event loop with None or an error, unless the connection has ended.
         """
         calls = self._calls
-        self._connection.begin(
+        self._conversations.begin(
+            self._connection,
             ask.Settle(list(numbers), settlement, reason=reason),
-            self._conversations.awaited(lambda outcome: calls.soon(partial(then, outcome))),
+            lambda outcome: calls.soon(partial(then, outcome)),
         )
 
 
