@@ -212,7 +212,7 @@ def _ledger_request(asked: Request) -> ledger.LedgerRequest:
     if not all(type(number) is int for number in numbers):
         raise BadRequest(f"after and until must be whole numbers, not {numbers}")
     if not 0 <= request.after <= request.until:
-        raise BadRequest(f"0 <= after <= until do not hold for {numbers}")
+        raise BadRequest(f"0 <= after <= until does not hold for {numbers}")
     return request
 
 
