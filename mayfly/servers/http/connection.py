@@ -306,17 +306,17 @@ MAX_BYTES: Final = 65_536
 _TYPE: Final = "application/json"
 
 
-async def read_object(request: Request) -> dict[str, Any]:
+async def read_object(request: Request, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 
     Raises WrongRequest: 415 if the Content-Type is not application/json, which keeps out forms of
-    other sites; 413 for more than 64 KiB; 400 if the body is not a JSON object.
+    other sites; 413 for more than ``max_bytes``; 400 if the body is not a JSON object.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != _TYPE:
         message = f"Content-Type is {given or 'missing'!r}; it has to be {_TYPE}"
         raise WrongRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
-    body = await read_body(request, MAX_BYTES)
+    body = await read_body(request, max_bytes)
     try:
         text = body.decode()
         found = json.loads(text)
