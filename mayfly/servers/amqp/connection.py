@@ -377,7 +377,7 @@ class AmqpConnection(asyncio.Protocol):
         """Log a warning and abort a slow connection, because others wait for its memory."""
         text = "slow to send or to read a message, and others wait for the room that it has"
         _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.applicant.address, text)
-        self.cut()
+        self.abort()
 
     # The engine of proton.
 
@@ -598,8 +598,8 @@ class AmqpConnection(asyncio.Protocol):
         self._connection.close()
         self.pump()
 
-    def cut(self) -> None:
-        """Abort the socket at once; does nothing if it is closed."""
+    def abort(self) -> None:
+        """Abort the socket without a word to the client; does nothing if it is closed."""
         if self.wire is not None:
             self.wire.abort()
 
