@@ -24,14 +24,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.acceptor import send_at_once
-from mayfly.servers.budget import (
-    OWN_BYTES,
-    Budget,
-    CallsAwaitingMemory,
-    MemoryUse,
-    Reservation,
-    SlowClientTimer,
-)
+from mayfly.servers.budget import OWN_BYTES, Budget, ClientMemory, Reservation, SlowClientTimer
 from mayfly.servers.clients import (
     INSTANCE_NUMBERS,
     Admits,
@@ -524,14 +517,17 @@ class ClientLink(asyncio.Protocol):
         #: Messages of a batch whose rest is to come.
         self._kept_bytes = 0
         budget = server_loop.budget
-        self._in_memory, self._unread = MemoryUse(budget), MemoryUse(budget)
+        self._memory = ClientMemory(
+            budget,
+            server_loop.loop,
+            server_loop.call_soon,
+            regulate=self.regulate,
+            abort=self._abort_slow,
+        )
         #: Memory reserved for the long frame that is being received.
         self._reservation: Reservation | None = None
-        self._later = CallsAwaitingMemory(budget, server_loop.call_soon)
-        self._is_waiting = False
         self._is_held_up = self._is_behind = self._is_lost = False
         self._sending = SlowClientTimer(budget, server_loop.loop, self._abort_slow)
-        self._reading = SlowClientTimer(budget, server_loop.loop, self._abort_slow)
         self.channel = ""
         self.heartbeat_ms = 0
         self.sent_bytes = self.received_bytes = 0
@@ -575,8 +571,7 @@ class ClientLink(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Read requests and continue gets again, since the client has read; called by asyncio."""
         self._is_behind = False
-        self._reading.stop()
-        self._unread.note(0)
+        self._memory.note_read()
         if self._is_writable:
             return
         self._is_writable = True
@@ -593,11 +588,8 @@ class ClientLink(asyncio.Protocol):
         self._unsent.clear()
         self._is_lost = True
         self._sending.stop()
-        self._reading.stop()
         self._end_reservation()
-        self._later.end()
-        self._count()
-        self._unread.note(0)
+        self._memory.end()
         if self._tick is not None:
             self._tick.cancel()
         self._frames.end()
@@ -633,7 +625,7 @@ class ClientLink(asyncio.Protocol):
 
         It is dropped if the connection ends first.
         """
-        self._later.call(call)
+        self._memory.when_free(call)
 
     def keep(self, change: int) -> None:
         """Add ``change`` to the counted bytes of messages that wait for the rest of their batch."""
@@ -793,27 +785,13 @@ class ClientLink(asyncio.Protocol):
         """
         if self._reservation is not None and not self._reservation.is_granted:
             return True
-        if (
-            not self._in_memory.counted
-            or self._kept_bytes
-            or not self.server_loop.budget.is_used_up
-        ):
-            return False
-        if not self._is_waiting:
-            self._is_waiting = True
-            self._later.call(self._wait_no_more)
-        return True
-
-    def _wait_no_more(self) -> None:
-        """Check again whether to read, since memory is free."""
-        self._is_waiting = False
-        self.regulate()
+        return not self._kept_bytes and self._memory.is_lacking()
 
     def _count(self) -> None:
         """Count the bytes of the client's requests and batches against the memory budget."""
         count = 0 if self._is_lost else self._held_bytes + self._kept_bytes
-        if count > OWN_BYTES or self._in_memory.counted:
-            self._in_memory.note(count)
+        if count > OWN_BYTES or self._memory.received.counted:
+            self._memory.received.note(count)
 
     def _count_unread(self) -> None:
         """Count the bytes of answers that the client has not read against the memory budget.
@@ -824,9 +802,7 @@ class ClientLink(asyncio.Protocol):
         if self._transport is None:
             return
         count = self._transport.get_write_buffer_size()
-        if not self._unread.counted:
-            self._reading.begin(count)
-        self._unread.note(count)
+        self._memory.note_unread(count)
         if self._is_writable and count > self.server_loop.limits.outstanding_bytes:
             self._is_writable = False
             self.regulate()
