@@ -126,14 +126,19 @@ def inquire_manager_status(manager: Engine, _pattern: str) -> list[Record]:
 
     Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
     """
-    processor = manager.delay_processor.status().partition(":")[0].upper()
     values: dict[str, Value] = {
         "STATUS": MANAGER_STATUS["RUNNING"],
         "CONNS": len(view_connections(manager)),
         "DISK": DISK_STATUS["FULL" if is_disk_full(manager) else "OK"],
-        "DDELAY": PROCESSOR_STATUS[processor],
+        "DDELAY": processor_status(manager),
     }
     return [Record(QMSTATUS, manager.name, values)]
+
+
+def processor_status(manager: Engine) -> int:
+    """Return the number for the status of the delivery delay processor: whether it runs (D28)."""
+    word = manager.delay_processor.status().partition(":")[0]
+    return PROCESSOR_STATUS[word.upper()]
 
 
 def inquire_handles(manager: Engine, pattern: str) -> list[Record]:

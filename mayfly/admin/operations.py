@@ -21,7 +21,6 @@ from mayfly.admin.model import (
     HANDLE,
     NO,
     PLATFORMS,
-    PROCESSOR_STATUS,
     PUBSUB,
     QMSTATUS,
     QSTATUS,
@@ -243,9 +242,7 @@ def _queue_status(manager: Engine, name: str) -> Record:
         "EXPIRED": status.expired_count,
     }
     if name == STAGING_QUEUE:
-        # Whether the delivery delay processor runs (D28).
-        word = manager.delay_processor.status().partition(":")[0].upper()
-        values["DDELAY"] = PROCESSOR_STATUS[word]
+        values["DDELAY"] = connections.processor_status(manager)
     return Record(QSTATUS, name, values)
 
 
