@@ -27,7 +27,7 @@ from mayfly.servers.amqp.addresses import (
 )
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
 from mayfly.servers.amqp.service import AmqpService
-from mayfly.servers.clients import ChannelClient
+from mayfly.servers.clients import ChannelClient, close_all
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 
@@ -385,7 +385,7 @@ class ClientConversations:
             self._is_over.wait(_LONGEST_WAIT_SECONDS)
         ending = self._all()
         self._putting, self._transactions, self._idle = None, {}, []
-        _close_all(ending)
+        close_all(ending, _LOG)
 
     def numbers(self) -> list[int]:
         """Return the connection numbers of all conversations."""
@@ -404,7 +404,7 @@ class ClientConversations:
         if connection.is_open and len(self._idle) < _IDLE_KEPT:
             self._idle.append(connection)
         else:
-            self._executor.submit(_close_all, [connection])
+            self._executor.submit(close_all, [connection], _LOG)
 
 
 def _back_out(connection: Connection, on_done: OnEnd) -> None:
@@ -486,12 +486,3 @@ def close_quietly(connection: Connection, handle: int) -> None:
             connection.call(ask.CloseObject(handle))
     except MQError as error:
         _LOG.info("closing handle %d: %s", handle, error)
-
-
-def _close_all(connections: list[Connection]) -> None:
-    """Close conversations without a commit; errors are logged, not raised."""
-    for connection in connections:
-        try:
-            connection.close(commit=False)
-        except Exception as error:  # noqa: BLE001 - the others are closed as well
-            _LOG.warning("closing a conversation of %s: %s", connection.name, error)

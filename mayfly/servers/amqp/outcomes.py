@@ -13,7 +13,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
-from mayfly.servers.amqp.conversations import ClientConversations, SettlementAtEnd
+from mayfly.servers.amqp.conversations import ClientConversations, OnEnd, SettlementAtEnd
 from mayfly.servers.amqp.errors import AmqpError, amqp_error
 from mayfly.servers.amqp.links import LinkHost
 from mayfly.servers.amqp.service import Call
@@ -384,7 +384,7 @@ class Unsettled:
         settlement: Settlement,
         *,
         reason: int = 0,
-        then: Callable[[MQError | None], object],
+        then: OnEnd,
     ) -> None:
         """Begin to settle messages by delivery number; ``reason`` is the MQRC_* of a dead letter.
 

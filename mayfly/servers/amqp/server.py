@@ -30,8 +30,6 @@ _WORKERS = 4
 _CLOSING_SECONDS: Final = 1.0
 #: The most connections, as many as for Mayfly's own protocol.
 _MAX_CONNECTIONS: Final = 10_000
-#: The protocol header of a server that accepts only TLS (AMQP 1.0, 5.2).
-_TLS_HEADER: Final = b"AMQP\x02\x01\x00\x00"
 
 
 class AmqpServer(EventLoopServer[AmqpConnection]):
@@ -75,7 +73,25 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
             DeletedTopics(),
         )
         self.open_connections: set[AmqpConnection] = set()
-        super().__init__(loop, _Handler(self), runtime or Runtime(), "mayfly-amqp")
+        super().__init__(loop, self, runtime or Runtime(), "mayfly-amqp")
+
+    # For the acceptor.
+
+    log, magic = _LOG, b"AMQP"
+    #: The protocol header of a server that accepts only TLS (AMQP 1.0, 5.2).
+    refusal_without_tls = b"AMQP\x02\x01\x00\x00"
+    #: The longest time for a TLS handshake is that for the SASL exchange.
+    handshake_seconds = HANDSHAKE_SECONDS
+
+    def capacity(self) -> int:
+        """Return how many more connections the server accepts now."""
+        return _MAX_CONNECTIONS - len(self.open_connections)
+
+    def new(self) -> AmqpConnection:
+        """Return the asyncio protocol object for a new connection."""
+        return AmqpConnection(self.service, next(INSTANCE_NUMBERS), self.open_connections)
+
+    # For EventLoopServer.
 
     def _open(self) -> Collection[AmqpConnection]:
         return self.open_connections
@@ -102,27 +118,3 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
     def _shut_down(self) -> None:
         """End the threads for verbs that may block."""
         self._executor.shutdown()
-
-
-class _Handler:
-    """The server as its acceptor sees it."""
-
-    magic, refusal_without_tls = b"AMQP", _TLS_HEADER
-
-    def __init__(self, server: AmqpServer) -> None:
-        """Take the server whose connections the acceptor accepts."""
-        self._server, self.log = server, _LOG
-
-    @property
-    def handshake_seconds(self) -> float:
-        """The longest time for a TLS handshake, the same as for the SASL exchange."""
-        return HANDSHAKE_SECONDS
-
-    def capacity(self) -> int:
-        """Return how many more connections the server accepts now."""
-        return _MAX_CONNECTIONS - len(self._server.open_connections)
-
-    def new(self) -> AmqpConnection:
-        """Return the asyncio protocol object for a new connection."""
-        server = self._server
-        return AmqpConnection(server.service, next(INSTANCE_NUMBERS), server.open_connections)

@@ -19,7 +19,7 @@ from mayfly.client.connection import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.budget import OWN_BYTES, WAIT_SECONDS, Budget, MemoryUse, Reservation
-from mayfly.servers.clients import INSTANCE_NUMBERS, ChannelClient, Peer
+from mayfly.servers.clients import INSTANCE_NUMBERS, ChannelClient, Peer, close_all
 from mayfly.servers.http.problems import WrongRequest
 
 _LOG = logging.getLogger("mayfly.http")
@@ -237,7 +237,7 @@ class HttpConnection:
         self._conversations.clear()
         if closing:
             # A backout may wait for the disk.
-            self._loop.run_in_executor(None, _close_all, closing)
+            self._loop.run_in_executor(None, close_all, closing, _LOG)
 
 
 class VisitCache:
@@ -272,15 +272,6 @@ def finish(future: asyncio.Future[None]) -> None:
     """Set a future's result to None, unless the future is done."""
     if not future.done():
         future.set_result(None)
-
-
-def _close_all(conversations: list[Connection]) -> None:
-    """Close conversations without a commit; log failures and go on."""
-    for conversation in conversations:
-        try:
-            conversation.close(commit=False)
-        except Exception as error:  # noqa: BLE001 - the others are closed as well
-            _LOG.warning("closing a conversation of %s: %s", conversation.name, error)
 
 
 def _bytes_of(connected: Any) -> tuple[int, int]:
