@@ -45,10 +45,10 @@ from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime, SystemClock
 from mayfly.runtime.files import Files
 from mayfly.runtime.virtual_clock import VirtualClock
-from mayfly.servers.amqp.listener import AmqpListener
 from mayfly.servers.budget import Budget
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import (
+    AmqpListener,
     FlightListener,
     HttpListener,
     Listener,

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from mayfly.verbs.contracts.wire import protocol_of
+
 _BACKLOG: Final = 1_024
 #: The most connections that are accepted before the loop does other work.
 _ACCEPTED_AT_ONCE: Final = 64
@@ -47,6 +49,12 @@ class ConnectionHandler(Protocol):
     """
 
     log: logging.Logger
+    #: The first bytes of a client of the server's protocol that does not use TLS.
+    magic: bytes
+
+    @property
+    def refusal_without_tls(self) -> bytes:
+        """The answer to such a client on a port that accepts only TLS, before its socket closes."""
 
     @property
     def handshake_seconds(self) -> float | None:
@@ -57,13 +65,6 @@ class ConnectionHandler(Protocol):
 
     def new(self) -> asyncio.BaseProtocol:
         """Return the asyncio protocol for a new connection."""
-
-    def without_tls(self, client: str, first: bytes) -> bytes:
-        """Return the bytes to send to a client that does not use TLS on a TLS port.
-
-        ``client`` is the address of the client, for the log. ``first`` are the first bytes (up to
-        8) that the client sent. The acceptor closes the connection after the answer.
-        """
 
 
 def tcp_sockets(host: str, port: int) -> list[socket.socket]:
@@ -211,8 +212,8 @@ class Acceptor:
     async def _shake_hands(self, made: socket.socket, client: str, context: ssl.SSLContext) -> None:
         """Do the TLS handshake of one connection; raises ssl.SSLError or OSError.
 
-        A client that does not begin a handshake gets the answer of ``without_tls``. A client that
-        closes without sending anything is ignored. The socket is closed in both cases.
+        A client that does not begin a handshake is refused. A client that closes without sending
+        anything is ignored. The socket is closed in both cases.
         """
         first = await _first_bytes(made)
         if not first:
@@ -223,7 +224,21 @@ class Acceptor:
         else:
             with made, contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_HANGING_UP_SECONDS):
-                    await _refuse(made, self._handler.without_tls(client, first))
+                    await _refuse(made, self._answer_without_tls(client, first))
+
+    def _answer_without_tls(self, client: str, first: bytes) -> bytes:
+        """Log a client that does not use TLS, and return the bytes to answer.
+
+        They are b"" for a client of another protocol, which would not understand an answer.
+        """
+        handler = self._handler
+        if first.startswith(handler.magic):
+            text = "AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here"
+            handler.log.warning(text, client)
+            return handler.refusal_without_tls
+        text = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
+        handler.log.warning(text, client, protocol_of(first))
+        return b""
 
 
 async def _first_bytes(made: socket.socket) -> bytes:

@@ -262,3 +262,71 @@ class CallsAwaitingMemory:
         reservation, self._reservation = self._reservation, None
         if reservation is not None:
             reservation.end()
+
+
+class ClientMemory:
+    """The memory of one connection: bytes received, bytes that its client has not read, and waits.
+
+    Used in its event loop only.
+    """
+
+    __slots__ = ("_budget", "_is_waiting", "_later", "_reading", "_regulate", "_unread", "received")
+
+    def __init__(
+        self,
+        budget: Budget,
+        loop: asyncio.AbstractEventLoop,
+        call_soon: Callable[[Callable[[], None]], object],
+        *,
+        regulate: Callable[[], None],
+        abort: Callable[[], None],
+    ) -> None:
+        """Begin with no byte in memory.
+
+        ``call_soon`` runs a function in the event loop, and may be called by any thread.
+        ``regulate`` is called when the client may send more, ``abort`` when it reads too slowly.
+        """
+        self._budget, self._regulate = budget, regulate
+        self.received, self._unread = MemoryUse(budget), MemoryUse(budget)
+        self._later = CallsAwaitingMemory(budget, call_soon)
+        self._is_waiting = False
+        self._reading = SlowClientTimer(budget, loop, abort)
+
+    def when_free(self, call: Callable[[], None]) -> None:
+        """Run ``call`` in the event loop once the budget is not used up; not after :meth:`end`."""
+        self._later.call(call)
+
+    def is_lacking(self) -> bool:
+        """Return True if the client must send no more, since the budget is used up.
+
+        A client of whom no byte is counted may send. ``regulate`` is called when the budget is no
+        longer used up.
+        """
+        if not (self.received.counted and self._budget.is_used_up):
+            return False
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._later.call(self._wait_no_more)
+        return True
+
+    def note_unread(self, count: int) -> None:
+        """Set how many bytes the client has not read; the first of them start its time limit."""
+        if not self._unread.counted:
+            self._reading.begin(count)
+        self._unread.note(count)
+
+    def note_read(self) -> None:
+        """Note that the client has read all; its time limit ends."""
+        self._reading.stop()
+        self._unread.note(0)
+
+    def end(self) -> None:
+        """Count no bytes any more, and drop the calls that wait; the connection has ended."""
+        self._later.end()
+        self.note_read()
+        self.received.note(0)
+
+    def _wait_no_more(self) -> None:
+        """Let the connection decide again whether it reads."""
+        self._is_waiting = False
+        self._regulate()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 from mayfly.admin.security.applicant import Admitted, Applicant
-from mayfly.client.connection import LocalConnection
+from mayfly.client.connection import Connection, LocalConnection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.distinguished_names import spelled
 from mayfly.mqi.errors import mq_error
@@ -128,3 +129,12 @@ def connection_of(
         is_foreign_client=not applicant.is_of_this_process,
     )
     return LocalConnection(session, manager)
+
+
+def close_all(connections: Iterable[Connection], log: logging.Logger) -> None:
+    """Close connections without a commit; the call may block. Errors are logged, not raised."""
+    for connection in connections:
+        try:
+            connection.close(commit=False)
+        except Exception as error:  # noqa: BLE001 - the others are closed as well
+            log.warning("closing a conversation of %s: %s", connection.name, error)

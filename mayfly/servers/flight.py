@@ -470,9 +470,9 @@ def _max_bytes(request: dict[str, Any]) -> int:
     """
     value = request.pop(_MAX_BYTES, DEFAULT_MAX_BYTES)
     if type(value) is not int:
-        raise BadRequest(f"{_MAX_BYTES} must be one of the whole numbers, not {value!r}")
+        raise BadRequest(f"{_MAX_BYTES} must be a whole number, not {value!r}")
     if value < 1:
-        raise BadRequest(f"{_MAX_BYTES} >= 1: {value} do not hold")
+        raise BadRequest(f"{_MAX_BYTES} must be at least 1, not {value}")
     return value
 
 

@@ -1,9 +1,10 @@
 """The verbs of the Flight server: read the ledger, reserve messages of queues, put staged rows.
 
-A verb is a function of the queue manager and of the JSON object with its arguments. It raises
-BulkError, ClaimError or MQError. A claim is a group of messages that a reader, such as a Spark
-batch, has reserved. Tables at the end map names to verbs: ``TICKETS`` send rows, ``ACTIONS`` are
-answered by JSON, ``PUTS`` receive rows. A new verb is a function and a line there.
+A verb is a function of the queue manager and of its arguments: a JSON object, for most verbs
+checked and made a NamedTuple. It raises BulkError, ClaimError or MQError. A claim is a group of
+messages that a reader, such as a Spark batch, has reserved. Tables at the end map names to verbs:
+``TICKETS`` send rows, ``ACTIONS`` are answered by JSON, ``PUTS`` receive rows. A new verb is a
+function and a line there.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ def _ledger_request(asked: Request) -> ledger.LedgerRequest:
     if not all(type(number) is int for number in numbers):
         raise BadRequest(f"after and until must be whole numbers, not {numbers}")
     if not 0 <= request.after <= request.until:
-        raise BadRequest(f"0 <= after <= until do not hold for {numbers}")
+        raise BadRequest(f"0 <= after <= until does not hold for {numbers}")
     return request
 
 
@@ -243,14 +244,17 @@ def _beyond_end(lives: Ledger, until: int) -> PositionBeyondEnd:
 # Queues: attach, claim, read, end and release; browse.
 
 
-def attach(manager: ServedManager, request: Request) -> Answer:
+class NoArguments(NamedTuple):
+    """A request without arguments."""
+
+
+def attach(queues: QueueManager, asked: claims.AttachRequest) -> Answer:
     """Register a reader of a queue under a consumer's name; return the consumer's new state.
 
-    An earlier reader of this name gets errors from now on. Raises BadRequest, the MQError of
-    opening the queue, and ClaimError if the consumer belongs to another queue.
+    An earlier reader of this name gets errors from now on. Raises the MQError of opening the queue,
+    and ClaimError if the consumer belongs to another queue.
     """
-    queues = _with_queues(manager)
-    standing = queues.claims.attach(*request_of(claims.AttachRequest, request))
+    standing = queues.claims.attach(*asked)
     return claims.Attached(
         queues.name,
         queues.ledger.instance_id,
@@ -261,117 +265,106 @@ def attach(manager: ServedManager, request: Request) -> Answer:
     )._asdict()
 
 
-def claim(manager: ServedManager, request: Request) -> Answer:
+def claim(queues: QueueManager, asked: claims.ClaimRequest) -> Answer:
     """Reserve the next messages of a queue for a reader (a claim), up to limits of rows and bytes.
 
     Returns the number of the last claim, and how many messages the claims after ``after`` hold.
-    Without messages these are ``after`` and 0. Raises BadRequest for wrong arguments,
-    MQRC_GET_INHIBITED, and ClaimError if a newer reader has attached.
+    Without messages these are ``after`` and 0. Raises MQRC_GET_INHIBITED, and ClaimError if a newer
+    reader has attached.
     """
-    queues, asked = _with_queues(manager), request_of(claims.ClaimRequest, request)
     limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
     claimed = queues.claims.claim(asked.consumer, asked.epoch, asked.after, limit)
     return claimed._asdict()
 
 
-def mark(manager: ServedManager, request: Request) -> Answer:
+def mark(queues: QueueManager, _asked: NoArguments) -> Answer:
     """Return a number that marks the present moment in the order of puts.
 
     With this number as ``up_to``, :func:`claim` reserves no message that is put later.
     """
-    queues = _with_queues(manager)
-    fields_of(request)
     return claims.Mark(queues.claims.mark())._asdict()
 
 
-def end(manager: ServedManager, request: Request) -> Answer:
+def end(queues: QueueManager, asked: claims.EndRequest) -> Answer:
     """End the messages reserved by a reader's claims up to ``until``, as if they had been got.
 
     Returns the number of messages. Claims are numbered groups of reserved messages. Raises
-    BadRequest for wrong arguments, and ClaimError if a newer reader has attached.
+    ClaimError if a newer reader has attached.
     """
-    count = _with_queues(manager).claims.end(*request_of(claims.EndRequest, request))
-    return claims.Counted(count)._asdict()
+    return claims.Counted(queues.claims.end(*asked))._asdict()
 
 
-def end_written(manager: ServedManager, request: Request) -> Answer:
+def end_written(queues: QueueManager, asked: claims.EndWrittenRequest) -> Answer:
     """End the messages of claims (reserved groups) that a Spark checkpoint records as written.
 
     These are the claims up to number ``until``. Returns the number of messages. Any caller may do
     this, not only the reader. Raises ClaimError for another store, an unknown consumer, or a claim
     that never existed.
     """
-    queues, asked = _with_queues(manager), request_of(claims.EndWrittenRequest, request)
     return claims.Counted(queues.claims.end_written(*asked))._asdict()
 
 
-def quiesce(manager: ServedManager, request: Request) -> Answer:
+def quiesce(queues: QueueManager, asked: claims.Reader) -> Answer:
     """Let a reader reserve no further messages; return {}.
 
     The reader may still read the messages it has reserved. Raises ClaimError if a newer reader has
     attached.
     """
-    _with_queues(manager).claims.quiesce(*request_of(claims.Reader, request))
+    queues.claims.quiesce(*asked)
     return {}
 
 
-def renew(manager: ServedManager, request: Request) -> Answer:
+def renew(queues: QueueManager, asked: claims.Reader) -> Answer:
     """Renew the lease of the messages that a reader has reserved; return {}.
 
     Without it, leased messages return to their queue after a time. Raises ClaimError if the
     consumer is unknown or a newer reader has attached.
     """
-    _with_queues(manager).claims.renew(*request_of(claims.Reader, request))
+    queues.claims.renew(*asked)
     return {}
 
 
-def claimed_rows(manager: ServedManager, request: Request) -> Answer:
+def claimed_rows(queues: QueueManager, asked: claims.ClaimsRequest) -> Answer:
     """Return the row numbers of the messages that a reader's claims have reserved, as ranges.
 
     The claims are those after number ``after`` up to ``until``. Raises ClaimError if a newer reader
     has attached.
     """
-    ranges = _with_queues(manager).claims.ranges(*request_of(claims.ClaimsRequest, request))
-    return claims.ClaimedRows(ranges)._asdict()
+    return claims.ClaimedRows(queues.claims.ranges(*asked))._asdict()
 
 
-def back_out(manager: ServedManager, request: Request) -> Answer:
+def back_out(queues: QueueManager, asked: claims.BackOutRequest) -> Answer:
     """Back out single reserved messages that a reader cannot process, by row number.
 
     Returns how many went back to their queue and how many to the backout or dead-letter queue. Rows
     that are not reserved are skipped. Raises BadRequest for rows that are not whole numbers, and
     ClaimError if a newer reader has attached.
     """
-    queues, asked = _with_queues(manager), request_of(claims.BackOutRequest, request)
     if not all(type(row) is int for row in asked.rows):
         raise BadRequest(f"rows are whole numbers, not {asked.rows!r}")
     return queues.claims.back_out(*asked)._asdict()
 
 
-def release(manager: ServedManager, request: Request) -> Answer:
+def release(queues: QueueManager, asked: claims.ReleaseRequest) -> Answer:
     """Return all messages that a consumer has reserved to their queue; return their number.
 
     The present reader of the consumer gets errors from now on. Raises ClaimError for an unknown
     consumer or an old epoch.
     """
-    count = _with_queues(manager).claims.release(*request_of(claims.ReleaseRequest, request))
-    return claims.Counted(count)._asdict()
+    return claims.Counted(queues.claims.release(*asked))._asdict()
 
 
-def consumers(manager: ServedManager, request: Request) -> Answer:
+def consumers(queues: QueueManager, _asked: NoArguments) -> Answer:
     """Return the state of all consumers: queue, epoch, and number of reserved messages."""
-    queues = _with_queues(manager)
-    fields_of(request)
     return {"consumers": [standing._asdict() for standing in queues.claims.consistent_states()]}
 
 
-def browse_ranges(manager: ServedManager, request: Request) -> Answer:
+def browse_ranges(queues: QueueManager, asked: claims.RangesRequest) -> Answer:
     """Return about ``part_count`` key ranges that cover a queue, for parallel browsing.
 
     A short queue has fewer ranges, an empty one none. Raises BadRequest if ``part_count`` is below
     1, and MQRC_GET_INHIBITED.
     """
-    queues, asked = _with_queues(manager), request_of(claims.RangesRequest, request)
     if asked.part_count < 1:
         raise BadRequest(f"part_count >= 1 does not hold for {asked.part_count}")
     return {"ranges": browsable_ranges(queues.engine, asked.queue, asked.part_count)}
@@ -485,7 +478,8 @@ def stage(
     committed already; the rows are then ignored. Raises BadRequest if this attempt is stored
     already. If the upload ends early or the server stops, discards the rows and raises VerbRefused.
     """
-    asked = _checked(request_of(stages.StageRequest, request))
+    asked = request_of(stages.StageRequest, request)
+    _check(asked)
     try:
         writer = _with_queues(manager).stages.begin(StagePlace(*asked))
     except ValueError as error:
@@ -510,16 +504,16 @@ def stage(
     return stages.StageAnswer(writer.finish())._asdict()
 
 
-def commit(manager: ServedManager, request: Request) -> Answer:
+def commit(queues: QueueManager, asked: stages.CommitRequest) -> Answer:
     """Put the stored rows of a batch on their queues, or some of them; return the progress.
 
     The client calls again until the answer has ``is_done``. Raises VerbRefused if rows of a named
     upload are not there, and MQError if no queue accepts a row.
     """
-    asked = _checked(request_of(stages.CommitRequest, request))
+    _check(asked)
     named = [_stage_of(name) for name in asked.stages]
     try:
-        state = _with_queues(manager).stages.commit(
+        state = queues.stages.commit(
             asked.query,
             asked.batch,
             named,
@@ -533,13 +527,13 @@ def commit(manager: ServedManager, request: Request) -> Answer:
     return stages.CommitAnswer(state.batch, state.is_done, *counts)._asdict()
 
 
-def surrendered(manager: ServedManager, request: Request) -> Answer:
+def surrendered(queues: QueueManager, asked: stages.SurrenderedRequest) -> Answer:
     """Return the rows that a commit has left out because no queue could ever accept them.
 
     Each has its number at the source, the reason code and a text; empty if no row was left out.
     """
-    asked = _checked(request_of(stages.SurrenderedRequest, request))
-    rows = _with_queues(manager).stages.surrendered(asked.query, asked.batch)
+    _check(asked)
+    rows = queues.stages.surrendered(asked.query, asked.batch)
     return stages.SurrenderedRows([(*row,) for row in rows])._asdict()
 
 
@@ -603,8 +597,8 @@ def _stage_of(name: Any) -> tuple[int, str]:
     raise BadRequest(f"a stage is [partition, attempt], not {name!r}")
 
 
-def _checked(asked: RowT) -> RowT:
-    """Return a request unchanged; raises BadRequest if it has a negative number or an empty text.
+def _check(asked: NamedTuple) -> None:
+    """Raise BadRequest if a request has a negative number or an empty text.
 
     Only ``dead_letter_queue`` may be empty.
     """
@@ -612,7 +606,18 @@ def _checked(asked: RowT) -> RowT:
         is_empty = value == "" and name not in _MAY_BE_EMPTY
         if is_empty or (isinstance(value, int) and value < 0):
             raise BadRequest(f"{name} cannot be {value!r}")
-    return asked
+
+
+def _action(
+    description: str, kind: type[RowT], run: Callable[[QueueManager, RowT], Answer]
+) -> ActionVerb:
+    """Return an action on the queues of a queue manager, whose arguments are those of ``kind``.
+
+    Other arguments raise BadRequest, and so does a queue manager without queues.
+    """
+    return ActionVerb(
+        description, lambda manager, request: run(_with_queues(manager), request_of(kind, request))
+    )
 
 
 #: Verbs of tickets: their rows are sent.
@@ -627,20 +632,24 @@ ACTIONS: dict[str, ActionVerb] = {
     ledger.INFO_ACTION: ActionVerb(
         "which positions the ledger of a queue manager holds", ledger_info
     ),
-    claims.ATTACH: ActionVerb("act as a consumer of a queue", attach),
-    claims.CLAIM: ActionVerb("claim the next messages", claim),
-    claims.END: ActionVerb("end what claims hold", end),
-    claims.END_WRITTEN: ActionVerb("end what a checkpoint says is written", end_written),
-    claims.QUIESCE: ActionVerb("claim nothing more for a reader that ends", quiesce),
-    claims.HEARTBEAT: ActionVerb("hear of a reader that lives", renew),
-    claims.ROWS: ActionVerb("which rows claims hold", claimed_rows),
-    claims.BACK_OUT: ActionVerb("back out messages of a claim", back_out),
-    claims.MARK: ActionVerb("what tells messages put by now from later", mark),
-    claims.RELEASE: ActionVerb("give claimed messages back", release),
-    claims.CONSUMERS: ActionVerb("how all consumers stand", consumers),
-    claims.RANGES: ActionVerb("parts of a queue to be browsed", browse_ranges),
-    stages.COMMIT_ACTION: ActionVerb("put what stages hold", commit),
-    stages.SURRENDERED_ACTION: ActionVerb("rows nobody has taken", surrendered),
+    claims.ATTACH: _action("act as a consumer of a queue", claims.AttachRequest, attach),
+    claims.CLAIM: _action("claim the next messages", claims.ClaimRequest, claim),
+    claims.END: _action("end what claims hold", claims.EndRequest, end),
+    claims.END_WRITTEN: _action(
+        "end what a checkpoint says is written", claims.EndWrittenRequest, end_written
+    ),
+    claims.QUIESCE: _action("claim nothing more for a reader that ends", claims.Reader, quiesce),
+    claims.HEARTBEAT: _action("hear of a reader that lives", claims.Reader, renew),
+    claims.ROWS: _action("which rows claims hold", claims.ClaimsRequest, claimed_rows),
+    claims.BACK_OUT: _action("back out messages of a claim", claims.BackOutRequest, back_out),
+    claims.MARK: _action("what tells messages put by now from later", NoArguments, mark),
+    claims.RELEASE: _action("give claimed messages back", claims.ReleaseRequest, release),
+    claims.CONSUMERS: _action("how all consumers stand", NoArguments, consumers),
+    claims.RANGES: _action("parts of a queue to be browsed", claims.RangesRequest, browse_ranges),
+    stages.COMMIT_ACTION: _action("put what stages hold", stages.CommitRequest, commit),
+    stages.SURRENDERED_ACTION: _action(
+        "rows nobody has taken", stages.SurrenderedRequest, surrendered
+    ),
 }
 
 #: Verbs of uploads: rows come, and one JSON object answers.

@@ -7,14 +7,15 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from mayfly.channel import clients_known
+from mayfly.channel import Clients, clients_known
 from mayfly.client.connection.instruments import instrumented_application
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
 from mayfly.servers.budget import Budget
-from mayfly.servers.clients import Admits
+from mayfly.servers.clients import Admits, connection_of
 from mayfly.servers.settings import ClientLimits, ListenAddress, TlsFiles
 from mayfly.servers.status import ServerStatus
 from mayfly.servers.wire.link import Limits
@@ -23,7 +24,6 @@ from mayfly.verbs.contracts.access import FolderSocket
 
 if TYPE_CHECKING:
     from mayfly.servers.flight import FlightServer
-    from mayfly.servers.http.server import HttpServer
     from mayfly.servers.http.service import Service
 
 _LOG = logging.getLogger("mayfly.listeners")
@@ -64,7 +64,95 @@ class Listener:
         """Close all connections."""
 
 
-class MqListener(Listener):
+class _Server(Clients, Protocol):
+    """A server of clients, as its listener sees it."""
+
+    def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen on an address and return its port; raises OSError if that is not possible."""
+
+    def quiesce(self, number: int) -> bool:
+        """Close the connection with conversation ``number`` once its work is done."""
+
+    def drain(self, timeout_ms: int) -> object:
+        """Return when the connections have ended, or after ``timeout_ms``."""
+
+    def close(self) -> None:
+        """Close all connections, and end the threads of the server."""
+
+
+class ClientListener(Listener):
+    """A listener over TCP or TLS whose clients DISPLAY CONN shows, from its start to its stop."""
+
+    def __init__(
+        self,
+        managers: Sequence[QueueManager],
+        admission: Admits,
+        address: ListenAddress | None,
+        tls: TlsFiles,
+        budget: Budget | None,
+    ) -> None:
+        """Take the settings; without ``address`` it does not listen over TCP.
+
+        ``budget`` limits the memory for messages and may be shared with other listeners.
+        """
+        self._managers = {manager.name: manager for manager in managers}
+        self._admission, self._address, self._tls = admission, address, tls
+        self._budget = Budget() if budget is None else budget
+        self._context: ssl.SSLContext | None = None
+        self._server: _Server | None = None
+        #: What :meth:`stop` does, the last first.
+        self._ending = contextlib.ExitStack()
+
+    @property
+    def _runtime(self) -> Runtime:
+        """The runtime of the first queue manager, which gives servers their threads."""
+        return next(iter(self._managers.values())).engine.runtime
+
+    def _serve(self, server: _Server) -> str:
+        """Listen with a server; return the address, or "" without one.
+
+        Raises OSError if the address is in use; the server is closed then.
+        """
+        self._server = server
+        self._ending.callback(server.close)
+        address = ""
+        if self._address is not None:
+            try:
+                port = server.listen_tcp(*self._address, self._context)
+            except OSError as error:
+                self.stop()
+                text = f"cannot listen on {self._address}: {error.strerror or error}"
+                raise OSError(text) from error
+            address = str(self._address._replace(port=port))
+        for manager in self._managers.values():
+            self._ending.enter_context(clients_known(manager.engine, server))
+        return address
+
+    def reload(self) -> None:
+        """Load certificate, key and client authorities into the TLS context in use.
+
+        Raises OSError if a file cannot be used; the old files then stay in use. Does nothing
+        without TLS.
+        """
+        if self._context is not None:
+            # They are tried apart first: a context with half of them could shake no hands.
+            tls_context(self._tls)
+            _load_files(self._context, self._tls)
+
+    def drain(self, timeout_ms: int) -> None:
+        """Accept no new connections; return when the present ones have ended their work.
+
+        Returns after ``timeout_ms`` at the latest. Does nothing before :meth:`start`.
+        """
+        if self._server is not None:
+            self._server.drain(timeout_ms)
+
+    def stop(self) -> None:
+        """Close all connections; open units of work are backed out."""
+        self._ending.close()
+
+
+class MqListener(ClientListener):
     """Mayfly's own network protocol over TCP or TLS, and over a socket ``mq.sock`` in each folder.
 
     Programs of this machine find the socket in the folder of their queue manager. DISPLAY CONN
@@ -90,14 +178,11 @@ class MqListener(Listener):
         ``announce`` is called when it listens: it writes the file by which programs find the
         sockets.
         """
-        self._budget = Budget(limits.memory_bytes) if budget is None else budget
-        self._managers, self._admission, self._address = managers, admission, address
-        self._tls, self._limits = tls, limits
-        self._folders, self._announce = folders, announce
+        budget = Budget(limits.memory_bytes) if budget is None else budget
+        super().__init__(managers, admission, address, tls, budget)
+        self._limits, self._folders, self._announce = limits, folders, announce
         self._idle = _IdleConnections(limits.idle_seconds)
-        self._context: ssl.SSLContext | None = None
-        self._server: WireServer | None = None
-        self._known = contextlib.ExitStack()
+        self._wire_server: WireServer | None = None
 
     def start(self) -> str:
         """Start to listen; return the address, or "" if the listener has only sockets in folders.
@@ -105,32 +190,22 @@ class MqListener(Listener):
         Raises OSError if an address is in use or a TLS file cannot be used.
         """
         self._context = tls_context(self._tls)
-        self._server = server = WireServer(
-            self._managers,
+        # Ended behind the server, which removes its sockets by these paths.
+        folder_sockets = [
+            self._ending.enter_context(contextlib.closing(FolderSocket(folder)))
+            for folder in self._folders
+        ]
+        self._wire_server = server = WireServer(
+            self._managers.values(),
             self._admission,
             limits=_limits_of(self._limits),
             budget=self._budget,
         )
-        for manager in self._managers:
-            self._known.enter_context(clients_known(manager.engine, server))
-        address = ""
-        if self._address is not None:
-            address = listened(server.listen_tcp, self._address, self._context)
-        for folder in self._folders:
-            folder_socket = FolderSocket(folder)
-            # The server removes its sockets by these paths when it stops.
-            self._known.callback(folder_socket.close)
+        address = self._serve(server)
+        for folder_socket in folder_sockets:
             server.listen_unix(folder_socket.path)
         self._announce()
         return address
-
-    def reload(self) -> None:
-        """Load certificate, key and client authorities into the TLS context in use.
-
-        Raises OSError if a file cannot be used; the old files then stay in use. Does nothing
-        without TLS.
-        """
-        reload_tls(self._context, self._tls)
 
     def limit(self, limits: ClientLimits) -> None:
         """Apply other limits from now on: to new connections, memory, and idle connections."""
@@ -138,31 +213,16 @@ class MqListener(Listener):
             self._limits = limits
             self._budget.limit(limits.memory_bytes)
             self._idle = _IdleConnections(limits.idle_seconds)
-            if self._server is not None:
-                self._server.limit(_limits_of(limits))
+            if self._wire_server is not None:
+                self._wire_server.limit(_limits_of(limits))
 
     def look(self) -> None:
         """Close connections that have sent no request for ``idle_seconds``.
 
         0 seconds closes none.
         """
-        if self._limits.idle_seconds and self._server is not None:
-            self._idle.look(self._server)
-
-    def drain(self, timeout_ms: int) -> None:
-        """Accept no new connections; return when the present ones have ended.
-
-        A connection with an open unit of work has ``timeout_ms`` to end it. Does nothing before
-        :meth:`start`.
-        """
-        if self._server is not None:
-            self._server.drain(timeout_ms)
-
-    def stop(self) -> None:
-        """Close all connections and remove the sockets; open units of work are backed out."""
-        if self._server is not None:
-            self._server.close()
-        self._known.close()
+        if self._limits.idle_seconds and self._wire_server is not None:
+            self._idle.look(self._wire_server)
 
 
 def _limits_of(limits: ClientLimits) -> Limits:
@@ -278,7 +338,7 @@ class FlightListener(Listener):
         return self._server is not None and self._server.is_held
 
 
-class HttpListener(Listener):
+class HttpListener(ClientListener):
     """Listens for HTTP over TCP or TLS; DISPLAY CONN shows its clients."""
 
     name = "http"
@@ -299,15 +359,11 @@ class HttpListener(Listener):
 
         The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
         """
-        self._managers = {manager.name: manager for manager in managers}
-        self._admission, self._address = admission, address
+        super().__init__(managers, admission, address, tls, budget)
+        self._is_on_loopback = address.is_loopback
         self._channel, self._admin_channel = channel, admin_channel
-        self._tls, self._server_status = tls, server_status
-        self._budget = Budget() if budget is None else budget
-        self._context: ssl.SSLContext | None = None
-        self._server: HttpServer | None = None
+        self._server_status = server_status
         self.service: Service | None = None
-        self._known = contextlib.ExitStack()
 
     def start(self) -> str:
         """Start to listen; return the address.
@@ -329,23 +385,9 @@ class HttpListener(Listener):
             channel=self._channel,
             admin_channel=self._admin_channel,
         )
-        is_loopback = self._address.is_loopback and self._context is None
+        is_loopback = self._is_on_loopback and self._context is None
         made = Application(service, is_loopback=is_loopback)
-        runtime = next(iter(self._managers.values())).engine.runtime
-        server = HttpServer(instrumented_application(made), self._budget, runtime)
-        address = listened(server.listen, self._address, self._context)
-        self._server = server
-        for manager in self._managers.values():
-            self._known.enter_context(clients_known(manager.engine, server))
-        return address
-
-    def reload(self) -> None:
-        """Load certificate, key and client authorities into the TLS context in use.
-
-        Raises OSError if a file cannot be used; the old files then stay in use. Does nothing
-        without TLS.
-        """
-        reload_tls(self._context, self._tls)
+        return self._serve(HttpServer(instrumented_application(made), self._budget, self._runtime))
 
     def drain(self, timeout_ms: int) -> None:
         """End waiting gets and live streams at once; wait up to ``timeout_ms`` for other requests.
@@ -355,32 +397,62 @@ class HttpListener(Listener):
         if self.service is not None:
             self.service.message_waits.end()
             self.service.feeds.end()
-        if self._server is not None:
-            self._server.drain(timeout_ms)
+        super().drain(timeout_ms)
 
     def stop(self) -> None:
         """Close all connections, live streams and what-if experiments."""
         if self.service is not None:
             self.service.feeds.end()
             self.service.experiments.end()
-        self._known.close()
-        if self._server is not None:
-            self._server.close()
+        super().stop()
 
 
-def listened(
-    listen: Callable[[str, int, ssl.SSLContext | None], int],
-    address: ListenAddress,
-    context: ssl.SSLContext | None,
-) -> str:
-    """Call ``listen`` with an address; return the address as a text, with the port really used.
+class AmqpListener(ClientListener):
+    """Listens for AMQP 1.0 over TCP or TLS; proton ends connections that are silent for too long.
 
-    Raises OSError, which names the address, if it cannot be used.
+    Proton is imported only when it starts.
     """
-    try:
-        return str(address._replace(port=listen(*address, context)))
-    except OSError as error:
-        raise OSError(f"cannot listen on {address}: {error.strerror or error}") from error
+
+    name = "amqp"
+
+    def __init__(
+        self,
+        managers: Sequence[QueueManager],
+        admission: Admits,
+        address: ListenAddress,
+        *,
+        channel: str,
+        tls: TlsFiles,
+        budget: Budget | None = None,
+    ) -> None:
+        """Take the settings of the server; the rules of ``channel`` apply to its clients."""
+        super().__init__(managers, admission, address, tls, budget)
+        self._channel = channel
+
+    def start(self) -> str:
+        """Start to listen; return the address.
+
+        Raises OSError for an address in use, for unusable TLS files, and when python-qpid-proton is
+        not installed.
+        """
+        try:
+            from mayfly.servers.amqp.server import AmqpServer
+        except ModuleNotFoundError as error:
+            text = "--amqp needs python-qpid-proton, which a C compiler builds: mayfly-mq[amqp]"
+            raise OSError(text) from error
+        self._context = tls_context(self._tls)
+        return self._serve(
+            AmqpServer(
+                list(self._managers),
+                self._admission,
+                lambda _name, admitted, applicant: connection_of(
+                    self._managers, applicant, admitted
+                ),
+                channel=self._channel,
+                runtime=self._runtime,
+                budget=self._budget,
+            )
+        )
 
 
 def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
@@ -394,17 +466,6 @@ def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load_files(context, tls)
     return context
-
-
-def reload_tls(context: ssl.SSLContext | None, tls: TlsFiles) -> None:
-    """Load the TLS files into a context in use; does nothing if ``context`` is None.
-
-    Raises OSError, which names the files, if a file cannot be used; the context is then unchanged.
-    """
-    if context is not None:
-        # They are tried apart first: a context with half of them could shake no hands.
-        tls_context(tls)
-        _load_files(context, tls)
 
 
 def _load_files(context: ssl.SSLContext, tls: TlsFiles) -> None:

@@ -199,3 +199,25 @@ def test_what_cannot_travel_is_refused_by_a_reason_code() -> None:
         packed([2**64])
     with pytest.raises(TypeError):
         packed([object()])
+
+
+def test_a_frame_that_comes_whole_while_frames_are_paused_is_kept_until_they_go_on() -> None:
+    taken: list[tuple[int, int, bytes]] = []
+    frames = f.Frames(lambda *_: True, lambda *frame: taken.append(frame), 100)
+    frames.take(f.OURS.packed())
+    frames.is_paused = True
+    for number in (1, 2):
+        frames.take(f.HEADER.pack(1, 7, number) + b"x")
+    assert taken == []
+    frames.is_paused = False
+    frames.go_on()
+    assert taken == [(7, 1, b"x"), (7, 2, b"x")]
+
+
+def test_no_frame_is_passed_on_after_the_end() -> None:
+    taken: list[tuple[int, int, bytes]] = []
+    frames = f.Frames(lambda *_: True, lambda *frame: taken.append(frame), 100)
+    frames.take(f.OURS.packed())
+    frames.end()
+    frames.take(f.HEADER.pack(1, 7, 1) + b"x")
+    assert taken == []

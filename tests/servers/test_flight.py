@@ -251,9 +251,16 @@ def test_one_server_serves_several_queue_managers(books: KeptBooks) -> None:
         (b'{"ledger": {"after": 0, "until": 0, "limit": 1}}', "limit"),
         (b'{"ledger": {"after": "0", "until": 0}}', "whole numbers"),
         (b'{"ledger": {"after": true, "until": 1}}', "whole numbers"),
-        (b'{"ledger": {"after": -1, "until": 0}}', "do not hold"),
-        (b'{"ledger": {"after": 1, "until": 0}}', "do not hold"),
-        (b'{"ledger": {"after": 0, "until": 0, "max_bytes": 0}}', "do not hold"),
+        (b'{"ledger": {"after": -1, "until": 0}}', "does not hold"),
+        (b'{"ledger": {"after": 1, "until": 0}}', "does not hold"),
+        (
+            b'{"ledger": {"after": 0, "until": 0, "max_bytes": 0}}',
+            "max_bytes must be at least 1, not 0",
+        ),
+        (
+            b'{"ledger": {"after": 0, "until": 0, "max_bytes": "1"}}',
+            "max_bytes must be a whole number, not '1'",
+        ),
     ],
 )
 def test_a_ticket_that_makes_no_sense_is_refused(

@@ -25,7 +25,7 @@ def test_programs_are_answered_at_once(queue_manager: QueueManager, host: str) -
     with serving(queue_manager) as served:
         port = served.server.listen_tcp(host, 0)
         with socket.create_connection((host, port)):
-            while not (links := list(served.server._server_loop.members.values())):
+            while not (links := list(served.server._server_loop.members)):
                 pass
             [link] = links
             assert isinstance(link, ClientLink)

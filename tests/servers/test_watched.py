@@ -24,7 +24,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Loop
 from mayfly.servers.host import Host
-from mayfly.servers.listeners import Listener
+from mayfly.servers.listeners import AmqpListener, Listener
 from mayfly.servers.settings import ListenAddress
 from mayfly.servers.status import ServerStatus, State
 from mayfly.servers.wire.link import Outbox
@@ -104,7 +104,6 @@ def test_AMQP_5_3_3_6_a_client_that_closes_before_its_sasl_outcome_is_not_missed
     qm: QueueManager, admission: Admission
 ) -> None:
     pytest.importorskip("proton")
-    from mayfly.servers.amqp.listener import AmqpListener
     from mayfly.servers.settings import TlsFiles
 
     listener = AmqpListener(

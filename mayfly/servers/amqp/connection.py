@@ -48,13 +48,7 @@ from mayfly.servers.amqp.sending import SendingClient
 from mayfly.servers.amqp.service import AmqpService, DeferredCalls
 from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
-from mayfly.servers.budget import (
-    WAIT_SECONDS,
-    CallsAwaitingMemory,
-    MemoryUse,
-    Reservation,
-    SlowClientTimer,
-)
+from mayfly.servers.budget import WAIT_SECONDS, ClientMemory, Reservation, SlowClientTimer
 from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -82,18 +76,15 @@ class AmqpConnection(asyncio.Protocol):
         "_handlers",
         "_handles",
         "_handshake",
-        "_in_memory",
         "_is_paused",
         "_is_reading",
-        "_is_waiting",
-        "_later",
+        "_memory",
         "_number",
         "_numbers",
         "_open_here",
         "_part_bytes",
         "_places",
         "_put_bytes",
-        "_reading",
         "_received_bytes",
         "_refusal",
         "_reservations",
@@ -101,7 +92,6 @@ class AmqpConnection(asyncio.Protocol):
         "_sent_frames",
         "_sessions",
         "_timer",
-        "_unread",
         "calls",
         "conversations",
         "links",
@@ -153,16 +143,19 @@ class AmqpConnection(asyncio.Protocol):
         self.message_count = self._sent_bytes = self._received_bytes = 0
         self._is_paused = False
         budget = service.budget
-        self._in_memory, self._unread = MemoryUse(budget), MemoryUse(budget)
+        self._memory = ClientMemory(
+            budget,
+            service.loop,
+            service.loop.call_soon_threadsafe,
+            regulate=self._regulate,
+            abort=self._abort_slow,
+        )
         self._put_bytes = self._part_bytes = 0
         #: Room for messages that have come in part; the one that is waited for.
         self._reservations: dict[Reservation, SlowClientTimer] = {}
         self._awaited: Reservation | None = None
         self._refusal: asyncio.TimerHandle | None = None
-        self._later = CallsAwaitingMemory(budget, service.loop.call_soon_threadsafe)
-        self._is_waiting = False
         self._is_reading = True
-        self._reading = SlowClientTimer(budget, service.loop, self._abort_slow)
         #: The longest message that the terms of this connection allow.
         self.message_limit = 0
 
@@ -207,7 +200,8 @@ class AmqpConnection(asyncio.Protocol):
         if self._handshake is not None:
             self._handshake.leave()
         self._leave_links()
-        self._end_counting()
+        self._part_bytes = 0
+        self._memory.end()
         if self._client is not None:
             self._client.leave()
         # Callbacks under way have deliveries, which proton frees now.
@@ -254,8 +248,7 @@ class AmqpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Continue to write, since the client has read; called by asyncio."""
         self._is_paused = False
-        self._reading.stop()
-        self._unread.note(0)
+        self._memory.note_read()
         self.pump()
 
     # Bytes in memory.
@@ -265,7 +258,7 @@ class AmqpConnection(asyncio.Protocol):
 
         It is dropped if the connection ends first.
         """
-        self._later.call(call)
+        self._memory.when_free(call)
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
         """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
@@ -299,7 +292,7 @@ class AmqpConnection(asyncio.Protocol):
     def count_parts(self, change: int) -> None:
         """Add ``change`` to the counted bytes of incomplete messages that have no reservation."""
         self._part_bytes += change
-        self._in_memory.note(self._part_bytes + self._put_bytes)
+        self._memory.received.note(self._part_bytes + self._put_bytes)
 
     def count_puts(self, change: int) -> None:
         """Add ``change`` to the counted bytes of messages that are being put.
@@ -307,7 +300,7 @@ class AmqpConnection(asyncio.Protocol):
         Above the limit ``put_bytes`` nothing more is read from the client.
         """
         self._put_bytes += change
-        self._in_memory.note(self._part_bytes + self._put_bytes)
+        self._memory.received.note(self._part_bytes + self._put_bytes)
         self._regulate()
 
     def _regulate(self) -> None:
@@ -321,11 +314,8 @@ class AmqpConnection(asyncio.Protocol):
             self._reservations[awaited].begin(awaited.count)
             self._await_no_more()
             return
-        is_over = bool(self._in_memory.counted) and self.service.budget.is_used_up
-        if is_over and not self._is_waiting:
-            self._is_waiting = True
-            self._later.call(self._wait_no_more)
-        reads = awaited is None and not is_over and self._put_bytes <= self.service.limits.put_bytes
+        is_over = self._memory.is_lacking() or self._put_bytes > self.service.limits.put_bytes
+        reads = awaited is None and not is_over
         wire = self.wire
         if reads == self._is_reading or wire is None or wire.is_closing():
             return
@@ -334,11 +324,6 @@ class AmqpConnection(asyncio.Protocol):
             wire.resume_reading()
         else:
             wire.pause_reading()
-
-    def _wait_no_more(self) -> None:
-        """Check again whether to read, since memory is free."""
-        self._is_waiting = False
-        self._regulate()
 
     def _await_no_more(self) -> None:
         """Stop to wait for memory for a message: cancel the time limit and read if possible."""
@@ -360,24 +345,14 @@ class AmqpConnection(asyncio.Protocol):
         """Count the bytes that the client has not read against the memory budget."""
         if self.wire is None:
             return
-        count = self.wire.get_write_buffer_size() + transfers.unsent_bytes_of(self.links)
-        if not self._unread.counted:
-            self._reading.begin(count)
-        self._unread.note(count)
-
-    def _end_counting(self) -> None:
-        """Set all byte counts of the connection to 0, and drop calls that wait for memory."""
-        self._later.end()
-        self._reading.stop()
-        self._part_bytes = 0
-        self._in_memory.note(0)
-        self._unread.note(0)
+        unsent_bytes = transfers.unsent_bytes_of(self.links)
+        self._memory.note_unread(self.wire.get_write_buffer_size() + unsent_bytes)
 
     def _abort_slow(self) -> None:
         """Log a warning and abort a slow connection, because others wait for its memory."""
         text = "slow to send or to read a message, and others wait for the room that it has"
         _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.applicant.address, text)
-        self.cut()
+        self.abort()
 
     # The engine of proton.
 
@@ -598,8 +573,8 @@ class AmqpConnection(asyncio.Protocol):
         self._connection.close()
         self.pump()
 
-    def cut(self) -> None:
-        """Abort the socket at once; does nothing if it is closed."""
+    def abort(self) -> None:
+        """Abort the socket without a word to the client; does nothing if it is closed."""
         if self.wire is not None:
             self.wire.abort()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.channel import ClientConnection
@@ -27,7 +27,7 @@ from mayfly.servers.amqp.addresses import (
 )
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
 from mayfly.servers.amqp.service import AmqpService
-from mayfly.servers.clients import ChannelClient
+from mayfly.servers.clients import ChannelClient, close_all
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 
@@ -120,6 +120,10 @@ class AmqpClient:
         ]
 
 
+#: Takes the end of a verb: None, or the error with which it has failed.
+OnEnd: TypeAlias = Callable[[MQError | None], object]
+
+
 class OpenTarget(NamedTuple):
     """A queue or topic that is open for puts.
 
@@ -172,8 +176,8 @@ class ClientConversations:
         self._at_end: dict[bytes, list[SettlementAtEnd]] = {}
         self._idle: list[Connection] = []
         self._is_ended = False
-        #: How many verbs are under way whose outcome :meth:`end` waits for.
-        self._awaited_count = 0
+        #: The callbacks of running verbs; :meth:`end` waits for their calls.
+        self._awaited: set[OnEnd] = set()
         self._lock = threading.Lock()
         #: Is set when none is under way; :meth:`end` makes it where it has to wait.
         self._is_over: threading.Event | None = None
@@ -221,44 +225,32 @@ class ClientConversations:
             raise AmqpError(UNKNOWN_TRANSACTION, f"transaction {name.hex()} is not open here")
         return found
 
-    def discharge(
-        self, name: bytes, *, fail: bool, on_done: Callable[[MQError | None], None]
-    ) -> None:
+    def discharge(self, name: bytes, *, fail: bool, on_done: OnEnd) -> None:
         """Commit a transaction, or back it out if ``fail``; does not wait for the result.
 
         ``on_done`` is called on any thread, with None or an error. A commit is durable then. The
         deliveries of :meth:`settle_at_end` are settled, after a backout they are backed out. Raises
         amqp:transaction:unknown-id.
         """
-        connection = self.of_transaction(name)
-        del self._transactions[name]
-        at_end = self._at_end.pop(name, [])
-        report = self.awaited(on_done)
+        connection, at_end = self.of_transaction(name), self._at_end.get(name, [])
 
         def done(outcome: MQError | None) -> None:
             """Settle the noted deliveries, keep the conversation, and report the outcome."""
             self._reuse(connection)
             is_committed = outcome is None and not fail
-            for each in at_end:
-                self._settle(each if is_committed else each.backed_out())
-            report(outcome)
-
-        if not fail:
-            connection.begin(ask.Commit(), done)
-            return
-
-        def back_out() -> None:
-            """Back the transaction out, on a thread that may block."""
-            outcome: MQError | None = mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed")
             try:
-                connection.call(ask.Backout())
-                outcome = None
-            except MQError as error:
-                outcome = error
+                for each in at_end:
+                    self._settle(each if is_committed else each.backed_out())
             finally:
-                done(outcome)
+                on_done(outcome)
 
-        self._executor.submit(back_out)
+        if fail:
+            self._await(done, lambda called: self._executor.submit(_back_out, connection, called))
+        else:
+            self.begin(connection, ask.Commit(), done)
+        # Only now: a transaction whose end cannot begin is backed out with its client.
+        self._transactions.pop(name, None)
+        self._at_end.pop(name, None)
 
     def settle_at_end(self, name: bytes, delivery: SettlementAtEnd) -> None:
         """Note a delivery, to be settled when its transaction is committed or backed out."""
@@ -285,24 +277,43 @@ class ClientConversations:
             else:
                 _LOG.warning("settling a message at the end of its transaction: %s", outcome)
 
-        self.main.begin(ask.Settle([number], settlement, reason=reason), self.awaited(noted))
+        self.begin(self.main, ask.Settle([number], settlement, reason=reason), noted)
 
-    def awaited(self, on_done: Callable[[MQError | None], object]) -> Callable[..., None]:
-        """Wrap the callback of a verb, so that :meth:`end` waits until the callback was called."""
-        with self._lock:
-            self._awaited_count += 1
+    def begin(self, connection: Connection, request: ask.Request[None], on_done: OnEnd) -> None:
+        """Begin a verb in one of the conversations; :meth:`end` waits for its outcome.
 
-        def done(outcome: MQError | None) -> None:
-            """Call the wrapped callback, then count its verb as ended."""
+        ``on_done`` is called on any thread, with None or an error.
+        """
+        self._await(on_done, lambda called: connection.begin(request, called))
+
+    def _await(self, on_done: OnEnd, start: Callable[[OnEnd], object]) -> None:
+        """Start a verb that calls back, and let :meth:`end` wait until its callback was called.
+
+        ``start`` gets that callback, which calls ``on_done``. A verb that ``start`` cannot start is
+        not waited for; the error is raised.
+        """
+
+        def called(outcome: MQError | None) -> None:
+            """Report the outcome, then note that the verb has ended."""
             try:
                 on_done(outcome)
             finally:
-                with self._lock:
-                    self._awaited_count -= 1
-                    if self._is_over is not None and not self._awaited_count:
-                        self._is_over.set()
+                self._forget(called)
 
-        return done
+        with self._lock:
+            self._awaited.add(called)
+        try:
+            start(called)
+        except BaseException:
+            self._forget(called)
+            raise
+
+    def _forget(self, called: OnEnd) -> None:
+        """Wait no more for the callback of a verb; ignored if it was called before."""
+        with self._lock:
+            self._awaited.discard(called)
+            if self._is_over is not None and not self._awaited:
+                self._is_over.set()
 
     def attach_target(self, address: NodeAddress) -> None:
         """Open the queue or topic of a new link; raises AmqpError if that is not possible."""
@@ -368,13 +379,13 @@ class ClientConversations:
     def _end(self) -> None:
         """Wait at most 30 s for running verbs, then close all conversations without a commit."""
         with self._lock:
-            if self._awaited_count:
+            if self._awaited:
                 self._is_over = threading.Event()
         if self._is_over is not None:
             self._is_over.wait(_LONGEST_WAIT_SECONDS)
         ending = self._all()
         self._putting, self._transactions, self._idle = None, {}, []
-        _close_all(ending)
+        close_all(ending, _LOG)
 
     def numbers(self) -> list[int]:
         """Return the connection numbers of all conversations."""
@@ -393,7 +404,19 @@ class ClientConversations:
         if connection.is_open and len(self._idle) < _IDLE_KEPT:
             self._idle.append(connection)
         else:
-            self._executor.submit(_close_all, [connection])
+            self._executor.submit(close_all, [connection], _LOG)
+
+
+def _back_out(connection: Connection, on_done: OnEnd) -> None:
+    """Back the transaction of a conversation out, and report the outcome; the call may block."""
+    outcome: MQError | None = mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed")
+    try:
+        connection.call(ask.Backout())
+        outcome = None
+    except MQError as error:
+        outcome = error
+    finally:
+        on_done(outcome)
 
 
 def open_target(connection: Connection, address: NodeAddress) -> OpenTarget:
@@ -463,12 +486,3 @@ def close_quietly(connection: Connection, handle: int) -> None:
             connection.call(ask.CloseObject(handle))
     except MQError as error:
         _LOG.info("closing handle %d: %s", handle, error)
-
-
-def _close_all(connections: list[Connection]) -> None:
-    """Close conversations without a commit; errors are logged, not raised."""
-    for connection in connections:
-        try:
-            connection.close(commit=False)
-        except Exception as error:  # noqa: BLE001 - the others are closed as well
-            _LOG.warning("closing a conversation of %s: %s", connection.name, error)

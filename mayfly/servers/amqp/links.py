@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from proton import Link, Session
 
@@ -20,7 +20,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.addresses import NodeAddress
-from mayfly.servers.amqp.conversations import ClientConversations
+from mayfly.servers.amqp.conversations import ClientConversations, OnEnd
 from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.incoming import Incoming
 from mayfly.servers.amqp.service import AmqpService, DeferredCalls
@@ -28,8 +28,6 @@ from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import Reservation
 from mayfly.verbs import requests as ask
 
-#: Called in the loop with None when a message is durable, or with the error of its put.
-OnPut: TypeAlias = Callable[[MQError | None], object]
 _SYNCPOINT: Final = c.MQPMO_FAIL_IF_QUIESCING | c.MQPMO_SYNCPOINT
 
 
@@ -124,10 +122,10 @@ class BatchedPuts:
         """Begin without puts; ``host`` is the connection of the client."""
         self._conversations, self._host = conversations, host
         #: The callbacks of puts that are not committed, and the bytes of the messages.
-        self._waiting: list[OnPut] = []
+        self._waiting: list[OnEnd] = []
         self._waiting_bytes = 0
 
-    def put(self, address: NodeAddress, message: Incoming, on_done: OnPut) -> None:
+    def put(self, address: NodeAddress, message: Incoming, on_done: OnEnd) -> None:
         """Put a message; the commit follows at the end of this pass of the event loop.
 
         ``on_done`` is called with None when the message is durable, or with the commit's error.
@@ -155,14 +153,17 @@ class BatchedPuts:
         count, self._waiting_bytes = self._waiting_bytes, 0
         if not waiting:
             return
-        self._host.count_puts(count)
         self._host.service.deferred_settlements.make()
         end, soon = partial(self._end, waiting, count), self._host.calls.soon
-        self._conversations.putting().begin(
-            ask.Commit(), self._conversations.awaited(lambda outcome: soon(partial(end, outcome)))
+        conversations = self._conversations
+        conversations.begin(
+            conversations.putting(), ask.Commit(), lambda outcome: soon(partial(end, outcome))
         )
+        # Only now: a commit that cannot begin has no end that would subtract them. The end comes in
+        # a later call of the event loop.
+        self._host.count_puts(count)
 
-    def _end(self, waiting: list[OnPut], count: int, outcome: MQError | None) -> None:
+    def _end(self, waiting: list[OnEnd], count: int, outcome: MQError | None) -> None:
         """Stop counting the bytes of committed puts, and report the outcome to each put."""
         self._host.count_puts(-count)
         for on_done in waiting:

@@ -13,7 +13,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
-from mayfly.servers.amqp.conversations import ClientConversations, SettlementAtEnd
+from mayfly.servers.amqp.conversations import ClientConversations, OnEnd, SettlementAtEnd
 from mayfly.servers.amqp.errors import AmqpError, amqp_error
 from mayfly.servers.amqp.links import LinkHost
 from mayfly.servers.amqp.service import Call
@@ -384,16 +384,17 @@ class Unsettled:
         settlement: Settlement,
         *,
         reason: int = 0,
-        then: Callable[[MQError | None], object],
+        then: OnEnd,
     ) -> None:
         """Begin to settle messages by delivery number; ``reason`` is the MQRC_* of a dead letter.
 
         ``then`` is called in the event loop with None or an error, unless the connection has ended.
         """
         calls = self._calls
-        self._connection.begin(
+        self._conversations.begin(
+            self._connection,
             ask.Settle(list(numbers), settlement, reason=reason),
-            self._conversations.awaited(lambda outcome: calls.soon(partial(then, outcome))),
+            lambda outcome: calls.soon(partial(then, outcome)),
         )
 
 

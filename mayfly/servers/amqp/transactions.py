@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +11,7 @@ from proton import Delivery, Described, Link, Terminus, ulong
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import codec, transfers
 from mayfly.servers.amqp.codec import plain
-from mayfly.servers.amqp.conversations import ClientConversations
+from mayfly.servers.amqp.conversations import ClientConversations, OnEnd
 from mayfly.servers.amqp.errors import (
     DECODE_ERROR,
     NOT_IMPLEMENTED,
@@ -121,9 +121,7 @@ class Coordinator(LinkEndpoint):
         self._discharge_then(name, partial(self._discharged, raw), fail=fail)
         self._open.discard(name)
 
-    def _discharge_then(
-        self, name: bytes, on_done: Callable[[MQError | None], object], *, fail: bool
-    ) -> None:
+    def _discharge_then(self, name: bytes, on_done: OnEnd, *, fail: bool) -> None:
         """Begin to end a transaction: backout if ``fail``, otherwise commit.
 
         ``on_done`` is called in the event loop with None or an error. Raises AmqpError for an

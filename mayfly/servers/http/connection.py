@@ -19,7 +19,7 @@ from mayfly.client.connection import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.budget import OWN_BYTES, WAIT_SECONDS, Budget, MemoryUse, Reservation
-from mayfly.servers.clients import INSTANCE_NUMBERS, ChannelClient, Peer
+from mayfly.servers.clients import INSTANCE_NUMBERS, ChannelClient, Peer, close_all
 from mayfly.servers.http.problems import WrongRequest
 
 _LOG = logging.getLogger("mayfly.http")
@@ -237,7 +237,7 @@ class HttpConnection:
         self._conversations.clear()
         if closing:
             # A backout may wait for the disk.
-            self._loop.run_in_executor(None, _close_all, closing)
+            self._loop.run_in_executor(None, close_all, closing, _LOG)
 
 
 class VisitCache:
@@ -274,15 +274,6 @@ def finish(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _close_all(conversations: list[Connection]) -> None:
-    """Close conversations without a commit; log failures and go on."""
-    for conversation in conversations:
-        try:
-            conversation.close(commit=False)
-        except Exception as error:  # noqa: BLE001 - the others are closed as well
-            _LOG.warning("closing a conversation of %s: %s", conversation.name, error)
-
-
 def _bytes_of(connected: Any) -> tuple[int, int]:
     """Return the bytes sent and received by a socket.
 
@@ -306,17 +297,17 @@ MAX_BYTES: Final = 65_536
 _TYPE: Final = "application/json"
 
 
-async def read_object(request: Request) -> dict[str, Any]:
+async def read_object(request: Request, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 
     Raises WrongRequest: 415 if the Content-Type is not application/json, which keeps out forms of
-    other sites; 413 for more than 64 KiB; 400 if the body is not a JSON object.
+    other sites; 413 for more than ``max_bytes``; 400 if the body is not a JSON object.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != _TYPE:
         message = f"Content-Type is {given or 'missing'!r}; it has to be {_TYPE}"
         raise WrongRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
-    body = await read_body(request, MAX_BYTES)
+    body = await read_body(request, max_bytes)
     try:
         text = body.decode()
         found = json.loads(text)

@@ -47,7 +47,7 @@ class HttpServer:
     def __init__(
         self, application: ASGIApp, budget: Budget, runtime: Runtime | None = None
     ) -> None:
-        """Prepare the server; :meth:`listen` starts it.
+        """Prepare the server; :meth:`listen_tcp` starts it.
 
         ``budget`` limits the memory of all connections together.
         """
@@ -56,7 +56,7 @@ class HttpServer:
         self._server: _Server | None = None
         self._thread: Loop | None = None
 
-    def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+    def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Start to listen, in a thread; return the port, which the system chooses if ``port`` is 0.
 
         Without ``tls`` it speaks plain HTTP. Raises OSError if the address cannot be bound or the
@@ -87,21 +87,22 @@ class HttpServer:
             backlog=_BACKLOG,
             ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         )
-        self._server = server = _Server(config)
+        server = _Server(config)
 
         def serve() -> bool:
             server.run([bound])
             return False
 
         # The loop of uvicorn closes its sockets when it fails.
-        self._thread = Loop(self._runtime, serve, "mayfly-http", survives_errors=False)
+        thread = Loop(self._runtime, serve, "mayfly-http", survives_errors=False)
         found: int = bound.getsockname()[1]
-        self._thread.start()
+        thread.start()
         server.has_started.wait()
         if not server.is_up:
-            self._thread.join()
+            thread.join()
             bound.close()
             raise OSError("HTTP cannot start; the log says why")
+        self._server, self._thread = server, thread
         return found
 
     def connections(self) -> list[ClientConnection]:

@@ -24,15 +24,14 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.acceptor import send_at_once
-from mayfly.servers.budget import (
-    OWN_BYTES,
-    Budget,
-    CallsAwaitingMemory,
-    MemoryUse,
-    Reservation,
-    SlowClientTimer,
+from mayfly.servers.budget import OWN_BYTES, Budget, ClientMemory, Reservation, SlowClientTimer
+from mayfly.servers.clients import (
+    INSTANCE_NUMBERS,
+    Admits,
+    ChannelClient,
+    ChannelInstances,
+    Peer,
 )
-from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Peer
 from mayfly.verbs.contracts.channels import Welcome
 from mayfly.verbs.contracts.wire import (
     ALIVE,
@@ -244,7 +243,7 @@ class ServerLoop:
         budget: Budget,
         connect_handlers: Mapping[int, ConnectHandler],
     ) -> None:
-        """Create the event loop, which :meth:`run` runs.
+        """Create the event loop, which the server runs.
 
         ``connect_handlers`` has the handler of a first request by the number of its verb.
         """
@@ -253,52 +252,31 @@ class ServerLoop:
         self.runtime = next(iter(self.managers.values())).engine.runtime
         self._admission, self.limits, self.log = admission, limits, _LOG
         self.loop = asyncio.SelectorEventLoop()
-        self._loop_thread: int | None = None
+        #: The id of the thread that runs the loop; None before it runs.
+        self.loop_thread: int | None = None
         self._blocking = ThreadPoolExecutor(_BLOCKING_THREADS, "mayfly-wire-verb")
         self._admitting = ThreadPoolExecutor(_ADMISSION_THREADS, "mayfly-wire-admit")
         #: Calls that other threads have left for the loop; it is woken once for all of them.
         self._calls: deque[Callable[[], object]] = deque()
         self._is_woken = False
         self.outbox = Outbox()
-        self.members: dict[int, ClientLink] = {}
+        self._instances = ChannelInstances()
+        #: The open connections, in the order in which they came.
+        self.members: dict[ClientLink, None] = {}
         #: Connections made while the server drains, whose CONNECT is refused.
-        self.refused_links: dict[int, ClientLink] = {}
-        self.is_draining = self._is_ending = False
+        self.refused_links: dict[ClientLink, None] = {}
+        self.is_draining = False
         #: Conversations whose connection broke and that are being backed out.
         self.ending_count = 0
 
-    def link_of(self, number: int) -> ClientLink | None:
-        """Return the link with the conversation of connection number ``number``.
-
-        Returns None if no link has it.
-        """
-        found = (link for link in self.members.values() if link.has_conversation(number))
-        return next(found, None)
-
-    def run(self) -> bool:
-        """Run the event loop until :meth:`stop`; called by the server's thread.
-
-        Returns False after a stop. Returns True if the loop ended otherwise and must run again.
-        """
-        self._loop_thread = self.runtime.thread_id()
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        return not self._is_ending
-
-    def stop(self) -> None:
-        """Stop the event loop; any thread may call it."""
-        self._is_ending = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
-
     def shut_down(self) -> None:
-        """End the threads and close the event loop, which must have stopped."""
+        """End the threads for verbs and admission; the event loop has stopped."""
         self._blocking.shutdown()
         self._admitting.shutdown()
-        self.loop.close()
 
     def is_in_loop(self) -> bool:
         """Return True on the thread of the event loop."""
-        return self.runtime.thread_id() == self._loop_thread
+        return self.runtime.thread_id() == self.loop_thread
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """Run ``call`` in the next turn of the event loop; any thread may call this.
@@ -336,6 +314,8 @@ class ServerLoop:
 
     # For the acceptor.
 
+    magic = MAGIC
+
     @property
     def handshake_seconds(self) -> float | None:
         """The longest time for a TLS handshake, the same as for admission; None without a limit."""
@@ -349,16 +329,9 @@ class ServerLoop:
         """Return the asyncio protocol object (a link) for a new connection."""
         return ClientLink(self, next(INSTANCE_NUMBERS))
 
-    def without_tls(self, client: str, first: bytes) -> bytes:
-        """Log a client that does not use TLS on a TLS port, and return the bytes to answer.
-
-        A Mayfly client gets MQRC_SSL_INITIALIZATION_ERROR, any other client b"".
-        """
-        if not first.startswith(MAGIC):
-            text = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
-            _LOG.warning(text, client, protocol_of(first))
-            return b""
-        _LOG.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
+    @property
+    def refusal_without_tls(self) -> bytes:
+        """The answer to a Mayfly client that does not use TLS: MQRC_SSL_INITIALIZATION_ERROR."""
         error = mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, "the server speaks TLS alone")
         return OURS.packed() + framed(0, ENDED, packed([ENDED, failure_of(error)]))
 
@@ -378,18 +351,21 @@ class ServerLoop:
                 "AMQ9213E: %s is refused: %d connections", link.peer.address, len(self.members)
             )
             return False
-        self.members[link.number] = link
+        self.members[link] = None
         return True
 
     def keep_refused(self, link: ClientLink) -> None:
         """Keep a connection only until its CONNECT is refused; the drain does not wait for it."""
-        self.members.pop(link.number, None)
-        self.refused_links[link.number] = link
+        self.members.pop(link, None)
+        self.refused_links[link] = None
 
     def leave(self, link: ClientLink, conversations: list[AnyConversation]) -> None:
         """Remove a closed connection, and begin to back out its conversations."""
-        self.members.pop(link.number, None)
-        self.refused_links.pop(link.number, None)
+        self.members.pop(link, None)
+        self.refused_links.pop(link, None)
+        if link.instance is not None:
+            self._instances.leave(link.instance)
+            link.instance = None
         for conversation in conversations:
             self._back_out(conversation)
 
@@ -449,26 +425,20 @@ class ServerLoop:
     ) -> None:
         """Call ``on_done`` with the outcome of an admission.
 
-        A connection above MAXINST or MAXINSTC is backed out, and MQRC_CHANNEL_NOT_AVAILABLE is
-        reported.
+        The first conversation of a connection makes it an instance of its channel. One above
+        MAXINST or MAXINSTC is backed out, and MQRC_CHANNEL_NOT_AVAILABLE is reported.
         """
-        if not isinstance(outcome, MQError) and self._one_too_many(link, applicant, outcome[1]):
-            self._back_out(outcome[0])
-            text = f"channel {applicant.channel} has as many instances as it may"
-            _LOG.warning("AMQ9489E: %s; refused: %s", text, link.peer.address or "local")
-            outcome = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, text)
+        if not isinstance(outcome, MQError) and link.instance is None:
+            instance = ChannelClient(applicant.queue_manager, applicant.channel, applicant.address)
+            try:
+                self._instances.enter(instance, outcome[1])
+            except MQError as error:
+                self._back_out(outcome[0])
+                _LOG.warning("AMQ9489E: %s; refused: %s", error.detail, instance.address or "local")
+                outcome = error
+            else:
+                link.instance = instance
         on_done(outcome)
-
-    def _one_too_many(self, link: ClientLink, applicant: Applicant, admitted: Admitted) -> bool:
-        """Return True if a new connection would exceed MAXINST or MAXINSTC of its channel."""
-        if link.instance is not None:
-            return False
-        instance = applicant.queue_manager, applicant.channel
-        same = [each for each in self.members.values() if each.instance == instance]
-        of_client = [each for each in same if each.peer.address == link.peer.address]
-        return len(same) >= admitted.max_instances or (
-            len(of_client) >= admitted.max_instances_per_client
-        )
 
     def _back_out(self, conversation: AnyConversation) -> None:
         """End a conversation on a thread that may block; does not wait for it."""
@@ -547,19 +517,22 @@ class ClientLink(asyncio.Protocol):
         #: Messages of a batch whose rest is to come.
         self._kept_bytes = 0
         budget = server_loop.budget
-        self._in_memory, self._unread = MemoryUse(budget), MemoryUse(budget)
+        self._memory = ClientMemory(
+            budget,
+            server_loop.loop,
+            server_loop.call_soon,
+            regulate=self.regulate,
+            abort=self._abort_slow,
+        )
         #: Memory reserved for the long frame that is being received.
         self._reservation: Reservation | None = None
-        self._later = CallsAwaitingMemory(budget, server_loop.call_soon)
-        self._is_waiting = False
         self._is_held_up = self._is_behind = self._is_lost = False
         self._sending = SlowClientTimer(budget, server_loop.loop, self._abort_slow)
-        self._reading = SlowClientTimer(budget, server_loop.loop, self._abort_slow)
         self.channel = ""
         self.heartbeat_ms = 0
         self.sent_bytes = self.received_bytes = 0
-        #: Queue manager and channel of its first conversation.
-        self.instance: tuple[str, str] | None = None
+        #: The instance of a channel that its first conversation has made it.
+        self.instance: ChannelClient | None = None
         self._share_conversations = 1
 
     # Called by asyncio.
@@ -598,8 +571,7 @@ class ClientLink(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Read requests and continue gets again, since the client has read; called by asyncio."""
         self._is_behind = False
-        self._reading.stop()
-        self._unread.note(0)
+        self._memory.note_read()
         if self._is_writable:
             return
         self._is_writable = True
@@ -616,11 +588,8 @@ class ClientLink(asyncio.Protocol):
         self._unsent.clear()
         self._is_lost = True
         self._sending.stop()
-        self._reading.stop()
         self._end_reservation()
-        self._later.end()
-        self._count()
-        self._unread.note(0)
+        self._memory.end()
         if self._tick is not None:
             self._tick.cancel()
         self._frames.end()
@@ -656,7 +625,7 @@ class ClientLink(asyncio.Protocol):
 
         It is dropped if the connection ends first.
         """
-        self._later.call(call)
+        self._memory.when_free(call)
 
     def keep(self, change: int) -> None:
         """Add ``change`` to the counted bytes of messages that wait for the rest of their batch."""
@@ -816,27 +785,13 @@ class ClientLink(asyncio.Protocol):
         """
         if self._reservation is not None and not self._reservation.is_granted:
             return True
-        if (
-            not self._in_memory.counted
-            or self._kept_bytes
-            or not self.server_loop.budget.is_used_up
-        ):
-            return False
-        if not self._is_waiting:
-            self._is_waiting = True
-            self._later.call(self._wait_no_more)
-        return True
-
-    def _wait_no_more(self) -> None:
-        """Check again whether to read, since memory is free."""
-        self._is_waiting = False
-        self.regulate()
+        return not self._kept_bytes and self._memory.is_lacking()
 
     def _count(self) -> None:
         """Count the bytes of the client's requests and batches against the memory budget."""
         count = 0 if self._is_lost else self._held_bytes + self._kept_bytes
-        if count > OWN_BYTES or self._in_memory.counted:
-            self._in_memory.note(count)
+        if count > OWN_BYTES or self._memory.received.counted:
+            self._memory.received.note(count)
 
     def _count_unread(self) -> None:
         """Count the bytes of answers that the client has not read against the memory budget.
@@ -847,9 +802,7 @@ class ClientLink(asyncio.Protocol):
         if self._transport is None:
             return
         count = self._transport.get_write_buffer_size()
-        if not self._unread.counted:
-            self._reading.begin(count)
-        self._unread.note(count)
+        self._memory.note_unread(count)
         if self._is_writable and count > self.server_loop.limits.outstanding_bytes:
             self._is_writable = False
             self.regulate()
@@ -895,7 +848,7 @@ class ClientLink(asyncio.Protocol):
         applicant = replace(applicant, queue_manager=name)
         self._conversations[number] = None
         self.channel = applicant.channel
-        on_done = partial(self._admitted, number, request, handler, heartbeat_ms, applicant)
+        on_done = partial(self._admitted, number, request, handler, heartbeat_ms)
         self.server_loop.admit(applicant, handler, self, number, on_done)
 
     def _admitted(
@@ -904,7 +857,6 @@ class ClientLink(asyncio.Protocol):
         request: int,
         handler: ConnectHandler,
         heartbeat_ms: int,
-        applicant: Applicant,
         outcome: Outcome,
     ) -> None:
         """Answer CONNECT with the outcome of its admission.
@@ -923,7 +875,6 @@ class ClientLink(asyncio.Protocol):
         self._conversations[number] = conversation
         if not self._is_admitted:
             self._is_admitted = True
-            self.instance = applicant.queue_manager, applicant.channel
             self._share_conversations = terms.share_conversations
             self.heartbeat_ms = terms.heartbeat_ms
             self._tick_seconds = terms.heartbeat_ms / 2_000

@@ -293,7 +293,7 @@ class MessageListenerService:
 
 
 _SELECTOR = "messageSelector"
-#: The field of Settings and its lowest value; all times are milliseconds.
+#: The field of PortSettings and its lowest value; all times are milliseconds.
 NUMBERS = {
     "maxPoolDepth": ("max_sessions", 1),
     "nonASFTimeout": ("receive_timeout_ms", 0),

@@ -176,7 +176,7 @@ def check_number(name: str, value: object, lowest: int, highest: int = LARGEST) 
 _REAP = ("reap_interval_ms", 0, 1000)
 _UNUSED_TIMEOUT = ("unused_timeout_ms", 0, 1000)
 _UNUSED_TIMEOUT_PREFIX = "SERVER.SESSION.POOL.UNUSED.TIMEOUT."
-#: The field of Settings, the lowest value, and what the value is multiplied by.
+#: The field of PortSettings, the lowest value, and what the value is multiplied by.
 PORT_PROPERTIES = {
     "NON.ASF.RECEIVE.TIMEOUT": ("receive_timeout_ms", 0, 1),
     "MAX.RECOVERY.RETRIES": ("max_recovery_retries", 0, 1),
@@ -222,7 +222,7 @@ _NO_COUNTERPART = {
     "ENABLE.ZOS.LP.RECOVERY": "an activation specification always recovers",
     "DYNAMIC.CONFIGURATION.ENABLED": "an activation specification is changed by making another",
 }
-#: Property of a port -> property of an activation specification, field of Settings.
+#: Property of a port -> property of an activation specification, field of PortSettings.
 _COUNTERPARTS = {
     "NON.ASF.RECEIVE.TIMEOUT": ("nonASFTimeout", "receive_timeout_ms"),
     "MAX.RECOVERY.RETRIES": ("reconnectionRetryCount", "max_recovery_retries"),

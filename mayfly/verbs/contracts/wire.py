@@ -407,14 +407,14 @@ class Frames:
         The preamble goes to ``on_begin`` first. Raises WrongFrame for a frame longer than
         ``max_bytes``.
         """
-        if not self._buffer and self._has_begun and len(data) >= HEADER.size:
+        if self._is_over:
+            return
+        if not (self._buffer or self.is_paused) and self._has_begun and len(data) >= HEADER.size:
             # The usual case: exactly one frame.
             length, conversation, request = HEADER.unpack_from(data)
             if len(data) == HEADER.size + length and length <= self.max_bytes:
                 self._on_frame(conversation, request, data[HEADER.size :])
                 return
-        if self._is_over:
-            return
         self._buffer += data
         if self._has_begun or self._begin():
             self._cut()

@@ -12,7 +12,7 @@ from proton import Delivery, Endpoint, Message
 
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admitted, Applicant
-from mayfly.servers.amqp.listener import AmqpListener
+from mayfly.servers.listeners import AmqpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client

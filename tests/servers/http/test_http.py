@@ -329,7 +329,7 @@ def test_a_server_that_cannot_start_says_so_and_leaves_its_port(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
     with pytest.raises(OSError, match="HTTP cannot start"):
-        HttpServer(Starlette(), Budget()).listen("127.0.0.1", port)
+        HttpServer(Starlette(), Budget()).listen_tcp("127.0.0.1", port)
     assert [r.getMessage() for r in caplog.records if "no such loop" in r.getMessage()]
     with socket.create_server(("127.0.0.1", port)):
         pass

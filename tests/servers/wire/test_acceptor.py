@@ -230,15 +230,13 @@ class House:
 
     log = logging.getLogger("tests.door")
     handshake_seconds = None
+    magic = refusal_without_tls = b""
 
     def capacity(self) -> int:
         return 10
 
     def new(self) -> Entered:
         return Entered()
-
-    def without_tls(self, _client: str, _first: bytes) -> bytes:
-        return b""
 
 
 def test_a_connection_that_waits_at_a_door_that_closes_is_let_in() -> None:

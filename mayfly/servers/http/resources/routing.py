@@ -6,10 +6,10 @@ Paths are decoded segment by segment, since names of queues contain ``/`` as ``%
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from inspect import iscoroutinefunction
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -180,6 +180,15 @@ class _Kind(NamedTuple):
     is_secret: bool = False
 
 
+class _Field(NamedTuple):
+    """A field of a struct: its JSON name, the kind of its values, and its annotation."""
+
+    name: str
+    kind: _Kind
+    annotation: Any
+    is_required: bool
+
+
 def checked_query(request: Request, kind: type[_T]) -> _T:
     """Return the query parameters of a request as an instance of ``kind``.
 
@@ -192,13 +201,13 @@ def checked_query(request: Request, kind: type[_T]) -> _T:
             raise _bad_request(f"query parameter {name!r} is none of {', '.join(fields) or 'none'}")
         if name in found:
             raise _bad_request(f"query parameter {name!r} is given twice")
-        expected = _kind(fields[name].type)
-        found[name] = value = _of_text(expected.type, text)
-        if not _fits(value, expected.type):
-            raise _bad_request(f"{name} {_abbreviated(text)} is not {_described(expected)}")
+        field = fields[name]
+        found[name] = value = _of_text(field.kind.type, text)
+        if not _fits(value, field.annotation):
+            raise _bad_request(f"{name} {_abbreviated(text)} is not {_described(field.kind)}")
     for name, field in fields.items():
-        if field.required and name not in found:
-            message = f"query parameter {name!r} is missing: it is {_described(_kind(field.type))}"
+        if field.is_required and name not in found:
+            message = f"query parameter {name!r} is missing: it is {_described(field.kind)}"
             raise _bad_request(message)
     return msgspec.convert(found, kind)
 
@@ -219,10 +228,16 @@ def _bad_request(text: str) -> WrongRequest:
     return WrongRequest(HTTPStatus.BAD_REQUEST, text)
 
 
-def _fields(kind: inspect.Type) -> dict[str, inspect.Field]:
+def _fields(kind: inspect.Type) -> dict[str, _Field]:
     """Return the fields of a struct type by their JSON names."""
     assert isinstance(kind, inspect.StructType)
-    return {field.encode_name: field for field in kind.fields}
+    annotations = get_type_hints(kind.cls, include_extras=True)
+    return {
+        field.encode_name: _Field(
+            field.encode_name, _kind(field.type), annotations[field.name], field.required
+        )
+        for field in kind.fields
+    }
 
 
 def _kind(found: inspect.Type) -> _Kind:
@@ -267,16 +282,16 @@ def _mistake(found: object, kind: inspect.Type) -> str:
     return next((text for field in fields.values() if (text := _mistake_of(field, found))), "")
 
 
-def _mistake_of(field: inspect.Field, values: Mapping[str, object]) -> str:
+def _mistake_of(field: _Field, values: Mapping[str, object]) -> str:
     """Return a text that says why one field of an object is wrong; "" if it is right.
 
     A missing optional field is right. The value of a secret field is not in the text.
     """
-    name, kind = field.encode_name, _kind(field.type)
-    if name not in values and not field.required:
+    name, kind = field.name, field.kind
+    if name not in values and not field.is_required:
         return ""
     found = values.get(name)
-    if _fits(found, field.type):
+    if _fits(found, field.annotation):
         return ""
     if isinstance(kind.type, inspect.StructType):
         return _mistake_within(name, found, kind)
@@ -300,71 +315,24 @@ def _mistake_within(name: str, found: object, kind: _Kind) -> str:
         if key not in fields:
             return f"{name} {_abbreviated(key)} is not one of {', '.join(fields)}"
     for key, field in fields.items():
-        text, inner = _mistake_of(field, found), _kind(field.type)
-        if text and _described(inner) == _WHOLE_NUMBER:
+        text = _mistake_of(field, found)
+        if text and _described(field.kind) == _WHOLE_NUMBER:
             return text
         if text:
-            wanted = f"{_described(kind)}: {key} is {_described(inner)}"
+            wanted = f"{_described(kind)}: {key} is {_described(field.kind)}"
             return f"{name} {_abbreviated(found)} is not {wanted}"
     return ""
 
 
-def _fits(found: object, expected: inspect.Type) -> bool:
+def _fits(found: object, annotation: Any) -> bool:
     """Return True if a value from JSON is of a type and in its range; a boolean is no number."""
-    if isinstance(expected, inspect.Metadata):
-        return _fits(found, expected.type)
-    if isinstance(expected, inspect.UnionType):
-        return any(_fits(found, one) for one in expected.types)
-    check = _CHECKS.get(type(expected))
-    return check is not None and check(found, expected)
-
-
-def _fits_int(found: object, expected: Any) -> bool:
-    """Return True for a whole number within the bounds of the type; False for a boolean."""
-    if not isinstance(found, int) or isinstance(found, bool):
+    try:
+        msgspec.convert(found, annotation)
+    except msgspec.ValidationError:
         return False
-    minimum, maximum = expected.ge, expected.le
-    return (minimum is None or found >= minimum) and (maximum is None or found <= maximum)
+    return True
 
 
-def _fits_text(found: object, expected: Any) -> bool:
-    """Return True for a text with the length and pattern of the type."""
-    if not isinstance(found, str):
-        return False
-    minimum, maximum, pattern = expected.min_length, expected.max_length, expected.pattern
-    fits = (minimum is None or len(found) >= minimum) and (maximum is None or len(found) <= maximum)
-    return fits and (pattern is None or re.search(pattern, found) is not None)
-
-
-def _fits_object(found: object, expected: Any) -> bool:
-    """Return True for an object with all required fields, no unknown ones, all of their types."""
-    if not isinstance(found, dict):
-        return False
-    fields = _fields(expected)
-    return all(
-        key in fields and _fits(value, fields[key].type) for key, value in found.items()
-    ) and (all(key in found or not field.required for key, field in fields.items()))
-
-
-_CHECKS: Final[Mapping[type[inspect.Type], Callable[[object, Any], bool]]] = {
-    inspect.IntType: _fits_int,
-    inspect.StrType: _fits_text,
-    inspect.StructType: _fits_object,
-    inspect.BoolType: lambda found, _expected: isinstance(found, bool),
-    inspect.NoneType: lambda found, _expected: found is None,
-    inspect.FloatType: lambda found, _expected: (
-        isinstance(found, (int, float)) and not isinstance(found, bool)
-    ),
-    inspect.LiteralType: lambda found, expected: (
-        isinstance(found, (str, int)) and found in expected.values
-    ),
-    inspect.ListType: lambda found, expected: (
-        isinstance(found, list) and all(_fits(one, expected.item_type) for one in found)
-    ),
-    inspect.DictType: lambda found, expected: (
-        isinstance(found, dict) and all(_fits(one, expected.value_type) for one in found.values())
-    ),
-}
 _WHOLE_NUMBER: Final = "a whole number"
 
 

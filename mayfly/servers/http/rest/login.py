@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from mayfly.admin.security.applicant import Admitted, failure_delay_s, is_administrator
 from mayfly.admin.security.roles import Role, roles_of
 from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine
 from mayfly.mqi.errors import MQError, StoreError
-from mayfly.servers.http.connection import read_body
-from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.connection import read_object
+from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.rest.calls import (
     NO_MESSAGE_MADE,
-    WRONG_MEDIA_TYPE,
     RestAnswer,
     RestCall,
     RestError,
@@ -145,19 +143,16 @@ def _role_names(authenticated: AuthenticatedUser) -> list[str]:
 async def _read_credentials(call: RestCall) -> tuple[str, str]:
     """Return user and password in a JSON body.
 
-    Raises RestError: 415 for another media type, 400 for another form.
+    Raises WrongRequest: 415 for another media type, 413 for more than 4,096 bytes. Raises RestError
+    (400) for another form.
     """
-    media_type = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        text = f"Content-Type is {media_type or 'missing'!r}; it has to be application/json"
-        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, text)
     try:
-        found: Any = json.loads(await read_body(call.request, _MAX_BYTES))
-    # The parser gives up on objects that are nested a thousand deep.
-    except (ValueError, RecursionError):
-        found = None
-    is_object = isinstance(found, dict) and set(found) == set(_KEYS)
-    if not is_object or not all(isinstance(value, str) for value in found.values()):
+        found = await read_object(call.request, _MAX_BYTES)
+    except WrongRequest as error:
+        if error.status is not HTTPStatus.BAD_REQUEST:
+            raise
+        found = {}
+    if set(found) != set(_KEYS) or not all(isinstance(value, str) for value in found.values()):
         # The error does not show the body, which may hold a password.
         text = "the body is no JSON object with username and password, two texts"
         raise RestError(HTTPStatus.BAD_REQUEST, NO_MESSAGE_MADE, text)
