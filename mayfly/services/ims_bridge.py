@@ -30,9 +30,19 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import packed_descriptor
 from mayfly.verbs.messages import Delivery, Message, token_of
 
+_LOG = logging.getLogger("mayfly.ims_bridge")
 IMS_FORMAT = c.MQFMT_IMS.decode().rstrip()
 #: The initial values of an MQIIH.
 NO_HEADER = structures.IIH.initial()
+_APPLICATION_NAME_BYTES = 28
+#: The sense code that says: look at the reason code beside it.
+_SEE_REASON_CODE = 0x1A
+_LARGEST_SENSE_CODE = c.MQFB_IMS_LAST - c.MQFB_IMS_ERROR
+_LARGEST_REASON_CODE = c.MQFB_IMS_NACK_1A_REASON_LAST - c.MQFB_IMS_NACK_1A_REASON_FIRST
+#: A request is read as it was put.
+_GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+#: Of a connection that was made again: the unit of work is backed out, or its commit in doubt.
+_ENDED_WITH_CONNECTION: Final = frozenset({rc.MQRC_BACKED_OUT, rc.MQRC_CALL_INTERRUPTED})
 
 
 class Request(bytes):
@@ -78,9 +88,6 @@ def parse_request(message: Message) -> ImsRequest:
 def feedback_of(error: MQError) -> int:
     """Return the feedback code (MQFB_* or MQRC_*) for a request that cannot be read."""
     return c.MQFB_IIH_ERROR if error.reason == rc.MQRC_IIH_ERROR else error.reason
-
-
-_APPLICATION_NAME_BYTES = 28
 
 
 class ImsReply(NamedTuple):
@@ -154,13 +161,6 @@ def _flags(request: ImsRequest) -> int:
     return flags
 
 
-_LOG = logging.getLogger("mayfly.ims_bridge")
-#: The sense code that says: look at the reason code beside it.
-_SEE_REASON_CODE = 0x1A
-_LARGEST_SENSE_CODE = c.MQFB_IMS_LAST - c.MQFB_IMS_ERROR
-_LARGEST_REASON_CODE = c.MQFB_IMS_NACK_1A_REASON_LAST - c.MQFB_IMS_NACK_1A_REASON_FIRST
-
-
 class ImsNak(Exception):
     """Raised by a transaction program to refuse a request for good, like a NAK of IMS.
 
@@ -196,8 +196,6 @@ def refuse(connection: Connection, message: Message, feedback: int) -> None:
 
 #: Called with the data of a request and its MQIIH, None without; returns the answer, None for none.
 Transaction = Callable[[Request, IIH | None], bytes | None]
-#: A request is read as it was put.
-_GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
 class RequestHandler:
@@ -351,10 +349,6 @@ def _checked(answer: object) -> bytes | None:
     if answer is None or isinstance(answer, (bytes, bytearray, memoryview)):
         return None if answer is None else bytes(answer)
     raise TypeError(f"a transaction answers bytes or None, not {type(answer).__name__}")
-
-
-#: Of a connection that was made again: the unit of work is backed out, or its commit in doubt.
-_ENDED_WITH_CONNECTION: Final = frozenset({rc.MQRC_BACKED_OUT, rc.MQRC_CALL_INTERRUPTED})
 
 
 class ImsBridge:
