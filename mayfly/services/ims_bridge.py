@@ -90,22 +90,13 @@ def feedback_of(error: MQError) -> int:
     return c.MQFB_IIH_ERROR if error.reason == rc.MQRC_IIH_ERROR else error.reason
 
 
-class ImsReply(NamedTuple):
-    """A reply to put; ``time_to_live_ms`` None means unlimited, an empty ``msg_id`` a new one."""
-
-    body: bytes
-    descriptor: Descriptor
-    msg_id: bytes
-    correl_id: bytes
-    time_to_live_ms: int | None
-
-
-def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ImsReply:
+def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ask.Reply:
     """Return the reply to a request, with an MQIIH if the request had one.
 
-    Its expiry is unlimited. With MQIIH_PASS_EXPIRATION it is the remaining expiry of the request
-    when the bridge got it: the time in the bridge is not subtracted (E30). Then the expiration
-    report options are copied, too, with the ReplyToQ for the report.
+    It is put with the authority of the requester. Its expiry is unlimited. With
+    MQIIH_PASS_EXPIRATION it is the remaining expiry of the request when the bridge got it: the time
+    in the bridge is not subtracted (E30). Then the expiration report options are copied, too, with
+    the ReplyToQ for the report.
     """
     original = message.descriptor
     passes_expiry = _flags(request) & c.MQIIH_PASS_EXPIRATION
@@ -127,12 +118,16 @@ def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ImsReply:
     correl_id = message.msg_id
     if original.report & c.MQRO_PASS_CORREL_ID:
         correl_id = message.correl_id if message.correl_id.strip(b"\0") else b""
-    return ImsReply(
+    return ask.Reply(
+        original.reply_to_q,
+        original.reply_to_q_mgr,
         _header(request) + answer,
-        descriptor,
-        message.msg_id if original.report & c.MQRO_PASS_MSG_ID else b"",
-        correl_id,
-        message.remaining_ms if passes_expiry else None,
+        packed_descriptor(descriptor),
+        # As with reports (R6): nobody gets the bridge to put where he may not.
+        putter=original.user_identifier,
+        msg_id=message.msg_id if original.report & c.MQRO_PASS_MSG_ID else b"",
+        correl_id=correl_id,
+        time_to_live_ms=message.remaining_ms if passes_expiry else None,
     )
 
 
@@ -276,7 +271,9 @@ class RequestHandler:
     def _process_in_unit(self, message: Message) -> bool:
         """Answer or refuse a request, without a commit; return False if its program failed.
 
-        A request that was backed out BOTHRESH times is moved away instead.
+        A request that was backed out BOTHRESH times is moved away instead. A reply that its queue
+        does not take goes to the dead-letter queue, with a log entry. Raises MQError if that fails,
+        too.
         """
         connection = self.connection
         if message.backout_count:
@@ -299,7 +296,9 @@ class RequestHandler:
             _LOG.warning("%s: the transaction raised %r", message, error, exc_info=error)
             return False
         if answer is not None:
-            self._put_reply(message, request, answer)
+            reason = connection.call(reply_to(message, request, answer))
+            if reason:
+                _LOG.warning("the reply to %s is a dead letter, reason %d", message, reason)
         return True
 
     def _requeue(self, message: Message, queue: str) -> None:
@@ -315,29 +314,6 @@ class RequestHandler:
             else:
                 return
         refuse(self.connection, message, c.MQFB_IMS_ERROR)
-
-    def _put_reply(self, message: Message, request: ImsRequest, answer: bytes) -> None:
-        """Put the reply with the authority of the requester.
-
-        A reply that its queue does not take goes to the dead-letter queue, with a log entry. Raises
-        MQError if that fails, too.
-        """
-        reply, original = reply_to(message, request, answer), message.descriptor
-        # As with reports (R6): nobody gets the bridge to put where he may not.
-        reason = self.connection.call(
-            ask.Reply(
-                original.reply_to_q,
-                original.reply_to_q_mgr,
-                reply.body,
-                packed_descriptor(reply.descriptor),
-                putter=original.user_identifier,
-                msg_id=reply.msg_id,
-                correl_id=reply.correl_id,
-                time_to_live_ms=reply.time_to_live_ms,
-            )
-        )
-        if reason:
-            _LOG.warning("the reply to %s is a dead letter, reason %d", message, reason)
 
 
 def _ignore_refusal(_handle: int, _error: MQError) -> None:
