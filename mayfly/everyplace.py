@@ -1,7 +1,7 @@
 """MQ Everyplace queues: lifetimes by queue or message, rules, transmission in two stages."""
 
 from mayfly.lifetime.everyplace import SkewedClock
-from mayfly.services.everyplace.directory import DEAD_LETTER_QUEUE_NAME
+from mayfly.services.everyplace.definitions import DEAD_LETTER_QUEUE_NAME
 from mayfly.services.everyplace.errors import Ended, EveryplaceError, LinkDown, RuleRefused
 from mayfly.services.everyplace.fields import (
     MSG_CORREL_ID,

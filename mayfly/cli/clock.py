@@ -20,7 +20,7 @@ from mayfly.cli.managers import (
     operating,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
-from mayfly.cli.show import moment, print_json
+from mayfly.cli.show import is_confirmed, moment, print_json
 from mayfly.cli.values import duration_ms
 from mayfly.client.connection import Administration
 from mayfly.lifetime.times import SLEW_MS, spelled_duration
@@ -124,8 +124,7 @@ def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandFailed(ExitCode.USAGE, "nothing was done: add --yes to accept it")
-    typer.echo("accept the wall clock? [y/N] ", nl=False, err=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not is_confirmed("accept the wall clock?"):
         raise CommandFailed(ExitCode.NOTHING, "nothing was done")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -15,7 +15,7 @@ import typer
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected, is_here
 from mayfly.cli.messages import browsed
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
-from mayfly.cli.show import aligned, print_json, remaining
+from mayfly.cli.show import aligned, counted, note, print_json, remaining
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Connection
@@ -98,12 +98,11 @@ def run(
         _handling(connection, table, queue) as handler,
     ):
         if table.wait_ms == MQWI_UNLIMITED:
-            what = f"waits for letters on {handler.queue}; an interrupt ends it"
-            typer.echo(f"mayfly: {what}", err=True)
+            note(f"waits for letters on {handler.queue}; an interrupt ends it")
         handler.run()
     _print(handler.counts, handler.failures, as_json=as_json)
     if failures := failed_with(handler):
-        typer.echo(f"mayfly: {failures}", err=True)
+        note(failures)
 
 
 @dlq.command("list")
@@ -220,9 +219,9 @@ def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
 
     Runs in a thread.
     """
-    shown = nothing = summary({})
+    shown = nothing = counted({}, Outcome)
     while not stopped.wait(_SHOW_SECONDS):
-        text = summary(handler.counts)
+        text = counted(handler.counts, Outcome)
         if text != shown and sys.stderr.isatty():
             typer.echo(f"\r\033[K{text}", nl=False, err=True)
             shown = text
@@ -236,7 +235,9 @@ def _print(counts: Counter[Outcome], failures: Counter[int], *, as_json: bool) -
     if as_json:
         print_json(summary_as_json(counts, failures))
     else:
-        print(summary({o: n for o, n in counts.items() if o is not Outcome.FAILED}))
+        done = counts.copy()
+        del done[Outcome.FAILED]
+        print(counted(done, Outcome))
 
 
 def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]:
@@ -251,12 +252,6 @@ def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]
     age = "-" if since_ms is None else remaining(max(message.seen_ms - since_ms, 0))
     reason, size = cause_name(letter.reason), f"{len(letter.data):,}"
     return message.msg_id.hex(), reason, letter.target or "-", age, left, size
-
-
-def summary(counts: Mapping[Outcome, int]) -> str:
-    """Return the counts of outcomes on one line, without zeros; "nothing to do" if all are 0."""
-    happened = [f"{counts[o]:,} {o.value.replace('_', ' ')}" for o in Outcome if counts.get(o)]
-    return ", ".join(happened) or "nothing to do"
 
 
 def failed_with(handler: DeadLetterHandler) -> str:

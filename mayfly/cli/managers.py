@@ -15,6 +15,7 @@ import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import SERVED_FILE, Served, is_served, polls, read_served, served_at
+from mayfly.cli.show import note
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.client.connection.endpoint import Endpoint, endpoint_of_url, names_channel
@@ -180,7 +181,7 @@ def opened(
         )
     with queue_manager:
         if is_new:
-            print(f"mayfly: made queue manager {name} in {folder}", file=sys.stderr)
+            note(f"made queue manager {name} in {folder}")
         yield queue_manager
 
 

@@ -14,7 +14,7 @@ import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
-from mayfly.cli.show import aligned, moment, print_json
+from mayfly.cli.show import aligned, is_confirmed, moment, note, print_json
 from mayfly.cli.values import (
     ID_BYTES,
     PropertyValue,
@@ -298,7 +298,7 @@ def list_(
             what = f"that waits on {name} matches" if is_filtered else f"waits on {name}"
             raise CommandFailed(ExitCode.NOTHING, f"nothing {what}")
         if waiting.list(where, limit=1, after=last.position):
-            typer.echo(f"mayfly: there are more: --after {last.position}", err=True)
+            note(f"there are more: --after {last.position}")
 
 
 @schedule.command()
@@ -555,8 +555,7 @@ def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> I
             Administration(connection.call).run_due()
         status = Administration(connection.call).delay_processor_status()
         if status != "running":
-            what = f"nothing is delivered on {name}, delay processor {status}"
-            typer.echo(f"mayfly: {what}", err=True)
+            note(f"nothing is delivered on {name}, delay processor {status}")
 
 
 def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
@@ -629,8 +628,7 @@ def _all(action: ScheduleAction, waiting: Schedule, request: ScheduleCommand) ->
     """
     if request.selection.is_everything and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"
-        typer.echo(f"{question} [y/N] ", nl=False, err=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if not is_confirmed(question):
             raise CommandFailed(ExitCode.NOTHING, "nothing was done")
     done = action.successes[0]
     count = _last(action.bulk(waiting, request.selection.at(waiting.now_ms())), done)
@@ -658,7 +656,7 @@ def _last(counts: Iterator[int], done: Receipt) -> int:
             typer.echo("\r\033[K", nl=False, err=True)
         if count and not is_complete:
             # Interrupted, or the disk is full: batches before that stay done.
-            typer.echo(f"mayfly: {count:,} {done} until then", err=True)
+            note(f"{count:,} {done} until then")
     return count
 
 

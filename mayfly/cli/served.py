@@ -8,13 +8,13 @@ import json
 import logging
 import os
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from threading import Event
 from typing import Any, Final, NamedTuple, TypeVar
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.show import note
 from mayfly.mqi.errors import FolderInUse, StoreError
 from mayfly.runtime.files import FILE_MODE, FOLDER_MODE
 from mayfly.store.folder_lock import holder_of
@@ -120,7 +120,7 @@ def polls(folder: Path) -> Iterator[None]:
     for look in range(round(_PATIENCE_SECONDS / _LOOK_SECONDS)):
         yield
         if not look:
-            print(f"mayfly: the server of {folder} is starting or ending; wait", file=sys.stderr)
+            note(f"the server of {folder} is starting or ending; wait")
         pause.wait(_LOOK_SECONDS)
     raise CommandFailed(
         ExitCode.PIPELINE,

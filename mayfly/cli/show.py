@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from threading import Event, Thread
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
+
+import typer
 
 from mayfly.lifetime.times import spelled_duration, spelled_moment
 from mayfly.verbs.messages import Message
 
+_Outcome = TypeVar("_Outcome", bound=StrEnum)
 _BODY_CHARACTERS = 40
 LINE_HEAD = f"{'MsgId':<48}  {'put (UTC)':<19}  {'expires in':>12}  {'bytes':>7}  body"
 _STDERR = 2
@@ -21,6 +25,23 @@ _STDERR = 2
 def print_json(value: object, *, indent: int | None = 2) -> None:
     """Print a value as JSON; ``indent`` None prints it on one line."""
     print(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """Print a line on stderr: what a command waits for, or what it says besides its result."""
+    typer.echo(f"mayfly: {text}", err=True)
+
+
+def is_confirmed(question: str) -> bool:
+    """Ask on stderr, and return True if the line on stdin is ``y`` or ``yes``."""
+    typer.echo(f"{question} [y/N] ", nl=False, err=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def counted(counts: Mapping[_Outcome, int], outcomes: type[_Outcome]) -> str:
+    """Return counts by outcome on one line, without zeros; "nothing to do" if all are 0."""
+    happened = [f"{counts[o]:,} {o.value.replace('_', ' ')}" for o in outcomes if counts.get(o)]
+    return ", ".join(happened) or "nothing to do"
 
 
 def as_json(message: Message) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import group
-from mayfly.cli.show import print_json
+from mayfly.cli.show import counted, note, print_json
 from mayfly.cli.signals import stopping
 from mayfly.services.trigger_monitor import TriggerMonitor, TriggerOutcome
 
@@ -48,19 +48,9 @@ def run(
         TriggerMonitor(connection, queue, runs_commands=True, commands_at_once=at_once) as monitor,
         stopping(monitor.stop),
     ):
-        what = f"waits for trigger messages on {monitor.queue}; an interrupt ends it"
-        typer.echo(f"mayfly: {what}", err=True)
+        note(f"waits for trigger messages on {monitor.queue}; an interrupt ends it")
         monitor.run()
     if as_json:
         print_json({outcome.value: monitor.counts[outcome] for outcome in TriggerOutcome})
     else:
-        print(_summary(monitor))
-
-
-def _summary(monitor: TriggerMonitor) -> str:
-    """Return the counts of trigger messages by outcome on one line, "nothing to do" if all are 0.
-
-    Outcomes with a count of 0 are left out.
-    """
-    happened = [f"{monitor.counts[o]:,} {o.value.replace('_', ' ')}" for o in TriggerOutcome]
-    return ", ".join(text for text in happened if not text.startswith("0 ")) or "nothing to do"
+        print(counted(monitor.counts, TriggerOutcome))

@@ -30,9 +30,19 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import packed_descriptor
 from mayfly.verbs.messages import Delivery, Message, token_of
 
+_LOG = logging.getLogger("mayfly.ims_bridge")
 IMS_FORMAT = c.MQFMT_IMS.decode().rstrip()
 #: The initial values of an MQIIH.
 NO_HEADER = structures.IIH.initial()
+_APPLICATION_NAME_BYTES = 28
+#: The sense code that says: look at the reason code beside it.
+_SEE_REASON_CODE = 0x1A
+_LARGEST_SENSE_CODE = c.MQFB_IMS_LAST - c.MQFB_IMS_ERROR
+_LARGEST_REASON_CODE = c.MQFB_IMS_NACK_1A_REASON_LAST - c.MQFB_IMS_NACK_1A_REASON_FIRST
+#: A request is read as it was put.
+_GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+#: Of a connection that was made again: the unit of work is backed out, or its commit in doubt.
+_ENDED_WITH_CONNECTION: Final = frozenset({rc.MQRC_BACKED_OUT, rc.MQRC_CALL_INTERRUPTED})
 
 
 class Request(bytes):
@@ -80,25 +90,13 @@ def feedback_of(error: MQError) -> int:
     return c.MQFB_IIH_ERROR if error.reason == rc.MQRC_IIH_ERROR else error.reason
 
 
-_APPLICATION_NAME_BYTES = 28
-
-
-class ImsReply(NamedTuple):
-    """A reply to put; ``time_to_live_ms`` None means unlimited, an empty ``msg_id`` a new one."""
-
-    body: bytes
-    descriptor: Descriptor
-    msg_id: bytes
-    correl_id: bytes
-    time_to_live_ms: int | None
-
-
-def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ImsReply:
+def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ask.Reply:
     """Return the reply to a request, with an MQIIH if the request had one.
 
-    Its expiry is unlimited. With MQIIH_PASS_EXPIRATION it is the remaining expiry of the request
-    when the bridge got it: the time in the bridge is not subtracted (E30). Then the expiration
-    report options are copied, too, with the ReplyToQ for the report.
+    It is put with the authority of the requester. Its expiry is unlimited. With
+    MQIIH_PASS_EXPIRATION it is the remaining expiry of the request when the bridge got it: the time
+    in the bridge is not subtracted (E30). Then the expiration report options are copied, too, with
+    the ReplyToQ for the report.
     """
     original = message.descriptor
     passes_expiry = _flags(request) & c.MQIIH_PASS_EXPIRATION
@@ -120,12 +118,16 @@ def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ImsReply:
     correl_id = message.msg_id
     if original.report & c.MQRO_PASS_CORREL_ID:
         correl_id = message.correl_id if message.correl_id.strip(b"\0") else b""
-    return ImsReply(
+    return ask.Reply(
+        original.reply_to_q,
+        original.reply_to_q_mgr,
         _header(request) + answer,
-        descriptor,
-        message.msg_id if original.report & c.MQRO_PASS_MSG_ID else b"",
-        correl_id,
-        message.remaining_ms if passes_expiry else None,
+        packed_descriptor(descriptor),
+        # As with reports (R6): nobody gets the bridge to put where he may not.
+        putter=original.user_identifier,
+        msg_id=message.msg_id if original.report & c.MQRO_PASS_MSG_ID else b"",
+        correl_id=correl_id,
+        time_to_live_ms=message.remaining_ms if passes_expiry else None,
     )
 
 
@@ -152,13 +154,6 @@ def _flags(request: ImsRequest) -> int:
     flags = request.header["Flags"]
     assert isinstance(flags, int)
     return flags
-
-
-_LOG = logging.getLogger("mayfly.ims_bridge")
-#: The sense code that says: look at the reason code beside it.
-_SEE_REASON_CODE = 0x1A
-_LARGEST_SENSE_CODE = c.MQFB_IMS_LAST - c.MQFB_IMS_ERROR
-_LARGEST_REASON_CODE = c.MQFB_IMS_NACK_1A_REASON_LAST - c.MQFB_IMS_NACK_1A_REASON_FIRST
 
 
 class ImsNak(Exception):
@@ -196,8 +191,6 @@ def refuse(connection: Connection, message: Message, feedback: int) -> None:
 
 #: Called with the data of a request and its MQIIH, None without; returns the answer, None for none.
 Transaction = Callable[[Request, IIH | None], bytes | None]
-#: A request is read as it was put.
-_GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
 class RequestHandler:
@@ -278,7 +271,9 @@ class RequestHandler:
     def _process_in_unit(self, message: Message) -> bool:
         """Answer or refuse a request, without a commit; return False if its program failed.
 
-        A request that was backed out BOTHRESH times is moved away instead.
+        A request that was backed out BOTHRESH times is moved away instead. A reply that its queue
+        does not take goes to the dead-letter queue, with a log entry. Raises MQError if that fails,
+        too.
         """
         connection = self.connection
         if message.backout_count:
@@ -301,7 +296,9 @@ class RequestHandler:
             _LOG.warning("%s: the transaction raised %r", message, error, exc_info=error)
             return False
         if answer is not None:
-            self._put_reply(message, request, answer)
+            reason = connection.call(reply_to(message, request, answer))
+            if reason:
+                _LOG.warning("the reply to %s is a dead letter, reason %d", message, reason)
         return True
 
     def _requeue(self, message: Message, queue: str) -> None:
@@ -318,29 +315,6 @@ class RequestHandler:
                 return
         refuse(self.connection, message, c.MQFB_IMS_ERROR)
 
-    def _put_reply(self, message: Message, request: ImsRequest, answer: bytes) -> None:
-        """Put the reply with the authority of the requester.
-
-        A reply that its queue does not take goes to the dead-letter queue, with a log entry. Raises
-        MQError if that fails, too.
-        """
-        reply, original = reply_to(message, request, answer), message.descriptor
-        # As with reports (R6): nobody gets the bridge to put where he may not.
-        reason = self.connection.call(
-            ask.Reply(
-                original.reply_to_q,
-                original.reply_to_q_mgr,
-                reply.body,
-                packed_descriptor(reply.descriptor),
-                putter=original.user_identifier,
-                msg_id=reply.msg_id,
-                correl_id=reply.correl_id,
-                time_to_live_ms=reply.time_to_live_ms,
-            )
-        )
-        if reason:
-            _LOG.warning("the reply to %s is a dead letter, reason %d", message, reason)
-
 
 def _ignore_refusal(_handle: int, _error: MQError) -> None:
     """Ignore that gets are inhibited: the wait continues until they are allowed again."""
@@ -351,10 +325,6 @@ def _checked(answer: object) -> bytes | None:
     if answer is None or isinstance(answer, (bytes, bytearray, memoryview)):
         return None if answer is None else bytes(answer)
     raise TypeError(f"a transaction answers bytes or None, not {type(answer).__name__}")
-
-
-#: Of a connection that was made again: the unit of work is backed out, or its commit in doubt.
-_ENDED_WITH_CONNECTION: Final = frozenset({rc.MQRC_BACKED_OUT, rc.MQRC_CALL_INTERRUPTED})
 
 
 class ImsBridge:

@@ -28,7 +28,14 @@ from mayfly.runtime import Runtime, Thread
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message, token_of
 
+_LOG = logging.getLogger("mayfly.trigger_monitor")
 _TRIGGER_FORMAT = "MQTRIG"
+#: A trigger message is read as it was put.
+_GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+#: ENVRDATA of a command that is not counted among those that run at once.
+_IN_BACKGROUND = "&"
+#: Output of commands goes to stderr: the monitor's stdout is for its own result.
+_STDERR = 2
 
 
 class TriggerMessage(NamedTuple):
@@ -76,13 +83,8 @@ def trigger_message_of(message: Message) -> TriggerMessage:
     )
 
 
-_LOG = logging.getLogger("mayfly.trigger_monitor")
 #: Called with the trigger message; its result is ignored.
 Program = Callable[[TriggerMessage], object]
-#: ENVRDATA of a command that is not counted among those that run at once.
-_IN_BACKGROUND = "&"
-#: Output of commands goes to stderr: the monitor's stdout is for its own result.
-_STDERR = 2
 
 
 class CannotStart(Exception):
@@ -204,8 +206,6 @@ def _start_command(trigger: TriggerMessage, manager_name: str) -> subprocess.Pop
         raise CannotStart(c.MQFB_APPL_CANNOT_BE_STARTED, text) from error
 
 
-#: A trigger message is read as it was put.
-_GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _NO_PROGRAMS: Mapping[str, Program] = {}
 
 

@@ -27,13 +27,14 @@ from tests.facts import wait_until
 from tests.servers.certificates import certificate
 
 ANY_PORT = "127.0.0.1:0"
+WITH_FLIGHT = ("--flight", ANY_PORT)
 
 
 @contextmanager
 def serving(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Serve in a process and yield it with the line it prints when it is ready."""
     process = subprocess.Popen(
-        [*COMMAND, "serve", *arguments, "--mq", ANY_PORT, "--flight", ANY_PORT, "--json"],
+        [*COMMAND, "serve", *arguments, "--mq", ANY_PORT, "--json"],
         env=environment(home),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -66,7 +67,7 @@ def test_serve_with_tls_is_trusted_by_the_commands_of_this_machine(
     missing = queue("serve", "QM1", "--tls-key", str(key), "--tls-certificate", "nowhere.pem")
     assert (missing.exit_code, "nowhere.pem: No such file" in missing.stderr) == (4, True)
     given = ("--tls-certificate", str(roots), "--tls-key", str(key))
-    with serving(home, "QM1", *given) as (_process, served):
+    with serving(home, "QM1", *WITH_FLIGHT, *given) as (_process, served):
         assert served["flight"].startswith("grpc+tls://127.0.0.1:")
         with (
             LedgerClient(served["flight"], token_file=served["token_file"]) as client,
@@ -75,6 +76,7 @@ def test_serve_with_tls_is_trusted_by_the_commands_of_this_machine(
             client.info()
         listed = run_process(home, "claims", "list", "QM1")
         assert (listed.returncode, listed.stderr) == (1, "mayfly: QM1 has no consumers\n")
+        assert queue("put", "QM1", "NONE", "x").exit_code == ExitCode.MQ
 
 
 @pytest.mark.slow
@@ -82,7 +84,7 @@ def test_serve_with_tls_is_trusted_by_the_commands_of_this_machine(
 def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number: int) -> None:
     queue("put", "QM1", "Q1", "x")
     queue("get", "QM1", "Q1")
-    with serving(home, "QM1") as (process, served):
+    with serving(home, "QM1", *WITH_FLIGHT) as (process, served):
         told = json.loads((home / "QM1" / SERVED_FILE).read_text())
         assert (told["is_ready"], told["token_file"]) == (1, served["token_file"])
         for name in (SERVED_FILE, Path(served["token_file"]).name):
@@ -135,7 +137,7 @@ def test_two_served_queue_managers_have_a_channel(queue: Invoke, home: Path) -> 
         """
         assert queue("mqsc", "QM1", "-c", sends).exit_code == 0
         assert queue("put", "QM1", "IN@QM2", "over there", "--expiry", "1h").exit_code == 0
-        with serving(home, "QM1") as (sender, here):
+        with serving(home, "QM1", *WITH_FLIGHT) as (sender, here):
             with LedgerClient(here["flight"], token_file=here["token_file"]) as client:
                 wait_until(lambda: sender.poll() or "transmitted" in outcomes(client))
                 assert sender.poll() is None
@@ -153,7 +155,7 @@ def test_X9_serve_discards_what_nobody_asks_for_and_leaves_the_definition(
 ) -> None:
     """The scan of ``serve`` is not stored: the queue manager opened in process has it OFF."""
     queue("put", "QM1", "Q1", "x", "--expiry", "1ms")
-    with serving(home, "QM1", "--expiry-interval", "1") as (process, served):
+    with serving(home, "QM1", *WITH_FLIGHT, "--expiry-interval", "1") as (process, served):
         with LedgerClient(served["flight"], token_file=served["token_file"]) as client:
             wait_until(lambda: process.poll() or "expired" in outcomes(client))
             assert process.poll() is None
@@ -177,7 +179,7 @@ def test_X9_serve_scans_every_5_seconds_unless_configured(queue: Invoke, home: P
 def test_two_queue_managers_on_one_server_and_a_port_that_is_taken(
     queue: Invoke, home: Path
 ) -> None:
-    with serving(home, "QM1", "QM2") as (_process, served):
+    with serving(home, "QM1", "QM2", *WITH_FLIGHT) as (_process, served):
         for name in ("QM1", "QM2"):
             with LedgerClient(
                 served["flight"], token_file=served["token_file"], manager=name
@@ -188,8 +190,8 @@ def test_two_queue_managers_on_one_server_and_a_port_that_is_taken(
         assert second.returncode == ExitCode.PIPELINE
         assert f"127.0.0.1:{port}" in second.stderr
         assert "Traceback" not in second.stderr
-        taken = run_process(home, "serve", "QM1", "--flight", ANY_PORT)
-        assert (taken.returncode, len(taken.stderr.splitlines())) == (ExitCode.FILE, 1)
+        taken = run_here(home, "serve", "QM1", *WITH_FLIGHT)
+        assert (taken.exit_code, len(taken.stderr.splitlines())) == (ExitCode.FILE, 1)
 
 
 @pytest.mark.slow

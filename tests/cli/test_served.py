@@ -15,9 +15,8 @@ from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
 from mayfly.pipeline.bulk.folder_socket import SOCKET_FILE
-from tests.cli.conftest import COMMAND, Invoke, environment, run_here, run_process
-from tests.cli.test_processes import serving
-from tests.servers.certificates import certificate
+from tests.cli.conftest import COMMAND, Invoke, environment, run_here
+from tests.cli.test_processes import WITH_FLIGHT, serving
 
 pytestmark = pytest.mark.slow
 
@@ -269,19 +268,11 @@ def test_a_user_comes_in_by_a_channel_with_a_password(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_server_with_tls_is_trusted_by_its_certificate(tmp_path: Path) -> None:
-    roots, key = certificate(tmp_path)
-    given = ("--tls-certificate", str(roots), "--tls-key", str(key))
-    with serving(tmp_path, "QM1", *given):
-        # Of this process the certificates are not changed.
-        assert run_process(tmp_path, "put", "QM1", "NONE", "x").returncode == ExitCode.MQ
-
-
 def test_a_server_that_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     """served.json and the socket stay: a command opens the folder, and so does the next server."""
     assert run_here(tmp_path, "mqsc", "QM1", *QUEUES).exit_code == 0
     for number in range(2):
-        with serving(tmp_path, "QM1") as (server, _served):
+        with serving(tmp_path, "QM1", *WITH_FLIGHT) as (server, _served):
             assert run_here(tmp_path, "put", "QM1", "Q1", f"m{number}").exit_code == 0
             server.kill()
             server.wait()

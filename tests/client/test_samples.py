@@ -27,12 +27,12 @@ from tests.pymqi.samples import (
     SAID,
     SAMPLES,
     Right,
+    queues,
     rights_of,
     user_of,
 )
 from tests.servers.certificates import certificate_of
 
-QUEUES = sorted({r.profile for name in BY_NAME for r in rights_of(name) if r.kind == "QUEUE"})
 #: A message of a sample lives for 100 ms: a scan in between would send its report too early.
 NO_SCAN = ("--expiry-interval", "0")
 #: Without this one the program is told nothing: its report becomes a dead letter (R6).
@@ -96,7 +96,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 def clear(operator: Client) -> None:
     """Empty the queues of the samples; a sample that has failed may have one open for a moment."""
-    for queue in QUEUES:
+    for queue in queues():
         wait_until(lambda queue=queue: operator.mqsc(f"CLEAR QLOCAL({queue})").ok)  # type: ignore[misc]  # bound here
 
 

@@ -74,7 +74,7 @@ class Site:
         """Return what a queue holds in whatever state, looked at without a verb."""
         return {
             held.message.uid
-            for each in self.manager.directory.message_queues()
+            for each in self.manager.definitions.message_queues()
             if each.name == queue
             for held in each.in_order()
         }

@@ -88,16 +88,16 @@ def quick_folder() -> Iterator[Path]:
 
 def picture(manager: EveryplaceQueueManager, *partners: str) -> list[object]:
     """Return all that a queue manager must not forget."""
-    directory, peers = manager.directory, manager.peers
+    definitions, peers = manager.definitions, manager.peers
     held = [
         (queue.name, queue.partner, one.message.uid, one.message.fields(), *_standing(one))
-        for queue in directory.message_queues()
+        for queue in definitions.message_queues()
         for one in queue.in_order()
     ]
-    limits = [(queue.name, queue.partner, queue.limits()) for queue in directory.message_queues()]
+    limits = [(queue.name, queue.partner, queue.limits()) for queue in definitions.message_queues()]
     homes = [
         (home.partner, home.asked, home.stored)
-        for _, home in sorted(directory.home_servers.items())
+        for _, home in sorted(definitions.home_servers.items())
     ]
     begun = [peers.begun_with(each) for each in partners]
     numbers = [(each.next_number, each.lowest_open()) for each in begun]
@@ -107,7 +107,7 @@ def picture(manager: EveryplaceQueueManager, *partners: str) -> list[object]:
 
 def _over(peers: Peers, partner: str) -> tuple[object, ...]:
     try:
-        finished = peers.finished_of(partner)
+        finished = peers.finished[partner]
     except KeyError:
         return ()
     return finished.era, finished.below, finished.numbers

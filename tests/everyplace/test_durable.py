@@ -231,7 +231,7 @@ def test_a_namesake_without_memory_begins_anew(
     assert link.deliver_delayed() == 1
     second.put_message("Q", text(clock, "next"), "B")
     assert seen(b) == ["0", "1", "2", "3", "4", "new", "next"]
-    assert len(b.peers.finished_of("A").numbers) == 1
+    assert len(b.peers.finished["A"].numbers) == 1
 
 
 def test_a_queue_that_was_deleted_or_altered_stays_so(
@@ -490,7 +490,7 @@ def test_M13_several_that_expire_at_once_are_over_after_a_restart(
     assert a.transmit_put("Q") == 2
     clock.advance(10)
     assert b.inquire_queue_size("Q") == 0
-    assert len(b.peers.finished_of("A").numbers) == 2
+    assert len(b.peers.finished["A"].numbers) == 2
     b = again(b, home)
     a.connect(b)
     assert (a.transmit_confirm("Q"), b.inquire_queue_size("Q")) == (2, 0)

@@ -422,8 +422,8 @@ class NetworkMachine(RuleBasedStateMachine):
             assert dead == self.model.copied_at(site)
         # One more exchange tells what is over; nothing else is kept in mind.
         self.a.inquire_queue_size(REMOTE, "B")
-        assert len(self.b.peers.finished_of("A").numbers) == 1
-        assert not self.a.peers.finished_of("B").numbers
+        assert len(self.b.peers.finished["A"].numbers) == 1
+        assert not self.a.peers.finished["B"].numbers
         for site, queue in self.model.watchers:
             site.manager.delete_queue(queue)
         self.a.close()

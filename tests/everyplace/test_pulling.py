@@ -180,7 +180,7 @@ def test_the_server_forgets_what_was_pulled(
     for _ in range(50):
         b.put_message("Q", text(clock))
         assert (a.pull("Q"), take(a)) == (1, "x")
-    assert len(b.peers.finished_of("A").numbers) == 1
+    assert len(b.peers.finished["A"].numbers) == 1
 
 
 def test_a_pull_goes_on_behind_what_has_expired_since_it_was_asked_for(

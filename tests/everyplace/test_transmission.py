@@ -371,9 +371,9 @@ def test_the_receiver_forgets_what_the_sender_has_finished(
         assert (a.transmit_put("Q"), a.transmit_confirm("Q")) == (1, 1)
         assert take(b) == str(number)
         exchange = Exchange("A", "B", number + 1, a.peers.era)
-        assert exchange in b.peers.finished_of("A")
-        assert b.directory.local_queue("Q").of_exchange(exchange) is None
-    assert len(b.peers.finished_of("A").numbers) == 1
+        assert exchange in b.peers.finished["A"]
+        assert b.definitions.local_queue("Q").of_exchange(exchange) is None
+    assert len(b.peers.finished["A"].numbers) == 1
 
 
 def test_the_receiver_forgets_what_was_withdrawn(
@@ -387,7 +387,7 @@ def test_the_receiver_forgets_what_was_withdrawn(
         clock.advance(10)
         assert (a.transmit_confirm("Q"), a.transmit_put("Q")) == (0, 0)
     assert b.inquire_queue_size("Q") == 0
-    assert len(b.peers.finished_of("A").numbers) == 1
+    assert len(b.peers.finished["A"].numbers) == 1
 
 
 def test_a_synchronous_queue_answers_at_once(

@@ -92,7 +92,7 @@ def test_a_refused_transmission_is_forgotten_by_both_sides(
     for _ in range(50):
         assert a.transmit_put("Q") == 0
         a.inquire_queue_size("R", "B")
-    assert len(b.peers.finished_of("A").numbers) == 1
+    assert len(b.peers.finished["A"].numbers) == 1
 
 
 class NoEnd(QueueRule):
@@ -232,7 +232,7 @@ def test_word_of_what_was_stored_is_done_when_the_server_has_no_queue_any_more(
     clock.advance(10)
     b.delete_queue("Q")
     a.delete_queue("Q")
-    assert not b.peers.finished_of("A").numbers - {1}
+    assert not b.peers.finished["A"].numbers - {1}
 
 
 def test_M6_a_pull_leaves_the_servers_own_messages_alone(
@@ -296,4 +296,4 @@ def test_a_refused_pull_is_forgotten_by_both_sides(
     for _ in range(50):
         refused(rc.MQRC_UNKNOWN_OBJECT_NAME, lambda: a.pull("Q"))
         a.inquire_queue_size("R", "B")
-    assert len(b.peers.finished_of("A").numbers) == 1
+    assert len(b.peers.finished["A"].numbers) == 1

@@ -141,6 +141,12 @@ def rights_of(name: str) -> list[Right]:
     return found
 
 
+def queues() -> list[str]:
+    """Return the queues of AIRPORT that the programs without a channel use."""
+    found = (right for name in BY_NAME for right in rights_of(name))
+    return sorted({right.profile for right in found if right.kind == "QUEUE"})
+
+
 def run(name: str, home: Path, **environment: str) -> list[str]:
     """Run a sample; return what it has said."""
     answer = subprocess.run(

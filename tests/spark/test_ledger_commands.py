@@ -14,7 +14,7 @@ from mayfly.cli.outcomes import ExitCode
 from mayfly.lifetime.life import State
 from tests.bulk.books import START_MS, life
 from tests.cli.conftest import Invoke
-from tests.cli.test_processes import serving
+from tests.cli.test_processes import WITH_FLIGHT, serving
 from tests.spark.lakes import balance, write_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -31,7 +31,7 @@ def test_the_ledger_of_a_served_folder_comes_into_a_lake(
         queue("put", "QM1", "Q1", "x")
         queue("get", "QM1", "Q1")
     lake = str(home / "lake")
-    with serving(home, "QM1"):
+    with serving(home, "QM1", *WITH_FLIGHT):
         code, ran = said(queue, "run", lake, "--qmgr", "QM1", "--available-now")
         row_count = ran["rows"]
         assert (code, row_count > 3) == (0, True)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypedDict
+from typing import NamedTuple, Self, TypedDict
 
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.engine import arrival_number
@@ -31,8 +31,21 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import packed_descriptor
 from mayfly.verbs.messages import Message, key_of
 
+_LOG = logging.getLogger("mayfly.dead_letter")
 #: So many letters are remembered at the most, the latest.
 LIMIT = 100_000
+_OPEN = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
+_BROWSE_OPTIONS = c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_MSG_UNDER_CURSOR
+#: These are no failure of a rule: nobody can go on.
+_FATAL = (
+    rc.MQRC_CONNECTION_BROKEN,
+    rc.MQRC_GET_INHIBITED,
+    rc.MQRC_HCONN_ERROR,
+    rc.MQRC_HOBJ_ERROR,
+    rc.MQRC_Q_DELETED,
+    rc.MQRC_Q_MGR_STOPPING,
+)
 
 
 @dataclass(slots=True)
@@ -117,9 +130,6 @@ def _identity(letter: DeadLetter) -> int:
     return hash((message.msg_id, message.correl_id, *moment, letter.target, letter.reason))
 
 
-_TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_MSG_UNDER_CURSOR
-
-
 def apply_rule(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
     """Apply a rule to the letter under the browse cursor, and commit.
 
@@ -166,20 +176,6 @@ def _check_not_staging(connection: Connection, queue: str) -> None:
     connection.call(ask.CloseObject(opened.handle))
     if opened.queue == STAGING_QUEUE:
         raise mq_error(rc.MQRC_HEADER_ERROR, f"{queue} has refused the delay header before")
-
-
-_LOG = logging.getLogger("mayfly.dead_letter")
-_OPEN = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
-_BROWSE_OPTIONS = c.MQGMO_PROPERTIES_FORCE_MQRFH2
-#: These are no failure of a rule: nobody can go on.
-_FATAL = (
-    rc.MQRC_CONNECTION_BROKEN,
-    rc.MQRC_GET_INHIBITED,
-    rc.MQRC_HCONN_ERROR,
-    rc.MQRC_HOBJ_ERROR,
-    rc.MQRC_Q_DELETED,
-    rc.MQRC_Q_MGR_STOPPING,
-)
 
 
 class Outcome(StrEnum):
@@ -473,9 +469,6 @@ class DeadLetterHandler:
         return DONE[rule.action], sequence
 
 
-_BROWSE_NEXT: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_BROWSE_NEXT
-
-
 def preview(connection: Connection, table: RuleTable, queue: str = "") -> Counter[Outcome]:
     """Count the letters on a queue by the outcome of the first rule that matches each.
 
@@ -488,7 +481,9 @@ def preview(connection: Connection, table: RuleTable, queue: str = "") -> Counte
     letters = connection.call(ask.Open(name, c.MQOO_BROWSE, dynamic_name="")).handle
     with suppress(NoMessage):
         while True:
-            letter = dead_letter_of(connection.get(letters, _BROWSE_NEXT).message)
+            letter = dead_letter_of(
+                connection.get(letters, _BROWSE_OPTIONS | c.MQGMO_BROWSE_NEXT).message
+            )
             counts[
                 Outcome.WITHOUT_HEADER if letter is None else _expected_outcome(table, letter)
             ] += 1

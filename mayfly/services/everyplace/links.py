@@ -17,8 +17,9 @@ import json
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from mayfly.mqi import reasons as rc
 from mayfly.services.everyplace.errors import Ended, EveryplaceError, LinkCut, LinkDown
@@ -31,8 +32,20 @@ from mayfly.services.everyplace.journal import (
     Journal,
     Statement,
 )
-from mayfly.services.everyplace.requests import LinkRequest, R
-from mayfly.services.everyplace.verb_lock import VerbLock
+from mayfly.services.everyplace.verb_lock import VerbGate
+
+#: The answer to a request.
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class LinkRequest(Generic[R]):
+    """A request about the receiver's queue of this name; ``R`` is the type of the answer.
+
+    It is carried out at once or, after a fault of the link, later, twice or never.
+    """
+
+    queue: str
 
 
 class Exchange(NamedTuple):
@@ -134,35 +147,17 @@ class Fault(StrEnum):
     DELAY = "delay"
 
 
-class Peer(Protocol):
-    """A queue manager as its links use it: the EveryplaceQueueManager."""
-
-    name: str
-    peers: Peers
-    verb_lock: VerbLock
-
-    @property
-    def is_open(self) -> bool:
-        """True while it accepts calls."""
-
-    def unit(self) -> AbstractContextManager[object]:
-        """Return a context within which all calls together are one transaction."""
-
-    def receive(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
-        """Carry out a request that has arrived over a link, and return the answer."""
-
-
 class Link:
     """A simulated network link between two queue managers, for both directions."""
 
-    def __init__(self, one: Peer, other: Peer) -> None:
+    def __init__(self, one: Peers, other: Peers) -> None:
         """Connect two queue managers; call ``EveryplaceQueueManager.connect`` instead."""
         self._ends = {one.name: one, other.name: other}
         self._faults: deque[Fault] = deque()
         self._delayed: list[Callable[[], object]] = []
         self.is_up = True
 
-    def replace_ends(self, one: Peer, other: Peer) -> bool:
+    def replace_ends(self, one: Peers, other: Peers) -> bool:
         """Put these two queue managers at the ends and return True.
 
         Returns False, and changes nothing, while another open queue manager of the same name is at
@@ -170,7 +165,7 @@ class Link:
         """
         ends = {one.name: one, other.name: other}
         for name, current in self._ends.items():
-            if current is not ends[name] and current.is_open:
+            if current is not ends[name] and current.verb_gate.is_open:
                 return False
         self._ends = ends
         return True
@@ -227,7 +222,7 @@ class Link:
             # The queue manager that has the name at that moment.
             partner = self._ends[exchange.partner]
             try:
-                with partner.unit():
+                with partner.verb_gate.unit():
                     return partner.receive(exchange, lowest_open, request)
             except Ended as error:
                 # The partner may have done the request without writing it, and cannot be asked.
@@ -256,38 +251,51 @@ class Peers:
     survive a restart.
     """
 
-    def __init__(self, name: str, era: int, journal: Journal | None) -> None:
-        """Begin without links; ``journal`` None keeps the exchange numbers in memory only."""
-        self._name = name
+    def __init__(
+        self,
+        name: str,
+        era: int,
+        journal: Journal | None,
+        verb_gate: VerbGate,
+        carry_out: Callable[[Exchange, object], object],
+    ) -> None:
+        """Begin without links; ``journal`` None keeps the exchange numbers in memory only.
+
+        A request that arrives over a link enters ``verb_gate``; ``carry_out`` returns the answer.
+        """
+        self.name = name
         self.era = era
+        self.verb_gate = verb_gate
+        #: The exchanges that are finished here, by the queue manager that has begun them.
+        self.finished: dict[str, FinishedExchanges] = {}
         self._journal = journal
+        self._carry_out = carry_out
         self._links: dict[str, Link] = {}
         self._begun: dict[str, BegunExchanges] = {}
-        self._finished: dict[str, FinishedExchanges] = {}
 
-    def connect(self, one: Peer, other: Peer) -> Link:
-        """Return the link between this queue manager (``one``) and another; create it if missing.
+    def connect(self, other: Peers) -> Link:
+        """Return the link between this queue manager and another; create it if missing.
 
         Raises EveryplaceError: MQRC_OBJECT_Q_MGR_NAME_ERROR when both have one name,
         MQRC_OPTIONS_ERROR when their runtimes differ, MQRC_OBJECT_ALREADY_EXISTS when the link has
         other, open ends.
         """
-        if other.name == self._name:
-            raise EveryplaceError(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"both are named {self._name}")
-        if not one.verb_lock.is_shared_with(other.verb_lock):
+        if other.name == self.name:
+            raise EveryplaceError(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"both are named {self.name}")
+        if not self.verb_gate.verb_lock.is_shared_with(other.verb_gate.verb_lock):
             # A trickle would enter verbs of the other one without waiting for its threads.
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"{other.name} has another runtime")
-        link = self._links.get(other.name) or other.peers._links.get(self._name)
+        link = self._links.get(other.name) or other._links.get(self.name)
         if link is None:
-            link = Link(one, other)
-        elif not link.replace_ends(one, other):
+            link = Link(self, other)
+        elif not link.replace_ends(self, other):
             raise EveryplaceError(
                 rc.MQRC_OBJECT_ALREADY_EXISTS,
-                f"the link between {self._name} and {other.name} leads to others of these names",
+                f"the link between {self.name} and {other.name} leads to others of these names",
             )
-        self._links[other.name] = other.peers._links[self._name] = link
-        self._note_era(other.name, other.peers.era)
-        other.peers._note_era(self._name, self.era)
+        self._links[other.name] = other._links[self.name] = link
+        self._note_era(other.name, other.era)
+        other._note_era(self.name, self.era)
         return link
 
     def is_linked(self, partner: str) -> bool:
@@ -303,7 +311,7 @@ class Peers:
         """
         if partner not in self._links:
             raise EveryplaceError(
-                rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"{self._name} has no link to {partner!r}"
+                rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"{self.name} has no link to {partner!r}"
             )
         return self.begin_move(partner)
 
@@ -324,9 +332,7 @@ class Peers:
         """Return the exchanges begun with a partner; ``next_number`` is for the first call only."""
         begun = self._begun.get(partner)
         if begun is None:
-            begun = self._begun[partner] = BegunExchanges(
-                self._name, partner, self.era, next_number
-            )
+            begun = self._begun[partner] = BegunExchanges(self.name, partner, self.era, next_number)
         return begun
 
     def carry(self, exchange: Exchange, request: LinkRequest[R]) -> R:
@@ -337,7 +343,7 @@ class Peers:
         """
         link = self._links.get(exchange.partner)
         if link is None:
-            raise LinkCut(f"{self._name} has no link to {exchange.partner!r} yet")
+            raise LinkCut(f"{self.name} has no link to {exchange.partner!r} yet")
         if not link.is_up:
             raise LinkCut(f"the link from {exchange.beginner} to {exchange.partner} is cut")
         lowest_open = self.begun_with(exchange.partner).lowest_open()
@@ -351,11 +357,20 @@ class Peers:
         """
         return self._journal.sending() if self._journal else nullcontext()
 
-    # Exchanges finished here
+    # Exchanges begun by others
+
+    def receive(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
+        """Carry out a request that has arrived over a link, and return the answer.
+
+        ``lowest_open`` is the lowest number of the sender's exchanges that have not ended: this
+        side forgets the numbers below. Returns None for a request that was carried out before.
+        """
+        self.forget_below(exchange, lowest_open)
+        return cast(R, self._carry_out(exchange, request))
 
     def is_over(self, exchange: Exchange) -> bool:
         """Return True if an exchange is finished here, or of another era: it has no effect then."""
-        return exchange in self._finished[exchange.beginner]
+        return exchange in self.finished[exchange.beginner]
 
     def finish(self, exchange: Exchange) -> None:
         """Record that an exchange of another queue manager is finished here.
@@ -363,30 +378,26 @@ class Peers:
         The same transmission, if it arrives again, then has no effect.
         """
         beginner, number = exchange.beginner, exchange.number
-        finished = self._finished[beginner]
+        finished = self.finished[beginner]
         finished.add(exchange)
         if self._journal is not None:
             self._journal.note(exchange, lambda: _save_number(beginner, finished, number))
 
     def forget_below(self, exchange: Exchange, number: int) -> None:
         """Forget finished numbers less than ``number``; the beginner has none of them open."""
-        finished = self._finished[exchange.beginner]
+        finished = self.finished[exchange.beginner]
         below = finished.below
         finished.forget_below(exchange.era, number)
         if self._journal is not None and finished.below > below:
             beginner = exchange.beginner
             self._journal.note((finished, below), lambda: _save_finished(beginner, finished))
 
-    def finished_of(self, beginner: str) -> FinishedExchanges:
-        """Return the finished exchanges that another queue manager has begun."""
-        return self._finished[beginner]
-
     def _note_era(self, name: str, era: int) -> None:
         """Record the era of a partner; if it is new, none of its exchanges is finished here."""
-        known = self._finished.get(name)
+        known = self.finished.get(name)
         if known is None or known.era != era:
             # Of the one that had the name before nothing can come any more.
-            finished = self._finished[name] = FinishedExchanges(era)
+            finished = self.finished[name] = FinishedExchanges(era)
             if self._journal is not None:
                 self._journal.note(finished, lambda: _save_new_finished(name, finished))
 
@@ -394,7 +405,7 @@ class Peers:
         """Set the numbers from before a restart: next ones and finished ones, by partner."""
         for partner, next_number in begun.items():
             self.begun_with(partner, next_number)
-        self._finished |= finished
+        self.finished |= finished
 
 
 def _save_finished(beginner: str, finished: FinishedExchanges) -> list[Statement]:

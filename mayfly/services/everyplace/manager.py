@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 from mayfly.lifetime.everyplace import (
     LONG_RANGE,
@@ -23,9 +24,8 @@ from mayfly.lifetime.everyplace import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.runtime import Runtime
-from mayfly.services.everyplace import requests
-from mayfly.services.everyplace.directory import (
-    Directory,
+from mayfly.services.everyplace.definitions import (
+    QueueDefinitions,
     activated,
     check_confirm_id,
     checked_name,
@@ -49,10 +49,22 @@ from mayfly.services.everyplace.queues import (
     check_listener,
     duplicate,
 )
-from mayfly.services.everyplace.remote import AsynchronousQueue, HomeServerQueue, SynchronousQueue
-from mayfly.services.everyplace.requests import LinkRequest, R
+from mayfly.services.everyplace.remote import (
+    Admit,
+    AsynchronousQueue,
+    DeleteQueue,
+    HoldMessage,
+    HomeServerQueue,
+    Offer,
+    QueueCall,
+    Stored,
+    SynchronousQueue,
+    Withdraw,
+)
 from mayfly.services.everyplace.rules import QueueRule, check_rule, consult
 from mayfly.services.everyplace.verb_lock import OF_THIS_PROCESS, VerbGate, VerbLock, verb
+
+_LOG = logging.getLogger("mayfly.everyplace")
 
 
 class EveryplaceQueueManager:
@@ -87,13 +99,14 @@ class EveryplaceQueueManager:
         self.journal = None if folder is None else Journal(checked_folder(folder), name, runtime)
         self.verb_lock = VerbLock(runtime)
         self._verb_gate = VerbGate(self, self.verb_lock)
-        self._trickle: Trickle | None = None
+        self._trickle: PeriodicTransmitter | None = None
         era = new_era(runtime) if self.journal is None else read_era(self.journal)
-        self.peers = Peers(self.name, era, self.journal)
+        carry_out_here = partial(carry_out, self)
+        self.peers = Peers(self.name, era, self.journal, self._verb_gate, carry_out_here)
         self._owner = OwnerContext(self.name, self.clock, self.journal, self.peers, self)
-        self.directory = Directory(self._owner)
+        self.definitions = QueueDefinitions(self._owner)
         if self.journal is not None:
-            restore(self._owner, self.directory, self.journal)
+            restore(self._owner, self.definitions, self.journal)
             self._verb_gate.set_gate(self.journal)
         self.verb_lock.join(self._verb_gate)
 
@@ -109,16 +122,6 @@ class EveryplaceQueueManager:
         """
         return self._verb_gate.unit()
 
-    def receive(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
-        """Carry out a request that has arrived over a link, and return the answer.
-
-        A link calls this. ``lowest_open`` is the lowest number of the sender's exchanges that have
-        not ended: this side forgets the numbers below. Returns None for a request that was carried
-        out before.
-        """
-        self.peers.forget_below(exchange, lowest_open)
-        return cast(R, carry_out(self, exchange, request))
-
     def start_trickle(self, interval_ms: int) -> None:
         """Transmit all asynchronous queues, and pull for all home-server queues, at an interval.
 
@@ -128,7 +131,7 @@ class EveryplaceQueueManager:
         clock that cannot drive work.
         """
         with self.unit():
-            begun = Trickle(self, interval_ms)
+            begun = PeriodicTransmitter(self, interval_ms)
         self.stop_trickle()
         self._trickle = begun
 
@@ -178,7 +181,7 @@ class EveryplaceQueueManager:
                 rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"other {other!r} is no EveryplaceQueueManager"
             )
         with other.unit():
-            return self.peers.connect(self, other)
+            return self.peers.connect(other.peers)
 
     @verb
     def create_queue(
@@ -194,8 +197,8 @@ class EveryplaceQueueManager:
         MQRC_OBJECT_NAME_ERROR for a wrong one, MQRC_EXPIRY_ERROR for a wrong interval,
         MQRC_OPTIONS_ERROR for a wrong rule or depth.
         """
-        self.directory.check_new(name, None)
-        self.directory.create_local(name, QueueAttributes(expiry_ms, max_depth), rule)
+        self.definitions.check_new(name, None)
+        self.definitions.create_local(name, QueueAttributes(expiry_ms, max_depth), rule)
 
     @verb
     def create_remote_queue(
@@ -213,20 +216,20 @@ class EveryplaceQueueManager:
         it raises MQRC_OPTIONS_ERROR. Raises the errors of ``create_queue``, and
         MQRC_OBJECT_Q_MGR_NAME_ERROR if ``manager`` is this queue manager.
         """
-        self.directory.check_other(name, manager)
-        self.directory.check_new(name, manager)
+        self.definitions.check_other(name, manager)
+        self.definitions.check_new(name, manager)
         check_rule(rule)
         attributes = QueueAttributes(expiry_ms)
         if asynchronous:
             queue = AsynchronousQueue(self._owner, name, manager, attributes, rule)
             queue.activate()
-            self.directory.add(queue)
+            self.definitions.add(queue)
         elif expiry_ms is not None:
             raise EveryplaceError(
                 rc.MQRC_OPTIONS_ERROR, f"expiry_ms {expiry_ms}: nothing stays on {name} here"
             )
         else:
-            self.directory.add(SynchronousQueue(self._owner, name, manager, rule))
+            self.definitions.add(SynchronousQueue(self._owner, name, manager, rule))
 
     @verb
     def create_home_server_queue(
@@ -243,16 +246,16 @@ class EveryplaceQueueManager:
         MQRC_OBJECT_Q_MGR_NAME_ERROR if ``manager`` is this queue manager.
         """
         checked_name("queue", name)
-        self.directory.check_other(name, manager)
-        if name in self.directory.home_servers:
+        self.definitions.check_other(name, manager)
+        if name in self.definitions.home_servers:
             raise EveryplaceError(rc.MQRC_OBJECT_ALREADY_EXISTS, f"home-server queue {name}")
-        if not self.directory.has(name):
+        if not self.definitions.has(name):
             self.create_queue(name, expiry_ms, rule)
         elif expiry_ms is not None or rule is not None:
             raise EveryplaceError(
                 rc.MQRC_OBJECT_ALREADY_EXISTS, f"queue {name} has its own interval and rule"
             )
-        self.directory.add_home_server(HomeServerQueue(self._owner, name, manager))
+        self.definitions.add_home_server(HomeServerQueue(self._owner, name, manager))
 
     @verb
     def set_rule(
@@ -265,13 +268,13 @@ class EveryplaceQueueManager:
         wrong rule, MQRC_UNKNOWN_OBJECT_NAME for a queue that is not defined here.
         """
         check_rule(rule)
-        ruled = self.directory.find(queue, queue_manager)
-        if not self.directory.knows(ruled):
+        ruled = self.definitions.find(queue, queue_manager)
+        if not self.definitions.knows(ruled):
             raise EveryplaceError(
                 rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {queue!r} is not defined at {self.name}"
             )
         ruled.rule, ruled.awaited_rule = rule or QueueRule(), ""
-        self.directory.note(ruled)
+        self.definitions.note(ruled)
 
     @verb
     def alter_queue(
@@ -282,7 +285,7 @@ class EveryplaceQueueManager:
         Raises RuleRefused when the rule refuses, MQRC_EXPIRY_ERROR for a wrong interval, and
         MQRC_OPTIONS_ERROR for another attribute or a wrong depth.
         """
-        altered = activated(self.directory.queue_with_messages(queue, queue_manager))
+        altered = activated(self.definitions.queue_with_messages(queue, queue_manager))
         try:
             new = replace(altered.attributes, **attributes)
         except TypeError:
@@ -292,7 +295,7 @@ class EveryplaceQueueManager:
         for attribute, value in attributes.items():
             consult(altered.rule.attribute_change, queue, attribute, value)
         altered.attributes = new
-        self.directory.note(altered)
+        self.definitions.note(altered)
 
     @verb
     def delete_queue(self, queue: str, queue_manager: str | None = None) -> None:
@@ -302,11 +305,11 @@ class EveryplaceQueueManager:
         ``queue_manager``, over the link. Raises MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while a
         transmission or a pull is unfinished that would leave a message locked for ever.
         """
-        target = self.directory.route(queue, queue_manager)
-        if isinstance(target, SynchronousQueue) and self.directory.is_elsewhere(target):
+        target = self.definitions.route(queue, queue_manager)
+        if isinstance(target, SynchronousQueue) and self.definitions.is_elsewhere(target):
             target.delete_remote()
         else:
-            self.directory.delete(target)
+            self.definitions.delete(target)
 
     @verb
     def activate_queue(self, queue: str, queue_manager: str | None = None) -> None:
@@ -314,7 +317,7 @@ class EveryplaceQueueManager:
 
         Raises MQRC_ENVIRONMENT_ERROR when its rule was not set again after a restart.
         """
-        self.directory.queue_with_messages(queue, queue_manager).activate()
+        self.definitions.queue_with_messages(queue, queue_manager).activate()
 
     @verb
     def deactivate_queue(self, queue: str, queue_manager: str | None = None) -> None:
@@ -322,7 +325,7 @@ class EveryplaceQueueManager:
 
         Does nothing for a queue that is not active.
         """
-        self.directory.queue_with_messages(queue, queue_manager).deactivate()
+        self.definitions.queue_with_messages(queue, queue_manager).deactivate()
 
     @verb
     def add_message_listener(self, queue: str, listener: Listener) -> None:
@@ -332,7 +335,7 @@ class EveryplaceQueueManager:
         is not callable.
         """
         check_listener(listener)
-        target = self.directory.local_queue(queue)
+        target = self.definitions.local_queue(queue)
         consult(target.rule.add_listener, queue)
         target.listeners.append(listener)
 
@@ -342,7 +345,7 @@ class EveryplaceQueueManager:
 
         Raises MQRC_OPTIONS_ERROR if the listener was not added to this queue, and RuleRefused.
         """
-        target = self.directory.local_queue(queue)
+        target = self.definitions.local_queue(queue)
         if listener not in target.listeners:
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"{listener!r} does not listen to {queue}")
         consult(target.rule.remove_listener, queue)
@@ -365,7 +368,7 @@ class EveryplaceQueueManager:
         or elsewhere, raises MQRC_OBJECT_ALREADY_EXISTS unless it has Msg_Resend (M16). Raises
         MQRC_Q_FULL and RuleRefused.
         """
-        target = self.directory.route(queue, queue_manager)
+        target = self.definitions.route(queue, queue_manager)
         check_confirm_id(confirm_id)
         check_message(fields)
         if fields.was_put and not fields.is_resend:
@@ -389,7 +392,7 @@ class EveryplaceQueueManager:
         such message.
         """
         check_uid(uid)
-        self.directory.route(queue, queue_manager).confirm_put(uid)
+        self.definitions.route(queue, queue_manager).confirm_put(uid)
 
     @verb
     def get_message(
@@ -401,7 +404,7 @@ class EveryplaceQueueManager:
         Raises RuleRefused, and MQRC_OPTION_NOT_VALID_FOR_TYPE for an asynchronous remote queue.
         """
         check_confirm_id(confirm_id)
-        return self.directory.route(queue, queue_manager).take(confirm_id)
+        return self.definitions.route(queue, queue_manager).take(confirm_id)
 
     @verb
     def confirm_get_message(
@@ -412,7 +415,7 @@ class EveryplaceQueueManager:
         Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
         """
         check_uid(uid)
-        self.directory.route(queue, queue_manager).confirm_get(uid)
+        self.definitions.route(queue, queue_manager).confirm_get(uid)
 
     @verb
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
@@ -423,7 +426,7 @@ class EveryplaceQueueManager:
         check_confirm_id(confirm_id)
         if not confirm_id:
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, "confirm_id 0 has nothing to undo")
-        return self.directory.route(queue, queue_manager).undo(confirm_id)
+        return self.definitions.route(queue, queue_manager).undo(confirm_id)
 
     @verb
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
@@ -433,12 +436,12 @@ class EveryplaceQueueManager:
         RuleRefused.
         """
         check_uid(uid)
-        self.directory.route(queue, queue_manager).delete(uid)
+        self.definitions.route(queue, queue_manager).delete(uid)
 
     @verb
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
         """Return copies of the available messages; expired ones may be among them (M11)."""
-        return self.directory.route(queue, queue_manager).browse()
+        return self.definitions.route(queue, queue_manager).browse()
 
     @verb
     def inquire_queue_size(self, queue: str, queue_manager: str | None = None) -> int:
@@ -446,7 +449,7 @@ class EveryplaceQueueManager:
 
         Expired messages are removed first.
         """
-        return self.directory.route(queue, queue_manager).size()
+        return self.definitions.route(queue, queue_manager).size()
 
     @verb
     def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
@@ -455,7 +458,7 @@ class EveryplaceQueueManager:
         This is the first stage of transmission (M12): the other side does not show them to gets
         yet.
         """
-        return self.directory.asynchronous(queue, queue_manager).transmit_put()
+        return self.definitions.asynchronous(queue, queue_manager).transmit_put()
 
     @verb
     def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
@@ -463,7 +466,7 @@ class EveryplaceQueueManager:
 
         This is the second stage of transmission (M12, M13). They are removed here.
         """
-        return self.directory.asynchronous(queue, queue_manager).transmit_confirm()
+        return self.definitions.asynchronous(queue, queue_manager).transmit_confirm()
 
     @verb
     def pull(self, queue: str) -> int:
@@ -471,10 +474,10 @@ class EveryplaceQueueManager:
 
         Raises MQRC_UNKNOWN_OBJECT_NAME when the queue has no home server.
         """
-        home_server = self.directory.home_servers.get(checked_name("queue", queue))
+        home_server = self.definitions.home_servers.get(checked_name("queue", queue))
         if home_server is None:
             raise EveryplaceError(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no home-server queue {queue!r}")
-        return home_server.pull(self.directory.local_queue(queue))
+        return home_server.pull(self.definitions.local_queue(queue))
 
 
 def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: object) -> object:
@@ -486,44 +489,22 @@ def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: obj
     if receiver.peers.is_over(exchange):
         return None
     match request:
-        case requests.HoldMessage(queue, message):
+        case HoldMessage(queue, message):
             _hold_message(receiver, exchange, queue, message)
-        case requests.Admit(queue):
+        case Admit(queue):
             _admit(receiver, exchange, queue)
-        case requests.Withdraw(queue):
+        case Withdraw(queue):
             _withdraw(receiver, exchange, queue)
-        case requests.Offer(queue):
+        case Offer(queue):
             return _offer_next(receiver, exchange, queue)
-        case requests.Stored(queue):
+        case Stored(queue):
             _remove_stored(receiver, exchange, queue)
-        case requests.QueueCall(queue):
+        case QueueCall(queue, call):
             receiver.peers.finish(exchange)
-            return _call(receiver, queue, request)
-    return None
-
-
-def _call(receiver: EveryplaceQueueManager, name: str, call: object) -> object:
-    """Carry out a call on a local queue and return its answer, None for calls without one."""
-    queue = receiver.directory.local_queue(name)
-    match call:
-        case requests.Add(_, message, confirm_id):
-            queue.add(message.copy(), confirm_id)
-        case requests.ConfirmPut(_, uid):
-            queue.confirm_put(uid)
-        case requests.Take(_, confirm_id):
-            return queue.take(confirm_id)
-        case requests.ConfirmGet(_, uid):
-            queue.confirm_get(uid)
-        case requests.Undo(_, confirm_id):
-            return queue.undo(confirm_id)
-        case requests.Delete(_, uid):
-            queue.delete(uid)
-        case requests.Browse():
-            return queue.browse()
-        case requests.Size():
-            return queue.size()
-        case requests.DeleteQueue():
-            receiver.delete_queue(queue.name, receiver.name)
+            return call(receiver.definitions.local_queue(queue))
+        case DeleteQueue(queue):
+            receiver.peers.finish(exchange)
+            receiver.delete_queue(queue, receiver.name)
     return None
 
 
@@ -534,7 +515,7 @@ def _hold_message(
 
     Does nothing if its exchange is finished or the message is already here.
     """
-    target = receiver.directory.local_queue(queue)
+    target = receiver.definitions.local_queue(queue)
     # The activation of the queue may have removed the message, and so ended this exchange.
     if not receiver.peers.is_over(exchange) and target.of_exchange(exchange) is None:
         target.add(message.copy(), exchange=exchange)
@@ -547,7 +528,7 @@ def _admit(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> 
     Does nothing but finish the exchange if the message is not here.
     """
     # Activation may write expiries first: the end of the exchange is noted behind them.
-    target = receiver.directory.local_queue(queue)
+    target = receiver.definitions.local_queue(queue)
     receiver.peers.finish(exchange)
     queued = target.of_exchange(exchange)
     if queued is not None:
@@ -561,7 +542,7 @@ def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) 
     expired by the interval of this queue is reported to the rule. Without the message only the
     exchange is finished.
     """
-    target = receiver.directory.local_queue(queue) if receiver.directory.has(queue) else None
+    target = receiver.definitions.local_queue(queue) if receiver.definitions.has(queue) else None
     receiver.peers.finish(exchange)
     queued = None if target is None else target.of_exchange(exchange)
     if target is None or queued is None or queued.message.expire_time is not None:
@@ -578,7 +559,7 @@ def _offer_next(
     Returns None if no message is available. Raises MQRC_UNKNOWN_OBJECT_NAME when no queue here
     keeps messages for that queue.
     """
-    queues = receiver.directory.queues_for(exchange.beginner, queue)
+    queues = receiver.definitions.queues_for(exchange.beginner, queue)
     if receiver.peers.is_over(exchange):
         # Its message has expired: the activation above has removed it.
         return None
@@ -600,17 +581,14 @@ def _offer_next(
 def _remove_stored(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
     """Delete the message of a pull that the other side has stored; nothing if it is gone."""
     # Activation may write expiries first: the end of the exchange is noted behind them.
-    queues = receiver.directory.queues_for(exchange.beginner, queue)
+    queues = receiver.definitions.queues_for(exchange.beginner, queue)
     receiver.peers.finish(exchange)
     for each in queues:
         if (queued := each.of_exchange(exchange)) is not None:
             each.remove(queued)
 
 
-_LOG = logging.getLogger("mayfly.everyplace")
-
-
-class Trickle:
+class PeriodicTransmitter:
     """Runs the transmissions and pulls of one queue manager at an interval of its clock."""
 
     def __init__(self, owner: EveryplaceQueueManager, interval_ms: int) -> None:
@@ -664,13 +642,13 @@ class Trickle:
     def _run(self) -> None:
         """Transmit all asynchronous queues and pull all home-server queues; errors are logged."""
         owner = self._owner
-        for queue in owner.directory.sending():
+        for queue in owner.definitions.sending():
             try:
                 owner.transmit_put(queue.name, queue.partner)
                 owner.transmit_confirm(queue.name, queue.partner)
             except EveryplaceError as error:
                 _LOG.warning("queue %s is not transmitted: %s", queue.name, error)
-        for name in list(owner.directory.home_servers):
+        for name in list(owner.definitions.home_servers):
             try:
                 owner.pull(name)
             except EveryplaceError as error:

@@ -22,7 +22,7 @@ from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_SYNCPOINT_NOT_AVAILABLE
 from mayfly.queue_manager import QueueManager
-from mayfly.services.everyplace.directory import activated
+from mayfly.services.everyplace.definitions import activated
 from mayfly.services.everyplace.errors import EveryplaceError
 from mayfly.services.everyplace.fields import (
     HIGHEST_PRIORITY,
@@ -131,7 +131,7 @@ class Moves(NamedTuple):
         """
         instance_id = self.numbers.instance_id
         if self.manager.peers.begun_with(instance_id).is_any_open():
-            for queue in self.manager.directory.message_queues():
+            for queue in self.manager.definitions.message_queues():
                 for exchange, queued in queue.in_exchange():
                     if exchange.partner == instance_id:
                         self.end(queue, exchange, is_done=self._is_done(exchange), queued=queued)
@@ -217,7 +217,7 @@ def move_from_mq(
     Both sides change or neither: a message that the Everyplace queue refuses is backed out. Raises
     MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue, which cannot promise that.
     """
-    target = manager.directory.queue_with_messages(queue)
+    target = manager.definitions.queue_with_messages(queue)
     moves = Moves(manager, MoveNumbers(mq_manager.engine))
     moves.settle()
     with mq_manager.session(transacted=True) as unit:
@@ -280,7 +280,7 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
 
 def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
     """Return the queue for a move to MQ; raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a remote one."""
-    source = manager.directory.queue_with_messages(queue)
+    source = manager.definitions.queue_with_messages(queue)
     if source.partner:
         raise EveryplaceError(
             MQRC_OPTION_NOT_VALID_FOR_TYPE, f"get from asynchronous remote queue {queue}"

@@ -398,11 +398,8 @@ class MessageQueue:
             if self.holds(queued):
                 self.expire(queued)
 
-    def is_settled(self) -> bool:
-        """Return True if no other queue manager waits to learn the end of a message.
-
-        Here always.
-        """
+    def finish_exchanges(self) -> bool:
+        """Return True: no other queue manager waits to learn the end of a message."""
         return True
 
     def of_exchange(self, exchange: Exchange) -> QueuedMessage | None:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Never
 
 from mayfly.mqi.reasons import MQRC_OBJECT_ALREADY_EXISTS, MQRC_OPTION_NOT_VALID_FOR_TYPE
-from mayfly.services.everyplace import requests
 from mayfly.services.everyplace.errors import (
     EveryplaceError,
     LinkDown,
@@ -33,21 +34,12 @@ from mayfly.services.everyplace.journal import (
     SYNCHRONOUS,
     Statement,
 )
-from mayfly.services.everyplace.links import Exchange
+from mayfly.services.everyplace.links import Exchange, LinkRequest, R
 from mayfly.services.everyplace.queues import (
     MessageQueue,
     OwnerContext,
     QueueAttributes,
     QueuedMessage,
-)
-from mayfly.services.everyplace.requests import (
-    Admit,
-    HoldMessage,
-    Offer,
-    QueueCall,
-    R,
-    Stored,
-    Withdraw,
 )
 from mayfly.services.everyplace.rules import (
     MessageState,
@@ -56,6 +48,56 @@ from mayfly.services.everyplace.rules import (
     check_given,
     consult,
 )
+
+_LOG = logging.getLogger("mayfly.everyplace")
+
+
+# Requests to other queue managers, which `manager.py` carries out there
+
+
+@dataclass(frozen=True)
+class HoldMessage(LinkRequest[None]):
+    """First stage of a transmission (M12): store a message that gets and browses do not see."""
+
+    message: MessageFields
+
+
+@dataclass(frozen=True)
+class Admit(LinkRequest[None]):
+    """Second stage (M12): make the message that this exchange has stored available."""
+
+
+@dataclass(frozen=True)
+class Withdraw(LinkRequest[None]):
+    """Delete the message of this exchange, because it has expired at its sender (M13)."""
+
+
+@dataclass(frozen=True)
+class Offer(LinkRequest[MessageFields | None]):
+    """First step of a pull (M6): lock the next message for the queue and answer a copy of it.
+
+    None if no message is available.
+    """
+
+
+@dataclass(frozen=True)
+class Stored(LinkRequest[None]):
+    """Second step (M6): delete the message of this exchange, which the receiver has stored."""
+
+
+@dataclass(frozen=True)
+class QueueCall(LinkRequest[R]):
+    """Call the queue and answer the result; a second arrival of it has no effect."""
+
+    call: Callable[[MessageQueue], R]
+
+
+@dataclass(frozen=True)
+class DeleteQueue(LinkRequest[None]):
+    """Delete the queue (M9) as a call of its own queue manager does."""
+
+
+# The queues
 
 
 class SynchronousQueue:
@@ -95,51 +137,52 @@ class SynchronousQueue:
         owner = self.owner.rule_owner
         entry = QueueEntry(owner, self.name, message.uid, state, now_ms, None, confirm_id)
         consult(self.rule.put_message, entry, message)
-        self._call_remote(requests.Add(self.name, message, confirm_id))
+        self._call_remote(lambda queue: queue.add(message.copy(), confirm_id))
 
     def confirm_put(self, uid: MessageUid) -> None:
         """Make a message available on the remote queue that was put with a confirm id."""
-        self._call_remote(requests.ConfirmPut(self.name, uid))
+        self._call_remote(lambda queue: queue.confirm_put(uid))
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
         """Get the next message of the remote queue; None if no message is available."""
-        return self._call_remote(requests.Take(self.name, confirm_id))
+        return self._call_remote(lambda queue: queue.take(confirm_id))
 
     def confirm_get(self, uid: MessageUid) -> None:
         """Delete a message of the remote queue that was got with a confirm id."""
-        self._call_remote(requests.ConfirmGet(self.name, uid))
+        self._call_remote(lambda queue: queue.confirm_get(uid))
 
     def undo(self, confirm_id: int) -> int:
         """Undo the remote unconfirmed puts and gets with this confirm id; return their number."""
-        return self._call_remote(requests.Undo(self.name, confirm_id)) or 0
+        return self._call_remote(lambda queue: queue.undo(confirm_id)) or 0
 
     def delete(self, uid: MessageUid) -> None:
         """Delete an available message of the remote queue."""
-        self._call_remote(requests.Delete(self.name, uid))
+        self._call_remote(lambda queue: queue.delete(uid))
 
     def browse(self) -> list[MessageFields]:
         """Return copies of the available messages of the remote queue."""
-        return self._call_remote(requests.Browse(self.name)) or []
+        return self._call_remote(MessageQueue.browse) or []
 
     def size(self) -> int:
         """Return the number of messages on the remote queue, after removing expired ones (M10)."""
-        return self._call_remote(requests.Size(self.name)) or 0
+        return self._call_remote(MessageQueue.size) or 0
 
     def delete_remote(self) -> None:
         """Delete the queue at its queue manager, which refuses that unless it is empty (M9)."""
-        self._call_remote(requests.DeleteQueue(self.name))
+        self._send(DeleteQueue(self.name))
 
-    def _call_remote(self, call: QueueCall[R]) -> R | None:
-        """Send a call and return its answer; None for a call without one, or carried out before."""
+    def _call_remote(self, call: Callable[[MessageQueue], R]) -> R | None:
+        """Have the other side call its queue; the result is that of :meth:`_send`."""
+        return self._send(QueueCall(self.name, call))
+
+    def _send(self, request: LinkRequest[R]) -> R | None:
+        """Send a request and return its answer; None if it has none, or was carried out before."""
         peers = self.owner.peers
         exchange = peers.begin(self.partner)
         try:
-            return peers.carry(exchange, call)
+            return peers.carry(exchange, request)
         finally:
             peers.end(exchange)
-
-
-_LOG = logging.getLogger("mayfly.everyplace")
 
 
 class AsynchronousQueue(MessageQueue):
@@ -217,11 +260,8 @@ class AsynchronousQueue(MessageQueue):
                 done_count += 1
         return done_count
 
-    def is_settled(self) -> bool:
-        """Send the pending withdrawals (deletions at the other side).
-
-        Returns False if one could not be sent.
-        """
+    def finish_exchanges(self) -> bool:
+        """Send the pending withdrawals (deletions at the other side); return False if one fails."""
         self._withdraw()
         return not self._withdrawn
 
@@ -358,11 +398,8 @@ class HomeServerQueue:
             _LOG.warning("pull of %s stops: %s", self.name, error)
         return pulled_count
 
-    def is_settled(self) -> bool:
-        """Confirm stored messages.
-
-        Returns True if the server has none locked for an unfinished pull.
-        """
+    def finish_exchanges(self) -> bool:
+        """Confirm stored messages; return True if the server has none locked for a pull."""
         try:
             self._confirm()
         except LinkDown:

@@ -19,7 +19,7 @@ from mayfly.runtime import Runtime
 from mayfly.services.everyplace.journal import Closed, Journal
 
 
-class TurnQueue:
+class LockQueue:
     """The threads that wait for the verb lock of a runtime, first in, first out; the first has it.
 
     A thread that releases the lock goes to the end of the queue. Otherwise a thread that calls
@@ -42,7 +42,7 @@ class TurnQueue:
 
 #: One for all queue managers that are given none, so that they take turns with each other.
 OF_THIS_PROCESS = Runtime()
-_lines: WeakKeyDictionary[Runtime, TurnQueue] = WeakKeyDictionary()
+_lines: WeakKeyDictionary[Runtime, LockQueue] = WeakKeyDictionary()
 
 
 class VerbLock:
@@ -55,7 +55,7 @@ class VerbLock:
         """Use the queue of threads of a runtime, which is created for its first queue manager."""
         line = _lines.get(runtime)
         if line is None:
-            line = _lines.setdefault(runtime, TurnQueue(runtime))
+            line = _lines.setdefault(runtime, LockQueue(runtime))
         self._thread_id, self._line = runtime.thread_id, line
 
     def join(self, verb_gate: VerbGate) -> None:
@@ -137,7 +137,7 @@ def verb(method: Callable[P, R]) -> Callable[P, R]:
     return method
 
 
-class _TurnGate:
+class _LockGate:
     """A context that takes the verb lock, then enters the gate (journal or refusal) inside it."""
 
     def __init__(self, gate: Gate, verb_lock: VerbLock) -> None:
@@ -170,7 +170,7 @@ class VerbGate:
 
     def __init__(self, manager: object, verb_lock: VerbLock) -> None:
         """Begin without a gate: verbs run at once."""
-        self._manager, self._verb_lock = manager, verb_lock
+        self._manager, self.verb_lock = manager, verb_lock
         self._gate: Gate = None
         self._entry: AbstractContextManager[object] | None = None
 
@@ -183,12 +183,12 @@ class VerbGate:
         """Make each verb enter ``gate`` from now on: a journal, or Closed, which refuses verbs."""
         self._gate = gate
         self._admit_by(
-            _TurnGate(gate, self._verb_lock) if isinstance(self._entry, _TurnGate) else gate
+            _LockGate(gate, self.verb_lock) if isinstance(self._entry, _LockGate) else gate
         )
 
     def lock_verbs(self) -> None:
         """Make each verb take the verb lock from now on."""
-        self._admit_by(_TurnGate(self._gate, self._verb_lock))
+        self._admit_by(_LockGate(self._gate, self.verb_lock))
 
     def unit(self) -> AbstractContextManager[object]:
         """Return a context within which all calls together are one verb, so one transaction.

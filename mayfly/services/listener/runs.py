@@ -34,6 +34,10 @@ from mayfly.services.listener.settings import PortSettings
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
+_LOG = logging.getLogger("mayfly.listener")
+#: Errors of the queue manager, the connection to it and its sessions.
+FAILURES = (MQError, JMSException, StoreError)
+
 
 class ThreadPool:
     """Counts the threads of several ports, and their permits to start a thread.
@@ -156,11 +160,6 @@ class ThreadPool:
 
 
 # A run, from the start of a port to its stop
-
-
-_LOG = logging.getLogger("mayfly.listener")
-#: Errors of the queue manager, the connection to it and its sessions.
-FAILURES = (MQError, JMSException, StoreError)
 
 
 class PortRun(ABC):
@@ -590,7 +589,7 @@ class ASF(PortRun):
 
     # Called by workers.
 
-    def release(self, worker: _Worker) -> bool:
+    def make_idle(self, worker: _Worker) -> bool:
         """Make a worker idle after a message; return False if its thread must end.
 
         A worker whose session is closed is removed; the next message gets a new session. If another
@@ -603,10 +602,10 @@ class ASF(PortRun):
                 worker.has_thread = not self.pool.is_wanted_by_others(self)
                 self._wait.wake()
             else:
-                self.forget(worker)
+                self.remove_worker(worker)
             return is_free and worker.has_thread
 
-    def occupy(self, worker: _Worker) -> None:
+    def note_busy(self, worker: _Worker) -> None:
         """Record that an idle worker with a thread has taken a message."""
         with self.pool.changed:
             worker.is_unwanted = False
@@ -614,7 +613,7 @@ class ASF(PortRun):
                 self._free.remove(worker)
                 self._wait.wake()
 
-    def leave(self, worker: _Worker, *, is_unused: bool) -> bool:
+    def may_end_thread(self, worker: _Worker, *, is_unused: bool) -> bool:
         """Return True if the thread of an idle worker must end, False if it must go on waiting.
 
         The thread ends if it is unused for too long, another port needs it, the run stops, or the
@@ -625,12 +624,12 @@ class ASF(PortRun):
             if not (is_unused or worker.is_unwanted or self.is_stopping):
                 return worker not in self._workers
             if any(not free.has_thread for free in self._free):
-                self.forget(worker)
+                self.remove_worker(worker)
             worker.has_thread = worker.is_unwanted = False
             self._wait.wake()
             return True
 
-    def forget(self, worker: _Worker) -> None:
+    def remove_worker(self, worker: _Worker) -> None:
         """Remove a worker whose session closes; call with ``pool.changed`` held."""
         for workers in (self._workers, self._free):
             if worker in workers:
@@ -645,9 +644,9 @@ class ASF(PortRun):
         with self.pool.changed:
             if worker in self._workers:
                 self._failure = failure
-            self.forget(worker)
+            self.remove_worker(worker)
 
-    def is_forgotten(self, worker: _Worker) -> bool:
+    def is_removed(self, worker: _Worker) -> bool:
         """Return True if the worker was removed."""
         with self.pool.changed:
             return worker not in self._workers
@@ -768,7 +767,7 @@ class ASF(PortRun):
             self.spawn(partial(worker.work, delivery, worker.wait))
         except BaseException:
             with self.pool.changed:
-                self.forget(worker)
+                self.remove_worker(worker)
                 self.forget_wait(worker.wait)
             worker.session.close()
             raise
@@ -789,7 +788,7 @@ class ASF(PortRun):
             free = list(self._free)
             without_thread = [worker for worker in free if not worker.has_thread]
             for worker in free:
-                self.forget(worker)
+                self.remove_worker(worker)
                 if worker.has_thread:
                     worker.wait.end()
         for worker in without_thread:
@@ -827,7 +826,7 @@ class _Worker:
                 if not self.session.deliver(transaction, delivery):
                     run.request_stop()
                 run.recovery.succeed()
-                following = self._next(wait) if run.release(self) else None
+                following = self._next(wait) if run.make_idle(self) else None
                 if following is None:
                     break
                 delivery = following
@@ -850,14 +849,14 @@ class _Worker:
                 wait_ms = max(until_ms - self.session.now_ms(), 0)
             delivery = self.session.receive(wait, wait_ms)
             if delivery is not None:
-                run.occupy(self)
+                run.note_busy(self)
                 return delivery
             is_unused = until_ms is not None and self.session.now_ms() >= until_ms
-            if run.leave(self, is_unused=is_unused):
+            if run.may_end_thread(self, is_unused=is_unused):
                 return None
 
     def _end(self) -> None:
         """Close the session if the run has removed this worker."""
         # A worker that was not given up may have a message, and another thread, by now.
-        if self._run.is_forgotten(self):
+        if self._run.is_removed(self):
             self.session.close()

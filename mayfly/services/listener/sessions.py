@@ -37,6 +37,13 @@ from mayfly.services.listener.transactions import (
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
+_LOG = logging.getLogger("mayfly.listener")
+_current = threading.local()
+_subscriptions = itertools.count(1)
+#: The MQRFH2 is read here, whatever PROPCTL of the queue says.
+_TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT | c.MQGMO_ACCEPT_TRUNCATED_MSG
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -94,9 +101,6 @@ class Counters:
             counts["requeued"],
             counts["listener_retries"],
         )
-
-
-_subscriptions = itertools.count(1)
 
 
 class SharedConnections:
@@ -180,13 +184,6 @@ class SharedConnections:
             self._connections.remove(connection)
             with suppress(MQError, JMSException):
                 connection.close()
-
-
-_LOG = logging.getLogger("mayfly.listener")
-_current = threading.local()
-#: The MQRFH2 is read here, whatever PROPCTL of the queue says.
-_TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
-_BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT | c.MQGMO_ACCEPT_TRUNCATED_MSG
 
 
 def current_transaction() -> Transaction:

@@ -1,4 +1,4 @@
-"""Directory of the queues that a queue manager defines, and how they are read from its folder."""
+"""The queues that a queue manager defines, and how they are read from its folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AnyQueue: TypeAlias = MessageQueue | SynchronousQueue
 DEAD_LETTER_QUEUE_NAME = "DeadLetterQ"
 
 
-class Directory:
+class QueueDefinitions:
     """The queue definitions of a queue manager: local, remote and home-server queues, by name."""
 
     def __init__(self, owner: OwnerContext) -> None:
@@ -92,7 +92,9 @@ class Directory:
         if count := queue.size():
             raise EveryplaceError(rc.MQRC_Q_NOT_EMPTY, f"queue {queue.name} holds {count} messages")
         home_server = None if queue.partner else self.home_servers.get(queue.name)
-        if not (queue.is_settled() and (home_server is None or home_server.is_settled())):
+        if not (
+            queue.finish_exchanges() and (home_server is None or home_server.finish_exchanges())
+        ):
             detail = f"queue {queue.name}: another queue manager may hold a message for it"
             raise EveryplaceError(rc.MQRC_OBJECT_IN_USE, detail)
         self._forget(queue)
@@ -325,26 +327,28 @@ def read_era(journal: Journal) -> int:
     return era
 
 
-def restore(owner: OwnerContext, directory: Directory, journal: Journal) -> None:
+def restore(owner: OwnerContext, definitions: QueueDefinitions, journal: Journal) -> None:
     """Read the definitions, messages and exchanges in a folder into a new queue manager.
 
     Raises StoreDamaged, and closes the journal, for content that cannot be read.
     """
     try:
         with journal:
-            _Opening(owner, directory, journal).read()
+            _FolderReader(owner, definitions, journal).read()
     except (apsw.Error, ValueError, TypeError, KeyError, EveryplaceError) as error:
         journal.close()
         folder = journal.folder
         raise StoreDamaged(f"{folder} holds what nobody writes: {error!r}", folder) from error
 
 
-class _Opening:
+class _FolderReader:
     """Reads the tables of a folder into a new queue manager."""
 
-    def __init__(self, owner: OwnerContext, directory: Directory, journal: Journal) -> None:
+    def __init__(
+        self, owner: OwnerContext, definitions: QueueDefinitions, journal: Journal
+    ) -> None:
         self._owner = owner
-        self._directory = directory
+        self._definitions = definitions
         self._journal = journal
         self._queues: dict[tuple[str, str], AnyQueue] = {}
         #: Numbers of exchanges begun here that have not ended, by partner.
@@ -378,7 +382,7 @@ class _Opening:
             queue = self._queue(name, partner, kind, json.loads(attributes))
             queue.awaited_rule = rule
             self._queues[name, partner] = queue
-            self._directory.restore(queue)
+            self._definitions.restore(queue)
 
     def _queue(self, name: str, partner: str, kind: str, limits: dict[str, Any]) -> AnyQueue:
         """Return a queue of this kind, empty and without its rule."""
@@ -421,7 +425,7 @@ class _Opening:
             for exchange in (home_server.asked, *home_server.stored):
                 if exchange is not None:
                     self._note_open(exchange)
-            self._directory.restore_home_server(home_server)
+            self._definitions.restore_home_server(home_server)
 
     def _note_open(self, exchange: Exchange) -> None:
         """Record an exchange as open if it was begun by this queue manager."""
