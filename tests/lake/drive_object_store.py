@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 
 def main() -> None:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = import_module("moto.server").ThreadedMotoServer(
+        ip_address="127.0.0.1", port=0, verbose=False
+    )
     server.start()
     host, port = server.get_host_and_port()
     print(f"http://{host}:{port}", flush=True)

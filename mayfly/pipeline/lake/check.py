@@ -204,8 +204,7 @@ ORDER BY 1, 2, 3""")
     width = len(_OUTCOMES)
     while chunk := found.fetchmany(10_000):
         for row in chunk:
-            counts = row[-2 * width :]
-            yield _Balance(*row[: -2 * width], ended=counts[:width], listed=counts[width:])
+            yield _Balance(*row[: -2 * width], row[-2 * width : -width], row[-width:])
 
 
 def _balance_problems(balances: Iterable[_Balance], whole: set[str]) -> Iterator[LakeProblem]:
