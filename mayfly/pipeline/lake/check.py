@@ -204,7 +204,7 @@ ORDER BY 1, 2, 3""")
     width = len(_OUTCOMES)
     while chunk := found.fetchmany(10_000):
         for row in chunk:
-            yield _Balance(*row[: -2 * width], row[-2 * width : -width], row[-width:])
+            yield _Balance._make((*row[: -2 * width], row[-2 * width : -width], row[-width:]))
 
 
 def _balance_problems(balances: Iterable[_Balance], whole: set[str]) -> Iterator[LakeProblem]:
