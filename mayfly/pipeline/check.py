@@ -14,7 +14,7 @@ from mayfly.pipeline.bulk.errors import BulkError
 from mayfly.pipeline.bulk.queue_client import QueueClient, QueueManagerRefused
 from mayfly.pipeline.dead_letters import DEAD_LETTER_QUEUE
 from mayfly.pipeline.errors import PipelineError
-from mayfly.pipeline.marks import MARK, SPARKS_OWN, check_mark
+from mayfly.pipeline.marks import MARK, check_mark
 from mayfly.pipeline.parts import (
     ClaimedSource,
     FileSource,
@@ -25,6 +25,7 @@ from mayfly.pipeline.parts import (
 from mayfly.pipeline.progress import local_path
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import check_sinks
+from mayfly.pipeline.spark.checkpoints import SPARKS_OWN
 from mayfly.pipeline.spark.errors import CheckpointError
 
 

@@ -498,6 +498,15 @@ def test_the_example_is_right(session: SparkSession, tmp_path: Path) -> None:
     assert check(load(tmp_path / "boarding.toml"), session) == []
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_damaged_mark_of_an_output_is_named_as_that_of_a_checkpoint_is(
+    session: SparkSession, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "_mayfly_pipeline.json").write_text(text)
+    with pytest.raises(CheckpointError, match=rf"^_mayfly_pipeline.json in folder {tmp_path} is d"):
+        tie_output(FileSink("lake", "parquet", str(tmp_path)), "another", session)
+
+
 def test_a_checkpoint_and_an_output_belong_to_one_pipeline(
     session: SparkSession, tmp_path: Path
 ) -> None:
