@@ -522,7 +522,7 @@ def test_a_checkpoint_and_an_output_belong_to_one_pipeline(
         assert problem.where == "checkpoint"
         more = written(s, PLAIN + BETWEEN_QUEUES[26:144])
         with pytest.raises(CheckpointError, match="is of 1 sources, the pipeline has 2: use a new"):
-            start(more, session)
+            tie_checkpoint(more, session)
         lake = config.sink("lake")
         assert isinstance(lake, FileSink)
         tie_output(lake, "another", session)
@@ -531,7 +531,7 @@ def test_a_checkpoint_and_an_output_belong_to_one_pipeline(
         foreign = replace(config, checkpoint=str(tmp_path / "foreign"))
         (tmp_path / "foreign" / "offsets").mkdir(parents=True)
         with pytest.raises(CheckpointError, match="foreign is that of another query"):
-            start(foreign, session)
+            tie_checkpoint(foreign, session)
         assert [p.text for p in check(foreign, None)] == [
             f"{tmp_path}/foreign is that of another query"
         ]
