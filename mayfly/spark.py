@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mayfly.pipeline.spark.registering import register
-from mayfly.pipeline.spark.session import create_session
+from mayfly.pipeline.spark.session import create_session, register
 from mayfly.pipeline.spark.source import MayflyDataSource
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import print_json, quiet_stderr
 from mayfly.cli.values import local_path
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.parts import PipelineFileError
 
 if TYPE_CHECKING:
     from mayfly.pipeline.check import ConfigProblem
-    from mayfly.pipeline.config import PipelineConfig
     from mayfly.pipeline.metrics import MetricsFile, MetricsServer
+    from mayfly.pipeline.parts import PipelineConfig
     from mayfly.pipeline.progress import Progress
     from mayfly.pipeline.supervise import RunResult
 
@@ -150,12 +150,12 @@ def _errors() -> Iterator[None]:
     with pipeline_errors():
         try:
             yield
-        except PipelineError as error:
+        except PipelineFileError as error:
             raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
 
 
 def _load(file: Path) -> PipelineConfig:
-    """Return the pipeline in a TOML file; raises PipelineError for a mistake in the file."""
+    """Return the pipeline in a TOML file; raises PipelineFileError for a mistake in the file."""
     from mayfly.pipeline.config import load
 
     return load(file)
@@ -171,7 +171,7 @@ def _problems(file: Path, *, without_spark: bool) -> list[ConfigProblem]:
 
     try:
         config = _load(file)
-    except PipelineError as error:
+    except PipelineFileError as error:
         return [ConfigProblem(error.where or str(file), error.text)]
     # Mistakes in the file itself are found first, before Java starts.
     found = find_problems(config, None)

@@ -134,7 +134,7 @@ def replay(
     """Replay what happened under other settings, and say what would have changed.
 
     A setting is QUEUE=VALUE, or VALUE alone for every queue that is not named; repeat the option
-    for several queues. Times are durations as in 5s, a bare number is ms.
+    for several queues. Times are durations with a unit, as in 5s.
 
     \b
     Examples:

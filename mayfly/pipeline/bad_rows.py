@@ -22,11 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.mqi.reasons import MQRC_BACKOUT_THRESHOLD_REACHED
 from mayfly.pipeline.bulk.queue_client import QueueClient
-from mayfly.pipeline.errors import RowsBackedOut
-from mayfly.pipeline.failures import failure_of, may_be_of_rows
+from mayfly.pipeline.failures import RowsBackedOut, failure_of, may_be_of_rows
 from mayfly.pipeline.parts import PipelineConfig, QueueSource
 from mayfly.pipeline.rows import routed_again
-from mayfly.pipeline.sinks import Part
+from mayfly.pipeline.sinks import SinkWrite
 from mayfly.pipeline.sources import source_row
 from mayfly.pipeline.spark.queue_source import RowRange, part_of
 from mayfly.verbs.contracts.claims import Attached
@@ -42,13 +41,13 @@ _Shape: TypeAlias = Callable[[DataFrame], DataFrame]
 class BadRows:
     """Finds the messages that a pipeline's batches cannot process, and backs them out."""
 
-    def __init__(self, config: PipelineConfig, parts: Sequence[Part]) -> None:
-        """Keep the pipeline and its sink parts; no server is called.
+    def __init__(self, config: PipelineConfig, writes: Sequence[SinkWrite]) -> None:
+        """Keep the pipeline and its writes to sinks; no server is called.
 
         Only queue sources whose consumer is attached are searched for bad rows.
         """
         self._config = config
-        self._parts = parts
+        self._writes = writes
         self._sources = {
             number: source
             for number, source in enumerate(config.sources, 1)
@@ -65,8 +64,8 @@ class BadRows:
         if not self._sources:
             return
         found: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for part in self._parts:
-            for given, reason, _text in part.surrendered(batch_id):
+        for sink in self._writes:
+            for given, reason, _text in sink.surrendered(batch_id):
                 number, row = source_row(given)
                 found[number, reason].append(row)
         for (number, reason), rows in found.items():
@@ -87,8 +86,8 @@ class BadRows:
             with _reader(source) as (client, attached):
                 [standing] = [s for s in client.standings() if s.consumer == source.consumer]
                 ranges = client.rows(attached, standing.closed, standing.last)
-                # Every column first, as the stream makes them: a part alone may need fewer.
-                shapes: list[_Shape] = [_whole, *(partial(_shaped, p) for p in self._parts)]
+                # Every column first, as the stream makes them: a write alone may need fewer.
+                shapes: list[_Shape] = [_whole, *(partial(_shaped, w) for w in self._writes)]
                 fails = [partial(self._fail, spark, number, shape) for shape in shapes]
                 at_fault = next((fail for fail in fails if ranges and fail(ranges)), None)
                 bad = [] if at_fault is None else find_failing_rows(at_fault, ranges)
@@ -125,9 +124,9 @@ def _whole(rows: DataFrame) -> DataFrame:
     return rows
 
 
-def _shaped(part: Part, rows: DataFrame) -> DataFrame:
-    """Return the rows that the sink part writes, in the form in which they are written."""
-    return part.shape(rows.where(part.rows))
+def _shaped(sink: SinkWrite, rows: DataFrame) -> DataFrame:
+    """Return the rows that a write to a sink takes, in the form in which they are written."""
+    return sink.shape(rows.where(sink.rows))
 
 
 def find_failing_rows(

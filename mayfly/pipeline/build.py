@@ -8,7 +8,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.pipeline.bad_rows import BadRows
-from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.failures import RAISED
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
 from mayfly.pipeline.parts import (
@@ -16,11 +15,12 @@ from mayfly.pipeline.parts import (
     FileSink,
     FileSource,
     PipelineConfig,
+    PipelineFileError,
     QueueSink,
 )
 from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.rows import routed_rows
-from mayfly.pipeline.sinks import Part, check_sinks, parts_of
+from mayfly.pipeline.sinks import SinkWrite, check_sinks, sink_writes
 from mayfly.pipeline.spark.checkpoints import check_scheme
 from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS, write_stream
 from mayfly.pipeline.spark.errors import CheckpointError
@@ -47,18 +47,18 @@ def start(
     """Start the streaming query of a pipeline and return the running query.
 
     Writes the mark of the pipeline into a new checkpoint and new output folders. ``readers`` attach
-    the consumers of queue sources; with None the query attaches them itself. Raises PipelineError,
-    OptionError or CheckpointError for a pipeline that cannot run, BulkError if a queue manager
-    cannot be reached or refuses.
+    the consumers of queue sources; with None the query attaches them itself. Raises
+    PipelineFileError, OptionError or CheckpointError for a pipeline that cannot run, BulkError if a
+    queue manager cannot be reached or refuses.
     """
     prepare(config, spark)
     check_places(config, spark)
     rows = routed_rows(config, spark)
     check_sinks(config, rows)
-    fence = tie_checkpoint(config, spark)
+    checkpoint_id = tie_checkpoint(config, spark)
     for sink in config.sinks:
         if isinstance(sink, FileSink):
-            tie_output(sink, fence, spark)
+            tie_output(sink, checkpoint_id, spark)
     if readers is not None and any(isinstance(s, ClaimedSource) for s in config.sources):
         # Attached last: a pipeline that cannot run must not take consumers over.
         config = readers.attach(config)
@@ -67,7 +67,7 @@ def start(
         writer = write_stream(rows, config.checkpoint)
     else:
         writer = rows.writeStream.option(_CHECKPOINT, config.checkpoint)
-    writer = writer.queryName(config.name).foreachBatch(BatchWriter(config, fence))
+    writer = writer.queryName(config.name).foreachBatch(BatchWriter(config, checkpoint_id))
     if config.is_available_now:
         writer = writer.trigger(availableNow=True)
     else:
@@ -86,7 +86,7 @@ def prepare(config: PipelineConfig, spark: SparkSession) -> None:
 
 
 def check_places(config: PipelineConfig, spark: SparkSession) -> None:
-    """Raise PipelineError if a folder's URL has a scheme that this Spark cannot read."""
+    """Raise PipelineFileError if a folder's URL has a scheme that this Spark cannot read."""
     folders = [("checkpoint", config.checkpoint)]
     for kind, parts in (("source", config.sources), ("sink", config.sinks)):
         folders += [
@@ -98,7 +98,7 @@ def check_places(config: PipelineConfig, spark: SparkSession) -> None:
         try:
             check_scheme(spark, folder)
         except CheckpointError as error:
-            raise PipelineError(config.path, where, str(error)) from error
+            raise PipelineFileError(config.path, where, str(error)) from error
 
 
 class BatchWriter:
@@ -108,15 +108,15 @@ class BatchWriter:
     Kafka sink is the exception: it gets the rows again.
     """
 
-    def __init__(self, config: PipelineConfig, fence: str) -> None:
-        """Keep the pipeline; ``fence`` is the id of its checkpoint.
+    def __init__(self, config: PipelineConfig, checkpoint_id: str) -> None:
+        """Keep the pipeline and the id of its checkpoint.
 
         By this id and the batch number a sink recognises a batch that it has already.
         """
-        self._parts = parts_of(config, fence)
-        self._bad_rows = BadRows(config, self._parts)
+        self._writes = sink_writes(config, checkpoint_id)
+        self._bad_rows = BadRows(config, self._writes)
         # A file sink would make a folder of each batch without rows.
-        self._is_direct = len(self._parts) == 1 and isinstance(config.sinks[0], QueueSink)
+        self._is_direct = len(self._writes) == 1 and isinstance(config.sinks[0], QueueSink)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch to all sinks, then back out messages that no queue accepted.
@@ -133,26 +133,26 @@ class BatchWriter:
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch to each sink that has rows in it; without sinks only count the batch."""
-        if not self._parts:
+        if not self._writes:
             # Only counted: the queue manager itself puts these messages on their queues.
             batch.write.format("noop").mode("overwrite").save()
             return
         if self._is_direct:
-            [part] = self._parts
-            part.write(batch.where(part.rows), batch_id)
+            [sink] = self._writes
+            sink.write(batch.where(sink.rows), batch_id)
             return
-        # Without this each part would read the sources and change the state again.
+        # Without this each write would read the sources and change the state again.
         batch.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            for part in self._with_rows(batch):
-                part.write(batch.where(part.rows), batch_id)
+            for sink in self._with_rows(batch):
+                sink.write(batch.where(sink.rows), batch_id)
         finally:
             batch.unpersist()
 
-    def _with_rows(self, batch: DataFrame) -> list[Part]:
-        """Return the sink parts that have at least one row in the batch; runs one Spark job."""
+    def _with_rows(self, batch: DataFrame) -> list[SinkWrite]:
+        """Return the writes that have at least one row in the batch; runs one Spark job."""
         seen = Observation()
-        counts = [f.count_if(p.rows).alias(str(n)) for n, p in enumerate(self._parts)]
+        counts = [f.count_if(sink.rows).alias(str(n)) for n, sink in enumerate(self._writes)]
         batch.observe(seen, *counts).write.format("noop").mode("overwrite").save()
         found = seen.get
-        return [part for n, part in enumerate(self._parts) if found[str(n)]]
+        return [sink for n, sink in enumerate(self._writes) if found[str(n)]]

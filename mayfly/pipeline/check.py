@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -13,18 +12,19 @@ from mayfly.pipeline.build import check_places, prepare, session_settings
 from mayfly.pipeline.bulk.errors import BulkError
 from mayfly.pipeline.bulk.queue_client import QueueClient, QueueManagerRefused
 from mayfly.pipeline.dead_letters import DEAD_LETTER_QUEUE
-from mayfly.pipeline.errors import PipelineError
-from mayfly.pipeline.marks import MARK, SPARKS_OWN, check_mark
+from mayfly.pipeline.marks import MARK, check_mark
 from mayfly.pipeline.parts import (
     ClaimedSource,
     FileSource,
     PipelineConfig,
+    PipelineFileError,
     QueueSink,
     QueueSource,
 )
-from mayfly.pipeline.progress import local_path
+from mayfly.pipeline.progress import path_here
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import check_sinks
+from mayfly.pipeline.spark.checkpoints import SPARKS_OWN
 from mayfly.pipeline.spark.errors import CheckpointError
 
 
@@ -78,8 +78,8 @@ def _sinks(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 def _is_there(path: str) -> bool:
     """Return True if a folder exists, or if it is not on this machine and cannot be checked."""
-    local = local_path(path)
-    return local is None or Path(local).is_dir()
+    folder = path_here(path)
+    return folder is None or folder.is_dir()
 
 
 def _queues(
@@ -122,10 +122,9 @@ def _checkpoint(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
     Yields nothing if the folder does not exist yet, or is not on this machine.
     """
-    local = local_path(config.checkpoint)
-    if local is None or not Path(local).is_dir():
+    folder = path_here(config.checkpoint)
+    if folder is None or not folder.is_dir():
         return
-    folder = Path(local)
     if (folder / MARK).is_file():
         try:
             check_mark((folder / MARK).read_text("utf-8"), config)
@@ -145,7 +144,7 @@ def _planned(config: PipelineConfig, spark: SparkSession) -> Iterator[ConfigProb
     try:
         check_places(config, spark)
         check_sinks(config, routed_rows(config, spark))
-    except PipelineError as error:
+    except PipelineFileError as error:
         yield ConfigProblem(error.where, error.text)
     finally:
         for name, value in before.items():

@@ -1,6 +1,6 @@
 """Reads the configuration of a pipeline from its TOML file, and checks what the file alone shows.
 
-"Fails" in this file means: raises PipelineError, with file, line, table and key.
+"Fails" in this file means: raises PipelineFileError, with file, line, table and key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from mayfly.lifetime.life import State
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.client import check_url
-from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.parts import (
     AVAILABLE_NOW,
     ClaimedSource,
@@ -25,6 +24,7 @@ from mayfly.pipeline.parts import (
     KafkaSource,
     Limit,
     PipelineConfig,
+    PipelineFileError,
     QueueLimit,
     QueueSink,
     QueueSource,
@@ -34,8 +34,6 @@ from mayfly.pipeline.parts import (
     StagingSource,
 )
 from mayfly.verbs.contracts.files import Table, read_tables, suggestion
-
-__all__ = ["AVAILABLE_NOW", "PipelineConfig", "load"]
 
 #: Outcomes of rows that leave the delay line; a route takes those of one of them.
 OUTCOMES = (State.RELEASED.value, State.EXPIRED.value, State.DEAD_LETTERED.value)
@@ -56,10 +54,10 @@ _Part = TypeVar("_Part")
 def load(path: Path) -> PipelineConfig:
     """Return the pipeline in a TOML file, after the checks that need no server and no Spark.
 
-    Raises PipelineError, which names file, table, key and value, and OSError when the file cannot
-    be read.
+    Raises PipelineFileError, which names file, table, key and value, and OSError when the file
+    cannot be read.
     """
-    top = read_tables(path, PipelineError)
+    top = read_tables(path, PipelineFileError)
     sources = _parts(top, "source", SOURCES)
     # Messages of a staging source go to no sink.
     needs_sink = not all(isinstance(source, StagingSource) for source in sources)
@@ -90,7 +88,7 @@ def _parts(
 ) -> tuple[_Part, ...]:
     """Return the sources or sinks in the tables ``[[key]]``; their ``kind`` selects the function.
 
-    Raises PipelineError for an unknown kind or key, and for no table at all if ``is_needed``.
+    Raises PipelineFileError for an unknown kind or key, and for no table at all if ``is_needed``.
     """
     tables = top.tables(key)
     if is_needed and not tables:
@@ -109,8 +107,8 @@ def _parts(
 def _queue_source(table: Table) -> QueueSource:
     """Return the source in a ``[[source]]`` table of kind "queue".
 
-    Raises PipelineError for a missing or wrong value. The staging queue is refused: it has a kind
-    of source for itself.
+    Raises PipelineFileError for a missing or wrong value. The staging queue is refused: it has a
+    kind of source for itself.
     """
     queue = _queue_name(table, "queue")
     if queue == STAGING_QUEUE:
@@ -132,7 +130,7 @@ def _queue_source(table: Table) -> QueueSource:
 def _file_source(table: Table) -> FileSource:
     """Return the source in a ``[[source]]`` table of kind "files".
 
-    Raises PipelineError for a missing or wrong value. Only text files need no schema.
+    Raises PipelineFileError for a missing or wrong value. Only text files need no schema.
     """
     file_format = table.one_of("format", SOURCE_FORMATS)
     return FileSource(
@@ -148,7 +146,7 @@ def _file_source(table: Table) -> FileSource:
 def _kafka_source(table: Table) -> KafkaSource:
     """Return the source in a ``[[source]]`` table of kind "kafka".
 
-    Raises PipelineError for a missing or wrong value.
+    Raises PipelineFileError for a missing or wrong value.
     """
     return KafkaSource(
         bootstrap_servers=table.text("bootstrap_servers"),
@@ -163,7 +161,7 @@ def _kafka_source(table: Table) -> KafkaSource:
 def _staging_source(table: Table) -> StagingSource:
     """Return the source in a ``[[source]]`` table of kind "staging".
 
-    Raises PipelineError for a missing or wrong value.
+    Raises PipelineFileError for a missing or wrong value.
     """
     return StagingSource(
         url=_url(table),
@@ -179,8 +177,8 @@ def _staging_source(table: Table) -> StagingSource:
 def _columns(table: Table) -> dict[str, str]:
     """Return the SQL expressions of ``[source.columns]`` by column name in lower case.
 
-    Returns {} without that table. Raises PipelineError for a name that the pipeline itself adds, or
-    that is no identifier.
+    Returns {} without that table. Raises PipelineFileError for a name that the pipeline itself
+    adds, or that is no identifier.
     """
     columns = {name.lower(): expression for name, expression in table.texts("columns").items()}
     for name in columns:
@@ -199,7 +197,7 @@ def _columns(table: Table) -> dict[str, str]:
 def _queue_sink(table: Table) -> QueueSink:
     """Return the sink in a ``[[sink]]`` table of kind "queue".
 
-    Raises PipelineError for a missing or wrong value.
+    Raises PipelineFileError for a missing or wrong value.
     """
     return QueueSink(
         name=_name(table, "name"),
@@ -215,7 +213,7 @@ def _queue_sink(table: Table) -> QueueSink:
 def _file_sink(table: Table) -> FileSink:
     """Return the sink in a ``[[sink]]`` table of kind "files".
 
-    Raises PipelineError for a missing or wrong value.
+    Raises PipelineFileError for a missing or wrong value.
     """
     return FileSink(
         name=_name(table, "name"),
@@ -228,22 +226,16 @@ def _file_sink(table: Table) -> FileSink:
 def _kafka_sink(table: Table) -> KafkaSink:
     """Return the sink in a ``[[sink]]`` table of kind "kafka", with defaults for key and value.
 
-    Raises PipelineError for a missing or wrong value.
+    Raises PipelineFileError for a missing or wrong value.
     """
-    plain = KafkaSink(
+    key, value = table.optional_text("key"), table.optional_text("value")
+    return KafkaSink(
         name=_name(table, "name"),
         bootstrap_servers=table.text("bootstrap_servers"),
         topic=table.text("topic"),
+        key=KafkaSink.key if key is None else key,
+        value=KafkaSink.value if value is None else value,
         options=table.texts("options"),
-    )
-    key, value = table.optional_text("key"), table.optional_text("value")
-    return KafkaSink(
-        name=plain.name,
-        bootstrap_servers=plain.bootstrap_servers,
-        topic=plain.topic,
-        key=plain.key if key is None else key,
-        value=plain.value if value is None else value,
-        options=plain.options,
     )
 
 
@@ -266,7 +258,7 @@ SINKS: dict[str, Callable[[Table], Sink]] = {
 def _limit(table: Table) -> Limit:
     """Return the lifetime limits in table ``[limit]``, in milliseconds; empty without it.
 
-    Raises PipelineError for a queue limit without ``cap_ms``, or an asterisk inside the name.
+    Raises PipelineFileError for a queue limit without ``cap_ms``, or an asterisk inside the name.
     """
     queues = []
     for one in table.tables("queue"):
@@ -287,7 +279,7 @@ def _limit(table: Table) -> Limit:
 def _delay_line(table: Table) -> DelayLine:
     """Return the settings of the delay line in the ``[delay_line]`` table; defaults without it.
 
-    Raises PipelineError for a wrong value or an unknown key.
+    Raises PipelineFileError for a wrong value or an unknown key.
     """
     slot_ms = table.number("slot_ms", most=_SLOT_MS_MAX)
     line = DelayLine(
@@ -302,7 +294,7 @@ def _delay_line(table: Table) -> DelayLine:
 def _route(table: Table, sinks: Iterable[Sink]) -> Route:
     """Return the route in a ``[[route]]`` table.
 
-    Raises PipelineError if its sink does not exist, or if its SQL condition uses ``outcome``.
+    Raises PipelineFileError if its sink does not exist, or if its SQL condition uses ``outcome``.
     """
     route = Route(
         to=_sink_name(table, "to", table.text("to"), sinks),
@@ -321,7 +313,7 @@ def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...])
     """Return the name of the sink that gets refused rows: the key, else the first queue sink.
 
     Returns None if there is no queue sink and all sources are queues, so that no row can be
-    refused. Raises PipelineError if rows can be refused and no sink is known for them.
+    refused. Raises PipelineFileError if rows can be refused and no sink is known for them.
     """
     name = top.plain_text("dead_letter")
     if name is not None:
@@ -339,7 +331,8 @@ def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...])
 def _reports(top: Table, sinks: tuple[Sink, ...]) -> str | None:
     """Return the name of the sink for owed report messages: the key, else the first queue sink.
 
-    Returns None without a queue sink. Raises PipelineError if the key names a sink of another kind.
+    Returns None without a queue sink. Raises PipelineFileError if the key names a sink of another
+    kind.
     """
     queues = [sink for sink in sinks if isinstance(sink, QueueSink)]
     name = top.plain_text("reports")
@@ -355,7 +348,7 @@ def _reports(top: Table, sinks: tuple[Sink, ...]) -> str | None:
 
 
 def _check_consumers(top: Table, config: PipelineConfig) -> None:
-    """Raise PipelineError if two sources on one queue manager have the same consumer name."""
+    """Raise PipelineFileError if two sources on one queue manager have the same consumer name."""
     queues = [source for source in config.sources if isinstance(source, ClaimedSource)]
     seen = {(source.url, source.manager, source.consumer) for source in queues}
     if len(seen) < len(queues):
@@ -365,7 +358,7 @@ def _check_consumers(top: Table, config: PipelineConfig) -> None:
 
 
 def _check_routes(top: Table, config: PipelineConfig) -> None:
-    """Raise PipelineError if a route selects an outcome that only a delay line can produce."""
+    """Raise PipelineFileError if a route selects an outcome that only a delay line can produce."""
     for number, route in enumerate(config.routes, 1):
         if route.outcome != State.RELEASED.value and not config.has_delay_line:
             raise top.error(
@@ -375,7 +368,7 @@ def _check_routes(top: Table, config: PipelineConfig) -> None:
 
 
 def _check_sinks(top: Table, config: PipelineConfig) -> None:
-    """Raise PipelineError if two sinks share a name, or if a sink's folder is used twice."""
+    """Raise PipelineFileError if two sinks share a name, or if a sink's folder is used twice."""
     names = [sink.name for sink in config.sinks]
     if len(set(names)) < len(names):
         raise top.error("[[sink]]", f"two have the same name: {', '.join(names)}")
@@ -389,7 +382,7 @@ def _check_sinks(top: Table, config: PipelineConfig) -> None:
 
 
 def _name(table: Table, key: str) -> str:
-    """Return the required value of ``key``; raises PipelineError unless [A-Za-z0-9._-] only.
+    """Return the required value of ``key``; raises PipelineFileError unless [A-Za-z0-9._-] only.
 
     A name begins with a letter or a digit, and has at most 100 characters.
     """
@@ -400,7 +393,7 @@ def _name(table: Table, key: str) -> str:
 
 
 def _sink_name(table: Table, key: str, name: str, sinks: Iterable[Sink]) -> str:
-    """Return ``name`` if a sink has it; raises PipelineError with a suggestion if none has."""
+    """Return ``name`` if a sink has it; raises PipelineFileError with a suggestion if none has."""
     names = [sink.name for sink in sinks]
     if name not in names:
         raise table.error(key, f"no sink is named {name!r}{suggestion(name, names)}")
@@ -410,7 +403,7 @@ def _sink_name(table: Table, key: str, name: str, sinks: Iterable[Sink]) -> str:
 def _trigger(top: Table) -> str:
     """Return the value of ``trigger``: "available now", or an interval, by default "1 second".
 
-    Raises PipelineError for another text.
+    Raises PipelineFileError for another text.
     """
     trigger = top.text("trigger", "1 second")
     if trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(trigger):
@@ -419,7 +412,7 @@ def _trigger(top: Table) -> str:
 
 
 def _place(table: Table, key: str) -> str:
-    """Return the path or URL in ``key``, made absolute; raises PipelineError if missing."""
+    """Return the path or URL in ``key``, made absolute; raises PipelineFileError if missing."""
     place = table.place(key)
     if place is None:
         raise table.error(key, "is missing")
@@ -433,10 +426,10 @@ def _token_file(table: Table) -> str | None:
 
 
 def _url(table: Table) -> str:
-    """Return the Flight server's URL in ``url``; raises PipelineError if missing or invalid."""
+    """Return the Flight server's URL in ``url``; raises PipelineFileError if missing or invalid."""
     try:
         return check_url(table.text("url"))
-    except PipelineError:
+    except PipelineFileError:
         raise
     except ValueError as error:
         raise table.error("url", str(error)) from error
@@ -445,18 +438,18 @@ def _url(table: Table) -> str:
 def _queue_name(table: Table, key: str) -> str:
     """Return the required queue name in ``key``.
 
-    Raises PipelineError if it is missing or has more than 48 characters.
+    Raises PipelineFileError if it is missing or has more than 48 characters.
     """
-    name = table.text(key)
-    if len(name) > _QUEUE_NAME_LENGTH:
-        raise table.error(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
+    name = _optional_queue_name(table, key)
+    if name is None:
+        raise table.error(key, "is missing")
     return name
 
 
 def _optional_queue_name(table: Table, key: str) -> str | None:
     """Return the queue name in ``key``, None if missing.
 
-    Raises PipelineError for more than 48 characters.
+    Raises PipelineFileError for more than 48 characters.
     """
     name = table.plain_text(key)
     if name is not None and len(name) > _QUEUE_NAME_LENGTH:

@@ -1,4 +1,4 @@
-"""SQL expressions of a pipeline's file as Spark columns; Spark's errors become PipelineErrors."""
+"""SQL expressions of a pipeline's file as Spark columns, and Spark's errors about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.parts import PipelineFileError
 from mayfly.pipeline.spark.errors import OptionError
 
 #: PySpark logs the errors that it raises here, on standard error.
@@ -22,7 +22,7 @@ _SPARKS_LOGGER = "SQLQueryContextLogger"
 
 @contextmanager
 def as_pipeline_error(path: Path, where: str) -> Iterator[None]:
-    """Return a context that turns Spark's analysis errors into a PipelineError about ``where``.
+    """Return a context that turns Spark's analysis errors into a PipelineFileError about ``where``.
 
     An OptionError is turned as well. Spark does not log its errors inside the context.
     """
@@ -32,9 +32,9 @@ def as_pipeline_error(path: Path, where: str) -> Iterator[None]:
     try:
         yield
     except (AnalysisException, ParseException) as error:
-        raise PipelineError(path, where, _first_line(error)) from error
+        raise PipelineFileError(path, where, _first_line(error)) from error
     except OptionError as error:
-        raise PipelineError(path, where, str(error)) from error
+        raise PipelineFileError(path, where, str(error)) from error
     finally:
         logger.setLevel(level)
 
@@ -44,7 +44,7 @@ def columns_of(
 ) -> dict[str, Column]:
     """Return a Spark column for each SQL expression, by name.
 
-    Raises PipelineError if Spark cannot compute an expression, or if it is not deterministic.
+    Raises PipelineFileError if Spark cannot compute an expression, or if it is not deterministic.
     """
     columns = {}
     for name, expression in expressions.items():
@@ -57,7 +57,7 @@ def columns_of(
 def condition(rows: DataFrame, expression: str, path: Path, where: str) -> Column:
     """Return the Spark column of a SQL condition.
 
-    Raises PipelineError unless the expression is boolean, deterministic and computable from
+    Raises PipelineFileError unless the expression is boolean, deterministic and computable from
     ``rows``.
     """
     with as_pipeline_error(path, f"{where}, when: {expression!r}"):

@@ -20,14 +20,19 @@ from pyspark.errors import (
 
 from mayfly.pipeline.bulk import queue_client, stages
 from mayfly.pipeline.bulk.errors import BulkError, ServerFailed, ServerNotReachable
-from mayfly.pipeline.errors import PipelineError, RowsBackedOut
-from mayfly.pipeline.spark import errors as spark_errors
+from mayfly.pipeline.parts import PipelineFileError
+from mayfly.pipeline.spark.errors import PipelineError
 from mayfly.pipeline.spark.jvm import JavaNotFound
+
+
+class RowsBackedOut(PipelineError):
+    """Messages that made a batch fail were backed out; after a restart it runs without them."""
+
 
 #: Errors of starting or watching a query that are no mistakes in our code.
 RAISED = (
+    PipelineFileError,
     PipelineError,
-    spark_errors.PipelineError,
     BulkError,
     JavaNotFound,
     PySparkException,
@@ -118,7 +123,7 @@ def _one_line(text: str) -> str:
 def _kinds() -> dict[str, type[Exception]]:
     """Return the exception classes of this package by full name, such as ``mayfly.….BulkError``."""
     found: dict[str, type[Exception]] = {}
-    left: list[type[Exception]] = [BulkError, spark_errors.PipelineError, PipelineError]
+    left: list[type[Exception]] = [BulkError, PipelineError, PipelineFileError]
     while left:
         kind = left.pop()
         found[f"{kind.__module__}.{kind.__qualname__}"] = kind

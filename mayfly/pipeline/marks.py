@@ -19,12 +19,11 @@ from mayfly.pipeline.parts import (
     QueueSource,
     Source,
 )
-from mayfly.pipeline.spark.checkpoints import Folder
+from mayfly.pipeline.spark.checkpoints import Folder, mark_in
 from mayfly.pipeline.spark.errors import CheckpointError
 
 #: A name that Spark ignores, in a checkpoint and among data.
 MARK = "_mayfly_pipeline.json"
-SPARKS_OWN = ("offsets", "metadata")
 
 
 def tie_checkpoint(config: PipelineConfig, spark: SparkSession) -> str:
@@ -35,13 +34,13 @@ def tie_checkpoint(config: PipelineConfig, spark: SparkSession) -> str:
     """
     folder = Folder(spark, config.checkpoint)
     text = folder.read(MARK)
-    sources = [identity(source) for source in config.sources]
     if text is None:
-        if any(folder.has(name) for name in SPARKS_OWN):
+        if folder.is_of_a_query():
             raise CheckpointError(f"checkpoint {config.checkpoint} is that of another query")
-        mark = {"id": secrets.token_hex(16), "sources": sources}
-        folder.write(MARK, json.dumps(mark))
-        return str(mark["id"])
+        new_id = secrets.token_hex(16)
+        sources = [identity(source) for source in config.sources]
+        folder.write(MARK, json.dumps({"id": new_id, "sources": sources}))
+        return new_id
     return check_mark(text, config)
 
 
@@ -50,14 +49,9 @@ def check_mark(text: str, config: PipelineConfig) -> str:
 
     Raises CheckpointError if the mark is damaged, or if its sources differ from the pipeline's.
     """
-    try:
-        mark = json.loads(text)
-        held, checkpoint_id = mark["sources"], str(mark["id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{MARK} in checkpoint {config.checkpoint} is damaged: {error}"
-        ) from error
-    sources = [identity(source) for source in config.sources]
+    where = f"{MARK} in checkpoint {config.checkpoint}"
+    mark = mark_in(text, where, {"id": str, "sources": list})
+    held, sources = mark["sources"], [identity(source) for source in config.sources]
     if len(held) != len(sources):
         raise CheckpointError(
             f"checkpoint {config.checkpoint} is of {len(held)} sources, the pipeline has "
@@ -69,14 +63,14 @@ def check_mark(text: str, config: PipelineConfig) -> str:
                 f"checkpoint {config.checkpoint}: [[source]] {number} was {_text(old)} and is now "
                 f"{_text(new)}: use a new checkpoint"
             )
-    return checkpoint_id
+    return str(mark["id"])
 
 
 def tie_output(sink: FileSink, checkpoint_id: str, spark: SparkSession) -> None:
     """Mark the folder of a file sink as the output of a checkpoint; a second call changes nothing.
 
-    Raises CheckpointError if the folder has the mark of another checkpoint, or batches without a
-    mark.
+    Raises CheckpointError if the folder has the mark of another checkpoint, a damaged mark, or
+    batches without a mark.
     """
     folder = Folder(spark, sink.path)
     text = folder.read(MARK)
@@ -87,7 +81,7 @@ def tie_output(sink: FileSink, checkpoint_id: str, spark: SparkSession) -> None:
                 "be overwritten: use a new folder"
             )
         folder.write(MARK, json.dumps({"id": checkpoint_id}))
-    elif json.loads(text).get("id") != checkpoint_id:
+    elif mark_in(text, f"{MARK} in folder {sink.path}", {"id": str})["id"] != checkpoint_id:
         raise CheckpointError(
             f"folder {sink.path} of sink {sink.name} is the output of another checkpoint, whose "
             "batches would be overwritten: use a new folder"

@@ -1,4 +1,8 @@
-"""The parts of a pipeline (sources, limits, routes, sinks), as config.py reads them from TOML."""
+"""The parts of a pipeline (sources, limits, routes, sinks), as config.py reads them from TOML.
+
+And the error about a part that the file gets wrong. Options and checkpoints that do not fit have
+errors of their own, in spark/errors.py.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.verbs.contracts.files import ConfigurationError
 
 AVAILABLE_NOW = "available now"
+
+
+class PipelineFileError(ConfigurationError):
+    """A key of a pipeline's TOML file is unknown or missing, or has a value that cannot be used."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """The progress of a pipeline: a snapshot, updated from Spark's progress event of each batch.
 
-The counts come from the metrics that the pipeline observes in each batch (counts.py).
+The counts are metrics that the pipeline observes in each batch: ``observedMetrics`` of a
+StreamingQueryProgress. Each source has one metric: IN_PREFIX and the number of its table in the
+file, from 1, as ``mayfly_in_1``. OUT counts rows that left the delay line.
 """
 
 from __future__ import annotations
@@ -12,20 +14,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.counts import (
-    DEAD_LETTERED,
-    EXPIRED,
-    IN_PREFIX,
-    LATE_MS_MAX,
-    LET_GO,
-    OUT,
-    OVERDUE,
-    RELEASED,
-    REPORTS,
-    ROWS,
-)
-from mayfly.verbs.contracts.files import local_path as path_here
+from mayfly.verbs.contracts.files import local_path
+
+#: Name of a source's metric, up to its number; the only field is ROWS.
+IN_PREFIX = "mayfly_in_"
+ROWS = "rows"
+#: Name of the metric in front of the sinks, and its fields.
+OUT = "mayfly_out"
+RELEASED = "released"
+EXPIRED = "expired"
+DEAD_LETTERED = "dead_lettered"
+REPORTS = "reports"
+#: Released rows that their own queue manager releases when the batch is done.
+LET_GO = "let_go"
+#: Released rows of queues whose deadline has passed: the receiving queue manager discards them.
+OVERDUE = "overdue"
+#: The longest time, in ms, for which a row could have left before it did; null without rows.
+LATE_MS_MAX = "late_ms_max"
 
 #: Outcomes of rows that leave a pipeline: names in Spark's event and fields of a snapshot.
 OUTCOMES = (RELEASED, EXPIRED, DEAD_LETTERED)
@@ -35,6 +45,32 @@ NO_BATCH = -1
 
 #: The file in a checkpoint that says how many rows were held after which batch.
 _KEPT_FILE = "_mayfly_progress.json"
+
+
+def counts_in() -> list[Column]:
+    """Return the aggregate column, named ROWS, that counts the rows of a source in a batch."""
+    return [f.count(f.lit(1)).alias(ROWS)]
+
+
+def counts_out(is_let_go: Column) -> list[Column]:
+    """Return the columns that count the rows leaving the pipeline, by outcome.
+
+    LET_GO counts the rows for which ``is_let_go`` is true.
+    """
+    outcome = f.col("outcome")
+    deadline = f.col("expire_at_ms")
+    is_released = outcome == State.RELEASED.value
+    due = f.least(f.coalesce("deliver_at_ms", "put_ms"), deadline)
+    late = f.when(outcome != State.DEAD_LETTERED.value, f.col("ended_ms") - due)
+    return [
+        f.count_if(is_released).alias(RELEASED),
+        f.count_if(outcome == State.EXPIRED.value).alias(EXPIRED),
+        f.count_if(outcome == State.DEAD_LETTERED.value).alias(DEAD_LETTERED),
+        f.count_if(f.col("report_owed").isNotNull()).alias(REPORTS),
+        f.count_if(is_let_go).alias(LET_GO),
+        f.count_if(is_released & (deadline <= f.col("ended_ms"))).alias(OVERDUE),
+        f.max(late).alias(LATE_MS_MAX),
+    ]
 
 
 class Progress(NamedTuple):
@@ -130,8 +166,8 @@ class KeptProgress:
 
     def __init__(self, checkpoint: str) -> None:
         """Keep the place of the checkpoint, a path or URL for Spark; nothing is read yet."""
-        local = local_path(checkpoint)
-        self._file = None if local is None else Path(local) / _KEPT_FILE
+        folder = path_here(checkpoint)
+        self._file = None if folder is None else folder / _KEPT_FILE
 
     def load(self, pipeline: str) -> Progress:
         """Return the snapshot to continue from.
@@ -158,10 +194,10 @@ class KeptProgress:
         write_whole(self._file, text)
 
 
-def local_path(checkpoint: str) -> str | None:
-    """Return the path of a checkpoint on this machine, None for a URL of another file system."""
+def path_here(place: str) -> Path | None:
+    """Return the path of a folder on this machine, None for a URL of another file system."""
     try:
-        return str(path_here(checkpoint))
+        return local_path(place)
     except ValueError:
         return None
 

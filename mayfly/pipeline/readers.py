@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -20,7 +19,7 @@ from mayfly.pipeline.bulk.errors import BulkError
 from mayfly.pipeline.bulk.queue_client import QueueClient
 from mayfly.pipeline.failures import JAVA_ENDED
 from mayfly.pipeline.parts import ClaimedSource, PipelineConfig, Source
-from mayfly.pipeline.progress import local_path
+from mayfly.pipeline.progress import path_here
 from mayfly.pipeline.spark.checkpoints import Folder
 from mayfly.verbs.contracts.claims import Attached
 
@@ -43,10 +42,10 @@ class Readers:
         Without a Spark session only a checkpoint on this machine is read. ``say`` is called with a
         text about each message or failure that is left at the end.
         """
-        local = local_path(checkpoint)
+        folder = path_here(checkpoint)
         self._files: LogFiles | None = None
-        if local is not None:
-            self._files = LocalFiles(Path(local))
+        if folder is not None:
+            self._files = LocalFiles(folder)
         elif spark is not None:
             self._files = Folder(spark, checkpoint)
         self._say = say

@@ -12,7 +12,6 @@ from pyspark.sql.types import StringType
 
 from mayfly.lifetime.life import State
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_MD_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
-from mayfly.pipeline.counts import OUT, counts_out
 from mayfly.pipeline.expressions import as_pipeline_error, condition
 from mayfly.pipeline.parts import (
     ClaimedSource,
@@ -22,6 +21,7 @@ from mayfly.pipeline.parts import (
     QueueSource,
     StagingSource,
 )
+from mayfly.pipeline.progress import OUT, counts_out
 from mayfly.pipeline.sources import MALFORMED, claimed_rows, foreign_rows, queue_rows, source_title
 from mayfly.pipeline.spark.delay_line import TtlRule, lifetime
 from mayfly.pipeline.spark.ending import ENDED
@@ -42,7 +42,7 @@ _REFUSALS = {
 def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
     """Return the rows of all sources as one stream, each with its outcome and sink (column TO).
 
-    The columns reason, ended_ms and report_owed are added as well. Raises PipelineError for an
+    The columns reason, ended_ms and report_owed are added as well. Raises PipelineFileError for an
     expression or a source that Spark refuses.
     """
     parts = [*_from_queues(config, spark), *_from_elsewhere(config, spark)]
@@ -124,7 +124,7 @@ def _of_queue(config: PipelineConfig, source: ClaimedSource, rows: DataFrame) ->
 def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
     """Return a stream of the file and Kafka rows that leave the delay line; [] without such.
 
-    Raises PipelineError for a source or a setting that Spark refuses.
+    Raises PipelineFileError for a source or a setting that Spark refuses.
     """
     parts = [
         foreign_rows(source, number, spark, config.path)
@@ -177,7 +177,8 @@ def _fits(limit: QueueLimit) -> Column:
 def _destination(config: PipelineConfig, rows: DataFrame) -> Column:
     """Return the column with the sink's name: that of the first matching route, else by outcome.
 
-    The value is null for rows that go nowhere. Raises PipelineError for a wrong route condition.
+    The value is null for rows that go nowhere. Raises PipelineFileError for a wrong route
+    condition.
     """
     first = config.sinks[0].name if config.sinks else None
     to = (

@@ -1,7 +1,7 @@
 """Writes a batch to each sink, such that a repeat of the batch changes nothing.
 
-A sink takes its rows in parts. Messages, dead letters and reports of a queue sink are separate
-applications for the fence of the queue manager, under the id of the checkpoint.
+A sink has one write or several. Messages, dead letters and reports of a queue sink are separate
+applications, by which the queue manager recognises a repeat, under the id of the checkpoint.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Surrendered: TypeAlias = tuple[int, int, str]
 _Write: TypeAlias = Callable[[DataFrame, int], None]
 
 
-class Part(NamedTuple):
-    """Rows of a batch that one function writes together; a sink has one part or several.
+class SinkWrite(NamedTuple):
+    """Rows of a batch that one function writes together; a sink has one write or several.
 
     ``rows`` is the condition that selects them and ``shape`` turns them into the written form.
     ``write`` takes rows and the batch number. ``surrendered`` returns the rows of a batch that no
@@ -49,26 +49,25 @@ class Part(NamedTuple):
     surrendered: Callable[[int], list[Surrendered]] = lambda _batch_id: []
 
 
-def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
-    """Return what to write to each sink, as parts in the file's order.
+def sink_writes(config: PipelineConfig, checkpoint_id: str) -> list[SinkWrite]:
+    """Return the writes of a batch to all sinks, in the file's order; a queue sink has up to three.
 
-    A part selects rows and writes them; a queue sink has up to three. ``fence`` is the checkpoint's
-    id.
+    By ``checkpoint_id`` a queue sink recognises a batch that it has already.
     """
-    found: list[Part] = []
+    found: list[SinkWrite] = []
     for sink in config.sinks:
         is_for_it = f.col(TO) == sink.name
         if isinstance(sink, FileSink):
-            found.append(Part(is_for_it, _file_writer(sink), _lines))
+            found.append(SinkWrite(is_for_it, _file_writer(sink), _lines))
         elif isinstance(sink, KafkaSink):
-            found.append(Part(is_for_it, _kafka_writer(sink), partial(_records, sink)))
+            found.append(SinkWrite(is_for_it, _kafka_writer(sink), partial(_records, sink)))
         else:
-            found += _queue_parts(sink, config, fence)
+            found += _queue_writes(sink, config, checkpoint_id)
     return found
 
 
 def check_sinks(config: PipelineConfig, rows: DataFrame) -> None:
-    """Raise PipelineError if a sink cannot write such columns, or needs a missing connector."""
+    """Raise PipelineFileError if a sink cannot write such columns, or needs a missing connector."""
     for number, sink in enumerate(config.sinks, 1):
         where = f"[[sink]] {number}"
         if isinstance(sink, QueueSink):
@@ -91,12 +90,14 @@ def sink_options(sink: QueueSink) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterator[Part]:
-    """Yield the parts of a queue sink: one each for messages, dead letters and reports.
+def _queue_writes(
+    sink: QueueSink, config: PipelineConfig, checkpoint_id: str
+) -> Iterator[SinkWrite]:
+    """Yield the writes of a queue sink: one each for messages, dead letters and reports.
 
-    The last two are left out if they cannot occur. ``fence`` is the checkpoint's id.
+    The last two are left out if they cannot occur.
     """
-    application = f"{fence}/{sink.name}"
+    application = f"{checkpoint_id}/{sink.name}"
     is_for_it = f.col(TO) == sink.name
     is_dead = f.col("outcome") == State.DEAD_LETTERED.value
 
@@ -112,17 +113,19 @@ def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterato
     write = _queue_writer(sink, application, messages, surrenders=surrenders)
     if surrenders:
         left = partial(_surrendered, sink, application)
-        yield Part(is_for_it & ~is_dead, write, messages, left)
+        yield SinkWrite(is_for_it & ~is_dead, write, messages, left)
     else:
-        yield Part(is_for_it & ~is_dead, write, messages)
+        yield SinkWrite(is_for_it & ~is_dead, write, messages)
     if not config.has_delay_line:
         # Messages of queues are not refused here; the next queue manager sends their reports.
         return
-    yield Part(is_for_it & is_dead, _queue_writer(sink, f"{application}/dead", letters), letters)
+    yield SinkWrite(
+        is_for_it & is_dead, _queue_writer(sink, f"{application}/dead", letters), letters
+    )
     if config.reports == sink.name:
         is_owed = f.col("report_owed").isNotNull()
         write = _queue_writer(sink, f"{application}/reports", _reports)
-        yield Part(is_owed, write, _reports)
+        yield SinkWrite(is_owed, write, _reports)
 
 
 def _queue_writer(

@@ -23,10 +23,15 @@ from mayfly.mqi.reasons import (
     MQRC_UNKNOWN_OBJECT_NAME,
 )
 from mayfly.pipeline.config import ADDED_COLUMNS
-from mayfly.pipeline.counts import IN_PREFIX, counts_in
-from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.expressions import as_pipeline_error, columns_of
-from mayfly.pipeline.parts import ClaimedSource, FileSource, KafkaSource, QueueSource
+from mayfly.pipeline.parts import (
+    ClaimedSource,
+    FileSource,
+    KafkaSource,
+    PipelineFileError,
+    QueueSource,
+)
+from mayfly.pipeline.progress import IN_PREFIX, counts_in
 from mayfly.pipeline.spark.messages import (
     ASKED_COLUMNS,
     MESSAGE_TYPE,
@@ -110,7 +115,7 @@ def foreign_rows(
 ) -> DataFrame:
     """Return the rows of files or of Kafka as messages, with malformed rows marked.
 
-    Raises PipelineError, which names the pipeline's file ``path``, for a wrong expression or
+    Raises PipelineFileError, which names the pipeline's file ``path``, for a wrong expression or
     schema.
     """
     if isinstance(source, FileSource):
@@ -124,13 +129,13 @@ def foreign_rows(
 
 
 def check_kafka(spark: SparkSession, path: Path, where: str) -> None:
-    """Raise PipelineError unless Spark has its Kafka connector, which is a separate package."""
+    """Raise PipelineFileError unless Spark has its Kafka connector, which is a separate package."""
     jvm: Any = spark._jvm
     sources = jvm.org.apache.spark.sql.execution.datasources.DataSource
     try:
         sources.lookupDataSource(_KAFKA, spark._jsparkSession.sessionState().conf())
     except AnalysisException as error:
-        raise PipelineError(path, where, _no_kafka(spark)) from error
+        raise PipelineFileError(path, where, _no_kafka(spark)) from error
 
 
 def _no_kafka(spark: SparkSession) -> str:
@@ -145,7 +150,7 @@ def _no_kafka(spark: SparkSession) -> str:
 def _files(source: FileSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
     """Return the stream of a folder's files; a line that does not fit the schema is in _CORRUPT.
 
-    Raises PipelineError for a wrong schema, or a folder that Spark cannot read.
+    Raises PipelineFileError for a wrong schema, or a folder that Spark cannot read.
     """
     reader = spark.readStream.format(source.format).options(**source.options)
     schema = source.schema
@@ -161,7 +166,7 @@ def _files(source: FileSource, number: int, spark: SparkSession, path: Path) -> 
 
 
 def _records(source: KafkaSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
-    """Return the stream of a Kafka topic's records; raises PipelineError without a connector."""
+    """Return a Kafka topic's records as a stream; raises PipelineFileError without a connector."""
     where = source_title(number)
     check_kafka(spark, path, where)
     reader = (
@@ -183,7 +188,7 @@ def _messages(
     """Return the message columns that the table's expressions define, and each row as it was read.
 
     A source column with a message column's name is taken as it is. put_ms is by default the time of
-    the batch. Raises PipelineError if a required column is missing or an expression is wrong.
+    the batch. Raises PipelineFileError if a required column is missing or an expression is wrong.
     """
     columns = columns_of(read, source.columns, path, f"{source_title(number)}, columns")
     for name in read.columns:
@@ -194,7 +199,7 @@ def _messages(
     for name in REQUIRED_COLUMNS:
         if name not in columns:
             text = f"is missing: say what makes it of {', '.join(_read_columns(read))}"
-            raise PipelineError(path, f"{source_title(number)}, columns.{name}", text)
+            raise PipelineFileError(path, f"{source_title(number)}, columns.{name}", text)
     corrupt = f.col(_CORRUPT) if _CORRUPT in read.columns else f.lit(None).cast("string")
     row = f.struct(*[f.col(f"`{name}`") for name in _read_columns(read)])
     return read.select(

@@ -1,4 +1,4 @@
-"""Stop requests for a pipeline, by SIGINT or SIGTERM, and waits that end at them."""
+"""Stop requests for a pipeline, by SIGINT or SIGTERM, with a clock and waits that end at them."""
 
 from __future__ import annotations
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.failures import RAISED, QueryFailure, failure_of
 from mayfly.pipeline.progress import NO_BATCH, Progress
+
+if TYPE_CHECKING:
+    from mayfly.pipeline.stops import Stops
 
 
 class Query(Protocol):
@@ -39,20 +42,6 @@ class Query(Protocol):
 
     def stop(self) -> None:
         """Stop the query now, even within a batch."""
-
-
-class Pace(Protocol):
-    """Clock, stop requests and waits of a supervisor; tests replace it."""
-
-    @property
-    def stop_request_count(self) -> int:
-        """The number of stop requests."""
-
-    def now_ms(self) -> int:
-        """Return milliseconds of a monotonic clock with an arbitrary start."""
-
-    def wait(self, duration_ms: int) -> None:
-        """Wait for ``duration_ms``, or until soon after a stop request."""
 
 
 class ProgressListener(Protocol):
@@ -82,20 +71,6 @@ class SourceClaims(Protocol):
 
     def give_back(self) -> None:
         """Return reserved messages that are in no batch to their queues, at the query's end."""
-
-
-class NoClaims:
-    """The claims of a query that has none, or ends its claims itself."""
-
-    def end_written(self) -> bool:
-        """Return True: no messages are reserved, so nothing is left to end."""
-        return True
-
-    def quiesce(self) -> None:
-        """Do nothing: this query reserves no messages."""
-
-    def give_back(self) -> None:
-        """Do nothing: this query has no reserved messages to return."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +131,7 @@ class Supervisor:
     def __init__(
         self,
         start: Callable[[], Query],
-        pace: Pace,
+        stops: Stops,
         watcher: ProgressListener,
         progress: Progress,
         limits: RestartLimits = DEFAULT_LIMITS,
@@ -166,11 +141,11 @@ class Supervisor:
         """Prepare a run without starting it; the counts continue from ``progress``.
 
         ``start`` starts the query from its checkpoint. ``claims`` None means that the query
-        reserves no messages.
+        reserves no messages, or ends its claims itself.
         """
-        self._claims = NoClaims() if claims is None else claims
+        self._claims = claims
         self._start = start
-        self._pace = pace
+        self._stops = stops
         self._watcher = watcher
         self._progress = progress
         self._limits = limits
@@ -187,7 +162,7 @@ class Supervisor:
         Termination.FAILED with a text.
         """
         while True:
-            if self._pace.stop_request_count:
+            if self._stops.stop_request_count:
                 return self._result(self._requested_termination())
             ended = self._attempt()
             if isinstance(ended, Termination):
@@ -201,7 +176,7 @@ class Supervisor:
             )
             self._progress = self._progress._replace(restarts=self._progress.restarts + 1)
             self._watcher.restarting(self._progress, ended.text, wait_ms)
-            self._pace.wait(wait_ms)
+            self._stops.wait(wait_ms)
 
     def _result(self, end: Termination, text: str = "") -> RunResult:
         """End the claims of written batches, and return the result of the run.
@@ -210,13 +185,13 @@ class Supervisor:
         go back to their queues.
         """
         self._end_written()
-        if self._has_started and end is not Termination.FAILED:
+        if self._claims is not None and self._has_started and end is not Termination.FAILED:
             self._claims.give_back()
         return RunResult(end, self._progress, text)
 
     def _requested_termination(self) -> Termination:
         """Return STOPPED after one stop request, INTERRUPTED after two or more."""
-        is_first = self._pace.stop_request_count == 1
+        is_first = self._stops.stop_request_count == 1
         return Termination.STOPPED if is_first else Termination.INTERRUPTED
 
     def _is_terminal(self, failure: QueryFailure) -> bool:
@@ -250,7 +225,7 @@ class Supervisor:
 
         Returns its Termination, or the failure. A query that hangs is stopped.
         """
-        watch = _BatchWatch(self._limits, self._pace, self._failures)
+        watch = _BatchWatch(self._limits, self._stops, self._failures)
         while True:
             # Read before its progress: otherwise a batch finished in between would be missed.
             is_active = query.isActive
@@ -259,13 +234,13 @@ class Supervisor:
             if not is_active:
                 error = query.exception()
                 return Termination.DONE if error is None else failure_of(error)
-            if self._pace.stop_request_count:
+            if self._stops.stop_request_count:
                 return self._stop(query)
             late = watch.look(is_busy=query.status["isTriggerActive"])
             if late is not None:
                 query.stop()
                 return late
-            self._pace.wait(self._limits.poll_ms)
+            self._stops.wait(self._limits.poll_ms)
 
     def _take(self, query: Query) -> bool:
         """Count the batches finished since the last call; return False if none is new.
@@ -291,7 +266,7 @@ class Supervisor:
 
     def _end_written(self) -> None:
         """End the claims of written batches; if that succeeds, count their messages as released."""
-        if self._claims.end_written():
+        if self._claims is None or self._claims.end_written():
             self._progress = self._progress.all_released()
 
     def _stop(self, query: Query) -> Termination | QueryFailure:
@@ -299,18 +274,19 @@ class Supervisor:
 
         Returns STOPPED or INTERRUPTED; if the query fails meanwhile, a failure that is final.
         """
-        self._claims.quiesce()
+        if self._claims is not None:
+            self._claims.quiesce()
         # Nothing is claimed any more: claimed messages are in the batch in work, or in one that
         # was finished a moment ago.
         self._take(query)
         batch = self._batch
         while (
-            self._pace.stop_request_count == 1
+            self._stops.stop_request_count == 1
             and query.isActive
             and query.status["isTriggerActive"]
             and self._batch == batch
         ):
-            self._pace.wait(_STOP_POLL_MS)
+            self._stops.wait(_STOP_POLL_MS)
             self._take(query)
         error = query.exception()
         if error is not None:
@@ -323,24 +299,24 @@ class Supervisor:
 class _BatchWatch:
     """Detects a batch that takes longer than its limit; waiting for the next batch has no limit."""
 
-    def __init__(self, limits: RestartLimits, pace: Pace, failures: int) -> None:
+    def __init__(self, limits: RestartLimits, stops: Stops, failures: int) -> None:
         """Start the time of the first batch; its limit doubles with each failure in a row."""
         self._limits = limits
-        self._pace = pace
+        self._stops = stops
         self._limit_ms = limits.first_batch_ms << failures
-        self._since_ms = pace.now_ms()
+        self._since_ms = stops.now_ms()
 
     def batch_finished(self) -> None:
         """Restart the time limit, now for the next batch."""
         self._limit_ms = self._limits.batch_ms
-        self._since_ms = self._pace.now_ms()
+        self._since_ms = self._stops.now_ms()
 
     def look(self, *, is_busy: bool) -> QueryFailure | None:
         """Return the failure if the batch in work has exceeded its limit, else None.
 
         ``is_busy`` False restarts the time: no batch is in work.
         """
-        now_ms = self._pace.now_ms()
+        now_ms = self._stops.now_ms()
         if not is_busy:
             self._since_ms = now_ms
         if now_ms - self._since_ms < self._limit_ms:

@@ -12,9 +12,8 @@ from mayfly.cli.airport.flights import flights_table, trace_of
 from mayfly.cli.values import duration_ms
 from mayfly.pipeline.advise.advice import advise, recommend
 from mayfly.pipeline.advise.arrivals import arrivals_of, summary_of
-from mayfly.pipeline.advise.errors import AdviseError
 from mayfly.pipeline.advise.processing_times import Durations, always, from_text, sampled
-from mayfly.pipeline.advise.settings import Setting, problems_of
+from mayfly.pipeline.advise.settings import AdviseError, Setting, problems_of
 from mayfly.pipeline.replay.kernel import NEVER_MS
 from mayfly.pipeline.replay.read import checked
 from tests.advise import made

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.pipeline.advise.errors import AdviseError
 from mayfly.pipeline.advise.listener_config import read_config
+from mayfly.pipeline.advise.settings import AdviseError
 
 
 def test_properties_of_a_listener_port(tmp_path: Path) -> None:

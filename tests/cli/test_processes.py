@@ -233,9 +233,9 @@ def test_without_rich_and_typer_it_says_what_to_install(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_pipeline_packages_ledger_says_what_to_install(tmp_path: Path) -> None:
+def test_without_its_package_a_command_says_what_to_install(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.modules['pyspark'] = None; from mayfly.cli import main\n"
+        "import sys; sys.modules['duckdb'] = None; from mayfly.cli import main\n"
         f"sys.argv = ['mayfly', 'ledger', 'verify', {str(tmp_path)!r}]; main()"
     )
     answer = subprocess.run(
@@ -247,7 +247,7 @@ def test_without_the_pipeline_packages_ledger_says_what_to_install(tmp_path: Pat
     )
     assert answer.returncode == ExitCode.USAGE
     assert answer.stderr == (
-        "mayfly: the package pyspark is missing: pip install 'mayfly-mq[spark]'\n"
+        "mayfly: the package duckdb is missing: pip install 'mayfly-mq[lake]'\n"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import Row
 
 from mayfly.pipeline.progress import Progress
+from mayfly.pipeline.stops import Stops
 
 
 def event(
@@ -26,12 +27,12 @@ def event(
     }
 
 
-class Hand:
+class Hand(Stops):
     """The hand of a clock, moved by waiting; the end is asked for at given times."""
 
     def __init__(self, *ask_at_ms: int) -> None:
+        super().__init__()
         self.time_ms = 0
-        self.stop_request_count = 0
         self._ask_at_ms = list(ask_at_ms)
 
     def now_ms(self) -> int:
@@ -41,7 +42,7 @@ class Hand:
         end_ms = self.time_ms + duration_ms
         if self._ask_at_ms and self._ask_at_ms[0] <= end_ms:
             end_ms = max(self._ask_at_ms.pop(0), self.time_ms)
-            self.stop_request_count += 1
+            self.ask()
         self.time_ms = end_ms
 
 

@@ -1,4 +1,7 @@
-"""kill -9 of a pipeline that meets messages it cannot use: each message is in one place, once."""
+"""kill -9 of a pipeline that meets messages it cannot use: each message is in one place, once.
+
+A process is killed; the session of the tests ends its work, from the same checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,33 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
+from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
 from mayfly.mqi.structures import DLH
+from mayfly.pipeline.build import start
+from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
+from mayfly.pipeline.progress import Progress
+from mayfly.pipeline.readers import Readers
+from mayfly.pipeline.stops import Stops
+from mayfly.pipeline.supervise import RestartLimits, Supervisor, Termination
 from tests.pipeline.test_bad_rows import BETWEEN_QUEUES, ROUTE
-from tests.pipeline.test_build import Scene, scene, taken, written
+from tests.pipeline.test_build import Scene, scene, session, taken, written
+from tests.pipeline.test_run import QUICK
 from tests.spark.killing import kill_tree
 from tests.spec.scene import DEAD
+
+__all__ = ["session"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 #: Every so many messages one is no UTF-8, and one is too long for its queue.
-EVERY, MESSAGES = 50, 50
+EVERY, MESSAGES = 20, 20
 LIMIT_SECONDS = 240
 
 
@@ -73,9 +87,37 @@ class Running:
         self._log.close()
 
 
+class Restarts:
+    """Looks on while batches that meet bad messages are restarted without them."""
+
+    def started(self, progress: Progress) -> None:
+        """Nothing to do."""
+
+    def batch(self, progress: Progress) -> None:
+        """Nothing to do."""
+
+    def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        assert "messages that fail alone are backed out" in failure
+
+
+def finish(config: PipelineConfig, spark: SparkSession) -> None:
+    """Run a pipeline until nothing is left, with as many restarts as that takes."""
+    config = replace(config, trigger=AVAILABLE_NOW)
+    readers = Readers(config.checkpoint, spark, pytest.fail)
+    supervisor = Supervisor(
+        lambda: start(config, spark, readers),
+        Stops(),
+        Restarts(),
+        Progress("calls"),
+        RestartLimits(wait_ms=10, wait_ms_max=10, failures_max=100),
+        claims=readers,
+    )
+    assert supervisor.run().end is Termination.DONE
+
+
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.soak)])
 def test_kills_lose_and_double_nothing_of_batches_with_bad_messages(
-    tmp_path: Path, kills: int
+    session: SparkSession, tmp_path: Path, kills: int
 ) -> None:
     random = Random(int(os.environ.get("MAYFLY_KILL_SEED", kills)))
     with scene(tmp_path) as s:
@@ -85,7 +127,8 @@ def test_kills_lose_and_double_nothing_of_batches_with_bad_messages(
         text = (BETWEEN_QUEUES + ROUTE).replace(
             'trigger = "available now"', 'trigger = "0 seconds"'
         )
-        written(s, text.replace("rows_per_batch = 100", "rows_per_batch = 25"))
+        text = text.replace("rows_per_batch = 100", "rows_per_batch = 10")
+        config = written(s, text + QUICK)
         count = 0
         for _ in range(kills):
             count = feed(s.a, count)
@@ -95,14 +138,7 @@ def test_kills_lose_and_double_nothing_of_batches_with_bad_messages(
                 running.wait(random.uniform(0, 4))
             finally:
                 running.kill()
-        running = Running(s)
-        try:
-            for _ in range(LIMIT_SECONDS * 10):
-                if not (s.a.curdepth("IN") or s.a.counts("IN").locked):
-                    break
-                running.wait(0.1)
-        finally:
-            running.kill()
+        finish(config, session)
         found = Counter(message.body for message in taken(s.b, "OUT"))
         found.update(message.body for message in taken(s.a, "BAD"))
         found.update(m.body[DLH.length(1) :] for m in taken(s.a, DEAD))

@@ -23,10 +23,9 @@ from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.structures import DLH
 from mayfly.pipeline.build import start
 from mayfly.pipeline.check import check
-from mayfly.pipeline.config import PipelineConfig, load
-from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.config import load
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
-from mayfly.pipeline.parts import FileSink
+from mayfly.pipeline.parts import FileSink, PipelineConfig, PipelineFileError
 from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS
 from mayfly.pipeline.spark.errors import CheckpointError
 from mayfly.runtime.clocks import SystemClock
@@ -88,8 +87,8 @@ def run_until(query: StreamingQuery, look: Callable[[], object], wanted: object)
     """Let a query run until what one looks at is as wanted, then stop it."""
     found: object = None
     try:
-        for _ in range(DEADLINE_SECONDS):
-            assert not query.awaitTermination(1)
+        for _ in range(DEADLINE_SECONDS * 10):
+            assert not query.awaitTermination(0.1)  # type: ignore[arg-type]  # takes a float
             found = look()
             if found == wanted:
                 return
@@ -468,7 +467,7 @@ def test_what_spark_or_a_message_cannot_have_is_named_and_nothing_begins(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     config = written(plain, PLAIN.replace(*change, 1))
-    with pytest.raises(PipelineError) as caught:
+    with pytest.raises(PipelineFileError) as caught:
         start(config, session)
     assert str(caught.value).startswith(f"{config.path}: {said}")
     assert "\n" not in str(caught.value)
@@ -487,7 +486,9 @@ def test_a_checkpoint_on_a_file_system_that_spark_does_not_know_is_named_and_not
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = replace(written(plain, PLAIN), checkpoint="s3a://bucket/cp")
-    with pytest.raises(PipelineError, match="checkpoint: s3a://bucket/cp: this Spark has no file"):
+    with pytest.raises(
+        PipelineFileError, match="checkpoint: s3a://bucket/cp: this Spark has no file"
+    ):
         start(config, session)
     assert list(tmp_path.iterdir()) == []
 
@@ -496,6 +497,15 @@ def test_the_example_is_right(session: SparkSession, tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[2] / "examples" / "boarding", tmp_path / "boarding")
     shutil.copy(Path(__file__).parents[2] / "examples" / "boarding.toml", tmp_path)
     assert check(load(tmp_path / "boarding.toml"), session) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_damaged_mark_of_an_output_is_named_as_that_of_a_checkpoint_is(
+    session: SparkSession, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "_mayfly_pipeline.json").write_text(text)
+    with pytest.raises(CheckpointError, match=rf"^_mayfly_pipeline.json in folder {tmp_path} is d"):
+        tie_output(FileSink("lake", "parquet", str(tmp_path)), "another", session)
 
 
 def test_a_checkpoint_and_an_output_belong_to_one_pipeline(
@@ -512,7 +522,7 @@ def test_a_checkpoint_and_an_output_belong_to_one_pipeline(
         assert problem.where == "checkpoint"
         more = written(s, PLAIN + BETWEEN_QUEUES[26:144])
         with pytest.raises(CheckpointError, match="is of 1 sources, the pipeline has 2: use a new"):
-            start(more, session)
+            tie_checkpoint(more, session)
         lake = config.sink("lake")
         assert isinstance(lake, FileSink)
         tie_output(lake, "another", session)
@@ -521,7 +531,7 @@ def test_a_checkpoint_and_an_output_belong_to_one_pipeline(
         foreign = replace(config, checkpoint=str(tmp_path / "foreign"))
         (tmp_path / "foreign" / "offsets").mkdir(parents=True)
         with pytest.raises(CheckpointError, match="foreign is that of another query"):
-            start(foreign, session)
+            tie_checkpoint(foreign, session)
         assert [p.text for p in check(foreign, None)] == [
             f"{tmp_path}/foreign is that of another query"
         ]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.pipeline.config import AVAILABLE_NOW, load
-from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.config import load
 from mayfly.pipeline.parts import (
+    AVAILABLE_NOW,
     DelayLine,
     FileSink,
     FileSource,
@@ -16,6 +16,7 @@ from mayfly.pipeline.parts import (
     KafkaSource,
     Limit,
     PipelineConfig,
+    PipelineFileError,
     QueueLimit,
     QueueSink,
     QueueSource,
@@ -75,7 +76,7 @@ def read(folder: Path, *parts: str) -> PipelineConfig:
 
 def refusal(folder: Path, *parts: str) -> str:
     """Return what is said of a file, without its path and line, which always come first."""
-    with pytest.raises(PipelineError) as caught:
+    with pytest.raises(PipelineFileError) as caught:
         read(folder, *parts)
     path, text = str(caught.value).split(": ", 1)
     assert path.partition(", line ")[0] == str(folder / "calls.toml")

@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 
 from mayfly.pipeline.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.pipeline.bulk.queue_client import ConsumerFenced
-from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.failures import failure_of
+from mayfly.pipeline.parts import PipelineFileError
 from mayfly.pipeline.spark.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.jvm import JavaNotFound
 
@@ -42,7 +42,7 @@ Current Committed Offsets: {{Files: {{"logOffset":0}}}}"""
         (ConsumerFenced("another query reads under the name billing"), True),
         (OptionError("option queue is missing"), True),
         (CheckpointError("checkpoint /c is that of another query"), True),
-        (PipelineError(Path("calls.toml"), "sink.1.kind", "'quee' is none of queue"), True),
+        (PipelineFileError(Path("calls.toml"), "sink.1.kind", "'quee' is none of queue"), True),
         (JavaNotFound("Spark needs Java 17"), True),
     ],
 )

@@ -36,18 +36,21 @@ from tests.spark.killing import descendants, kill_tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-#: A pipeline into files; the settings make a session do its first jobs sooner.
-PIPELINE = """
-name = "calls"
-checkpoint = "checkpoint"
-trigger = "100 milliseconds"
-dead_letter = "out"
+#: Settings with which a session does its first jobs sooner.
+QUICK = """
 [spark]
 "spark.sql.shuffle.partitions" = "1"
 "spark.sql.codegen.wholeStage" = "false"
 "spark.sql.codegen.factoryMode" = "NO_CODEGEN"
 "spark.sql.adaptive.enabled" = "false"
 "spark.driver.memory" = "1g"
+"""
+#: A pipeline into files.
+PIPELINE = """
+name = "calls"
+checkpoint = "checkpoint"
+trigger = "100 milliseconds"
+dead_letter = "out"
 [[sink]]
 name = "out"
 kind = "files"
@@ -85,7 +88,7 @@ rows_per_batch = 100
 def write_pipeline(folder: Path, source: str) -> Path:
     """Write a pipeline down and return its file."""
     file = folder / "calls.toml"
-    file.write_text(PIPELINE + source)
+    file.write_text(PIPELINE + source + QUICK)
     return file
 
 

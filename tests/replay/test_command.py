@@ -114,6 +114,7 @@ def test_a_lake_is_replayed_and_says_how_well(replay: Replay, tmp_path: Path) ->
     [
         (["--cap", "Q9=5s"], ExitCode.USAGE, "no message of the trace is on queue 'Q9'; it has Q1"),
         (["--cap", "Q1=-5"], ExitCode.USAGE, "--cap Q1=-5: '-5' is not a duration"),
+        (["--cap", "Q1=60"], ExitCode.USAGE, "--cap Q1=60: '60' has no unit"),
         (["--cap", "Q1=0"], ExitCode.USAGE, "cap_ms of queue 'Q1' is 0"),
         (["--consumers", "Q1=two"], ExitCode.USAGE, "--consumers Q1=two: 'two' is not a whole"),
         (["--consumers", "Q1=-2"], ExitCode.USAGE, "consumers of queue 'Q1' is -2"),
@@ -134,6 +135,13 @@ def test_wrong_words_are_named(
     assert (answer.exit_code, answer.stdout) == (code, "")
     [line] = answer.stderr.splitlines()
     assert said in line
+
+
+def test_help_asks_for_the_unit_that_a_time_needs(replay: Replay) -> None:
+    """As the refusal of ``--cap Q1=60`` does."""
+    said = " ".join(replay("--help").stdout.split())
+    assert "Times are durations with a unit, as in 5s." in said
+    assert "bare number" not in said
 
 
 def test_nothing_to_replay_has_codes_of_its_own(replay: Replay, tmp_path: Path) -> None:

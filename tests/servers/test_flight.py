@@ -370,13 +370,17 @@ def test_a_client_that_reads_no_more_does_not_hold_the_server(books: KeptBooks) 
 
 
 @pytest.mark.slow
-def test_tls_keeps_the_token_from_the_wire(books: KeptBooks, tmp_path: Path) -> None:
+def test_tls_keeps_the_token_from_the_wire(
+    books: KeptBooks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain, private = certificate(tmp_path)
-    roots, key = chain.read_bytes(), private.read_bytes()
-    with FlightServer(books, port=0, token=TOKEN, tls_certificate=(roots, key)) as server:
+    pair = chain.read_bytes(), private.read_bytes()
+    with FlightServer(books, port=0, token=TOKEN, tls_certificate=pair) as server:
         assert server.url.startswith("grpc+tls://127.0.0.1:")
-        with LedgerClient(server.url, token=TOKEN, tls_root_certs=roots) as client:
+        monkeypatch.setenv("MAYFLY_TLS_ROOTS", str(chain))
+        with LedgerClient(server.url, token=TOKEN) as client:
             assert client.info().manager == "QM1"
+        monkeypatch.delenv("MAYFLY_TLS_ROOTS")
         with (
             LedgerClient(server.url, token=TOKEN) as client,
             pytest.raises(ServerNotReachable, match="certificate"),
@@ -455,6 +459,7 @@ def test_a_client_without_a_certificate_cannot_connect_where_one_is_asked_for(
         books, "0.0.0.0", 0, token=TOKEN, tls_certificate=(chain, key), client_roots=authority
     ) as server:
         url = f"grpc+tls://127.0.0.1:{server.port}"
+        monkeypatch.setenv("MAYFLY_TLS_ROOTS", str(files["server"][0]))
 
         def ask(owner: str | None) -> LedgerInfo:
             for name, file in zip(
@@ -463,7 +468,7 @@ def test_a_client_without_a_certificate_cannot_connect_where_one_is_asked_for(
                 strict=True,
             ):
                 monkeypatch.setenv(name, str(file))
-            with LedgerClient(url, token=TOKEN, tls_root_certs=chain) as client:
+            with LedgerClient(url, token=TOKEN) as client:
                 return client.info()
 
         for unknown in (None, "stranger"):

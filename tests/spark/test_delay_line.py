@@ -242,11 +242,12 @@ def test_a_moment_is_refused_for_a_stream(stream: DataFrame) -> None:
 
 
 def test_asynchronous_progress_is_refused_by_name(stream: DataFrame, tmp_path: Any) -> None:
+    rows = lifetime(stream)
     for name in ("asyncProgressTrackingEnabled", "ASYNCPROGRESSTRACKINGENABLED"):
         with pytest.raises(OptionError, match="option asyncProgressTrackingEnabled must be off"):
-            write_stream(lifetime(stream), tmp_path / "c", options={name: "true"})
+            write_stream(rows, tmp_path / "c", options={name: "true"})
     with pytest.raises(OptionError, match="checkpointLocation is the argument"):
-        write_stream(lifetime(stream), tmp_path / "c", options={"checkpointLocation": "x"})
+        write_stream(rows, tmp_path / "c", options={"checkpointLocation": "x"})
     with pytest.raises(OptionError, match="rows are no stream of lifetime"):
         write_stream(stream, tmp_path / "c")
     assert not list(tmp_path.iterdir())
@@ -256,10 +257,11 @@ def test_a_checkpoint_of_another_query_or_of_other_columns_is_refused(
     stream: DataFrame, tmp_path: Any
 ) -> None:
     (tmp_path / "other" / "offsets").mkdir(parents=True)
+    rows = lifetime(stream)
     with pytest.raises(CheckpointError, match="is that of another query, no delay line"):
-        write_stream(lifetime(stream), tmp_path / "other")
+        write_stream(rows, tmp_path / "other")
     own = tmp_path / "own"
-    write_stream(lifetime(stream), own)
+    write_stream(rows, own)
     write_stream(lifetime(stream, slot_ms=1_000, shards=9, cap_ms=5), f"file://{own}")
     drifted = stream.withColumn("tenant", f.lit(1))
     with pytest.raises(CheckpointError, match="column tenant is missing, in this query it is int"):
@@ -267,7 +269,7 @@ def test_a_checkpoint_of_another_query_or_of_other_columns_is_refused(
     (own / "_mayfly_delay_line.json").write_text("{}")
     (own / "._mayfly_delay_line.json.crc").unlink()
     with pytest.raises(CheckpointError, match="is damaged"):
-        write_stream(lifetime(stream), own)
+        write_stream(rows, own)
 
 
 def test_importing_the_package_loads_no_pandas() -> None:

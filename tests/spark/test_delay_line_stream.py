@@ -31,8 +31,8 @@ DEADLINE_SECONDS = 200
 def run_until(query: StreamingQuery, folder: Path, row_count: int) -> None:
     """Let a query run until so many rows have come out of it, then stop it."""
     try:
-        for _ in range(DEADLINE_SECONDS):
-            assert not query.awaitTermination(1)
+        for _ in range(DEADLINE_SECONDS * 10):
+            assert not query.awaitTermination(0.1)  # type: ignore[arg-type]  # takes a float
             if ended(folder).num_rows >= row_count:
                 return
         pytest.fail(f"{ended(folder).num_rows} of {row_count} rows came out")

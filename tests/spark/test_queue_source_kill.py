@@ -21,7 +21,7 @@ from mayfly import QueueManager
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.pipeline.bulk.errors import ServerFailed, ServerNotReachable
 from mayfly.pipeline.bulk.queue_client import QueueClient
-from mayfly.pipeline.spark.queue_source import MESSAGE_TYPE
+from mayfly.pipeline.spark.messages import MESSAGE_TYPE
 from mayfly.servers.flight import FlightServer
 from mayfly.verbs.contracts.claims import Attached
 from tests.bulk.books import TOKEN

@@ -105,7 +105,7 @@ def test_the_delay_line_of_the_page_ends_every_row(spark: SparkSession, tmp_path
     query = run("DELAY_LINE.md", 0, replaced, **given)["query"]
     try:
         while len(outcomes) < ROW_COUNT:
-            assert not query.awaitTermination(1)
+            assert not query.awaitTermination(0.1)
     finally:
         query.stop()
     assert sorted(set(outcomes)) == ["dead_lettered", "expired", "released"]

@@ -20,12 +20,10 @@ import pandas  # noqa: F401  # imported here: two threads that import it at once
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.cli.airport import plots, summary, wall_clock
 from mayfly.cli.airport.day import (
-    REPORTS,
     Day,
     DaySnapshot,
     drive_day,
@@ -42,12 +40,11 @@ from mayfly.cli.airport.flights import (
     flights_table,
     trace_of,
 )
+from mayfly.cli.airport.lake import book_problems, ends_in_lake, rows_in_lake
 from mayfly.cli.airport.plots import draw_wall_png
 from mayfly.cli.airport.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
-from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.lake.check import check_lake
-from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger
+from mayfly.pipeline.spark.lake import ledger_to_lake, read_ledger
 from mayfly.pipeline.spark.replay import EXPIRED, GOT, ordered, replay_in_process, replay_in_spark
 from mayfly.pipeline.spark.session import create_session
 from mayfly.queue_manager import QueueManager
@@ -252,15 +249,15 @@ def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoW
         query = ledger_to_lake(spark, server.url, token_file, lake)
         pace = _Pace(plan, queue_manager, query, watcher)
         day = drive_day(queue_manager, clock, of_day, pace.report)
-        rows_during_day = _lake_rows(query)
+        rows_during_day = rows_in_lake(query)
         watcher.step("Letting the stream finish, and proving the lake complete")
         query.processAllAvailable()
         batch_count = sum(progress["numInputRows"] > 0 for progress in query.recentProgress)
         query.stop()
         lake_rows = read_ledger(spark, lake).count()
-        problems = [*problems_of(day), *_book_problems(queue_manager, lake_rows)]
-    problems += check_lake(lake).texts
-    return _LiveDay(day, _lives(spark, lake), lake_rows, rows_during_day, batch_count, problems)
+        problems = [*problems_of(day), *book_problems(queue_manager, lake, lake_rows)]
+    lives = ends_in_lake(spark, lake)
+    return _LiveDay(day, lives, lake_rows, rows_during_day, batch_count, problems)
 
 
 class _Pace:
@@ -283,44 +280,23 @@ class _Pace:
     def report(self, seen: DaySnapshot) -> None:
         """Report a snapshot of the day, then wait if the day is ahead of its pace or stream."""
         done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
-        self._watcher.day(seen, done, _lake_rows(self._query))
+        self._watcher.day(seen, done, rows_in_lake(self._query))
         early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
         if early_seconds > 0:
             self._pause.wait(early_seconds)
         if done * _CATCH_UPS >= self._catch_up_count + 1:
             self._wait_for_lake()
-            self._watcher.day(seen, done, _lake_rows(self._query))
+            self._watcher.day(seen, done, rows_in_lake(self._query))
 
     def _wait_for_lake(self) -> None:
         """Wait until the lake has the ledger rows that existed at the last call.
 
         Returns at once if the query has ended.
         """
-        while self._query.isActive and _lake_rows(self._query) < self._position:
+        while self._query.isActive and rows_in_lake(self._query) < self._position:
             self._pause.wait(_LOOK_SECONDS)
         self._catch_up_count += 1
         self._position = self._ledger.last_position()
-
-
-def _lake_rows(query: StreamingQuery) -> int:
-    """Return the number of rows that a stream has brought into the lake."""
-    return sum(progress["numInputRows"] for progress in query.recentProgress)
-
-
-def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
-    """Return problems of the queue manager's balances and of the number of lake rows, as texts."""
-    problems = list(queue_manager.verify().problems)
-    last_position = queue_manager.ledger.last_position()
-    if lake_rows != last_position:
-        problems.append(f"the ledger has {last_position} rows, the lake {lake_rows}")
-    return problems
-
-
-def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return how each flight's message ended, from the lake, without reports and releases."""
-    lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
-    lives = lives.where(f.col("outcome") != State.RELEASED.value)
-    return lives.select("queue", "correl_id", "put_ms", "outcome", "ended_ms").toArrow()
 
 
 def _wall_day(

@@ -8,7 +8,6 @@ deadline: it was put, or asked for, too late. A difference with another cause is
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -22,18 +21,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.cli.airport.calls import Compression, deadline_ms, put_calls, write_calls
 from mayfly.cli.airport.day import REPORTS, define_queues, make_token, run_mqsc
 from mayfly.cli.airport.flights import LIFE_MS, MINUTE_MS, Flight, spelled
+from mayfly.cli.airport.lake import book_problems, ends_in_lake, rows_in_lake
 from mayfly.lifetime.columns import Ints
-from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.constants import MQFB_EXPIRATION
-from mayfly.pipeline.lake.check import check_lake
-from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger
+from mayfly.pipeline.spark.lake import ledger_to_lake, read_ledger
 from mayfly.pipeline.spark.replay import EXPIRED, GOT
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.clocks import SystemClock
@@ -241,7 +238,7 @@ def live_by_the_wall(
         compression = Compression(first_ms, queue_manager.now_ms(), factor)
         write_calls(flights, compression, REPORTS, calls)
         gates = Gates(queue_manager, flights, compression, REPORTS)
-        day = _WallDrive(queue_manager, flights, (gates, puts, to_lake), compression)
+        day = _WallDrive(queue_manager, flights, gates, puts, to_lake, compression)
         with gates:
             day.drive(report)
         return day.result(spark, folder / "lake")
@@ -263,13 +260,15 @@ class _WallDrive:
         self,
         queue_manager: QueueManager,
         flights: Sequence[Flight],
-        parts: tuple[Gates, StreamingQuery, StreamingQuery],
+        gates: Gates,
+        puts: StreamingQuery,
+        to_lake: StreamingQuery,
         compression: Compression,
     ) -> None:
-        """Keep the gates, the stream that puts, and the stream that fills the lake (``parts``)."""
+        """Keep the gates, the stream that puts, and the stream that fills the lake."""
         self._queue_manager = queue_manager
         self._flights = flights
-        self._gates, self._puts, self._to_lake = parts
+        self._gates, self._puts, self._to_lake = gates, puts, to_lake
         self._compression = compression
         self._end_ms = compression.on_the_wall(max(flight.put_ms for flight in flights) + LIFE_MS)
         self._calls = Counter(flight.queue for flight in flights)
@@ -286,7 +285,7 @@ class _WallDrive:
         """
         while self._queue_manager.now_ms() < self._end_ms:
             self._look(report)
-        self._rows_during_day = _lake_rows(self._to_lake)
+        self._rows_during_day = rows_in_lake(self._to_lake)
         self._puts.processAllAvailable()
         self._batch_count = sum(p["numInputRows"] > 0 for p in self._puts.recentProgress)
         self._puts.stop()
@@ -307,25 +306,19 @@ class _WallDrive:
             self._rest.wait(_LOOK_SECONDS)
         self._to_lake.processAllAvailable()
         self._to_lake.stop()
-        lake_rows, ledger_rows = (
-            read_ledger(spark, lake).count(),
-            queue_manager.ledger.last_position(),
-        )
-        problems = [*queue_manager.verify().problems, *check_lake(lake).texts]
-        if lake_rows != ledger_rows:
-            problems.append(f"the ledger has {ledger_rows} rows, the lake {lake_rows}")
+        lake_rows = read_ledger(spark, lake).count()
         return WallDay(
             self._flights,
             self._compression,
             self._gates.answers(),
             self._gates.reported(),
             sum(sum(queue_manager.counts(queue)) for queue in self._calls),
-            _lives(spark, lake),
+            ends_in_lake(spark, lake),
             self._seen,
             lake_rows,
             self._rows_during_day,
             self._batch_count,
-            problems,
+            book_problems(queue_manager, lake, lake_rows),
         )
 
     def _look(self, report: Callable[[WallSeen], None]) -> WallSeen:
@@ -364,22 +357,8 @@ class _WallDrive:
             min(max(done, 0.0), 1.0),
             tuple(queues),
             reported.total(),
-            _lake_rows(self._to_lake),
+            rows_in_lake(self._to_lake),
         )
-
-
-def _lake_rows(query: StreamingQuery) -> int:
-    """Return the number of ledger rows in the lake: the stream's position, 0 before a batch."""
-    progress = query.lastProgress
-    return 0 if progress is None else int(json.loads(progress.sources[0].endOffset)["position"])
-
-
-def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return how each flight's message ended, from the lake, without reports and releases."""
-    lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
-    lives = lives.where(f.col("outcome") != State.RELEASED.value)
-    columns = "queue correl_id put_ms deliver_at_ms expire_at_ms ended_ms outcome".split()
-    return lives.select(*columns).toArrow()
 
 
 class LateSummary(NamedTuple):

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.advise.arrivals import HOUR_MS, ArrivalSummary, QueueArrivals, summary_of
-from mayfly.pipeline.advise.errors import AdviseError
 from mayfly.pipeline.advise.estimate import Estimate, estimate
 from mayfly.pipeline.advise.processing_times import Durations
 from mayfly.pipeline.advise.settings import (
     BOUNDS,
+    AdviseError,
     Setting,
     check_bounds,
     check_setting,

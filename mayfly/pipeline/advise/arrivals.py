@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.lifetime.columns import NONE, Ints, windows_at_put
-from mayfly.pipeline.advise.errors import AdviseError
+from mayfly.pipeline.advise.settings import AdviseError
 from mayfly.pipeline.replay.kernel import NEVER_MS
 from mayfly.pipeline.replay.trace import PRIORITY_MAX, arranged, numbers
 

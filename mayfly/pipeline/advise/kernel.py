@@ -11,8 +11,6 @@ docs/LISTENERS.md.
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.util
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,7 +19,7 @@ import numpy as np
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.time_limits import is_timed_out
-from mayfly.pipeline.replay.kernel import COMPILED_FROM_COUNT, NEVER_MS
+from mayfly.pipeline.replay.kernel import NEVER_MS, compiler_with, is_worth_compiling, replace_first
 
 #: An int64 array where numba runs, a list where Python does.
 Numbers: TypeAlias = Any
@@ -87,7 +85,7 @@ def listen(messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
         counts[LAST_MS] = now_ms
         _end_work(now_ms, messages, sessions, rules, counts)
         while arrival < arrival_count and messages.available_ms[arrival] <= now_ms:
-            _stand(messages.rank[arrival], messages.waiting, counts)
+            _add(messages.rank[arrival], messages.waiting, counts)
             arrival += 1
         _receive(now_ms, messages, sessions, rules, counts)
 
@@ -127,7 +125,7 @@ def _end_work(
         if now_ms > rules.give_up_ms:
             counts[LEFT] += 1
         else:
-            _stand(messages.rank[message], messages.waiting, counts)
+            _add(messages.rank[message], messages.waiting, counts)
 
 
 def _receive(
@@ -142,7 +140,7 @@ def _receive(
         if session == _NOBODY:
             return
         message = messages.by_rank[messages.waiting[0]]
-        _leave(messages.waiting, counts)
+        _remove_first(messages.waiting, counts)
         if is_expired(messages.expire_at_ms[message], now_ms):
             counts[EXPIRED] += 1
             continue
@@ -157,7 +155,7 @@ def _receive(
         elif is_timed_out(now_ms - sessions.begin_ms[session], rules.lifetime_ms):
             # Moving the message away for BOTHRESH is part of the transaction, late already.
             sessions.begin_ms[session] = now_ms
-            _stand(messages.rank[message], messages.waiting, counts)
+            _add(messages.rank[message], messages.waiting, counts)
         else:
             sessions.begin_ms[session] = now_ms
             counts[REQUEUED] += 1
@@ -184,7 +182,7 @@ def empty_receives(waited_ms: int, timeout_ms: int) -> int:
     return max(waited_ms - 1, 0) // timeout_ms
 
 
-def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
+def _add(rank: int, heap: Numbers, counts: Numbers) -> None:
     """Add a message, by its rank, to the heap of waiting messages."""
     place = counts[WAITING]
     counts[WAITING] += 1
@@ -197,21 +195,11 @@ def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
     heap[place] = rank
 
 
-def _leave(heap: Numbers, counts: Numbers) -> None:
+def _remove_first(heap: Numbers, counts: Numbers) -> None:
     """Remove the message of the lowest rank from the heap; the heap must not be empty."""
     counts[WAITING] -= 1
     count = counts[WAITING]
-    rank = heap[count]
-    place, below = 0, 1
-    while below < count:
-        if below + 1 < count and heap[below + 1] < heap[below]:
-            below += 1
-        if rank <= heap[below]:
-            break
-        heap[place] = heap[below]
-        place = below
-        below = 2 * place + 1
-    heap[place] = rank
+    replace_first(heap, count, heap[count])
 
 
 class ListenKernel(NamedTuple):
@@ -223,16 +211,6 @@ class ListenKernel(NamedTuple):
 
 PLAIN = ListenKernel(listen, lambda column: column.tolist())
 
-_INNER = (
-    _next_end,
-    _end_work,
-    _receive,
-    _longest_waiting,
-    empty_receives,
-    _stand,
-    _leave,
-)
-
 
 @functools.cache
 def compiled() -> ListenKernel:
@@ -240,11 +218,18 @@ def compiled() -> ListenKernel:
 
     Raises ModuleNotFoundError without numba.
     """
-    numba = importlib.import_module("numba")
-    register = importlib.import_module("numba.extending").register_jitable
-    for function in (is_expired, is_timed_out, *_INNER):
-        register(function)
-    compile_ = numba.njit(cache=True, nogil=True, _nrt=False)
+    compile_ = compiler_with(
+        is_expired,
+        is_timed_out,
+        _next_end,
+        _end_work,
+        _receive,
+        _longest_waiting,
+        empty_receives,
+        _add,
+        _remove_first,
+        replace_first,
+    )
     return ListenKernel(compile_(listen), np.ascontiguousarray)
 
 
@@ -253,7 +238,4 @@ def kernel_for(message_count: int, session_count: int) -> ListenKernel:
 
     The results are the same. Without numba it is Python.
     """
-    is_small = message_count * session_count < COMPILED_FROM_COUNT
-    if is_small or importlib.util.find_spec("numba") is None:
-        return PLAIN
-    return compiled()
+    return compiled() if is_worth_compiling(message_count * session_count) else PLAIN

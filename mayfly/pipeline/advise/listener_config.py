@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mayfly.pipeline.advise.errors import AdviseError
+from mayfly.pipeline.advise.settings import AdviseError
 
 #: The keys besides the custom properties of a listener port, and the setting each is; the total
 #: transaction lifetime is in seconds.

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from mayfly.lifetime.columns import Ints
-from mayfly.pipeline.advise.errors import AdviseError
-from mayfly.pipeline.advise.settings import check_bounds
+from mayfly.pipeline.advise.settings import AdviseError, check_bounds
 
 #: The column of a file that holds measured times.
 COLUMN = "on_message_ms"

@@ -6,12 +6,15 @@ from typing import NamedTuple
 
 from mayfly.lifetime.time_limits import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.advise.errors import AdviseError
 
 #: The listener waits for one message at a time in each; more threads than this hold no port.
 MAX_SESSIONS = 1_000
 _LONGEST_MS = 2**31 - 1
 _BOTHRESH_MAX = 999_999_999
+
+
+class AdviseError(ValueError):
+    """A setting, configuration file or recording is invalid; the text names it and its value."""
 
 
 class Setting(NamedTuple):

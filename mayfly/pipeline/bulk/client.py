@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
 from mayfly.pipeline.bulk.errors import (
+    BY_REASON,
+    BulkError,
     NoCertificate,
     NoRoots,
     NoToken,
@@ -87,23 +89,24 @@ def _token_in(token_file: str | Path | None) -> str:
         raise NoToken(str(error)) from error
 
 
-def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
+def _tls_options() -> dict[str, bytes | None]:
     """Return the TLS arguments of ``flight.connect``, read from the files that MAYFLY_TLS_* name.
 
-    ``tls_root_certs`` wins over MAYFLY_TLS_ROOTS. Raises NoRoots or NoCertificate for a file that
-    cannot be read or is not PEM, and NoCertificate for a certificate without a key.
+    Raises NoRoots or NoCertificate for a file that cannot be read or is not PEM, and NoCertificate
+    for a certificate without a key.
     """
-    if tls_root_certs is None and os.environ.get(ROOTS_VARIABLE):
+    roots: bytes | None = None
+    if os.environ.get(ROOTS_VARIABLE):
         try:
-            tls_root_certs = Path(os.environ[ROOTS_VARIABLE]).read_bytes()
+            roots = Path(os.environ[ROOTS_VARIABLE]).read_bytes()
         except OSError as error:
             text = f"{ROOTS_VARIABLE}: {error.filename} cannot be read: {error.strerror}"
             raise NoRoots(text) from error
-        if _PEM not in tls_root_certs:
+        if _PEM not in roots:
             raise NoRoots(f"{ROOTS_VARIABLE}: {os.environ[ROOTS_VARIABLE]} has no certificate, PEM")
     names = [os.environ.get(name) for name in (CERTIFICATE_VARIABLE, KEY_VARIABLE)]
     if not any(names):
-        return {"tls_root_certs": tls_root_certs}
+        return {"tls_root_certs": roots}
     if not all(names):
         raise NoCertificate(f"{CERTIFICATE_VARIABLE} and {KEY_VARIABLE} go together")
     try:
@@ -118,7 +121,7 @@ def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
         raise NoCertificate(f"{CERTIFICATE_VARIABLE}: {names[0]} has no certificate, PEM")
     if _KEY_PEM not in key:
         raise NoCertificate(f"{KEY_VARIABLE}: {names[1]} has no private key, PEM")
-    return {"tls_root_certs": tls_root_certs, "cert_chain": chain, "private_key": key}
+    return {"tls_root_certs": roots, "cert_chain": chain, "private_key": key}
 
 
 def _folder_socket(url: str) -> FlightSocket:
@@ -136,13 +139,15 @@ def _folder_socket(url: str) -> FlightSocket:
 class LedgerClient:
     """A connection to the ledger of one queue manager; a context manager."""
 
+    #: Reason -> the error that a request of this client can get.
+    by_reason: ClassVar[Mapping[str, type[BulkError]]] = BY_REASON
+
     def __init__(
         self,
         url: str,
         *,
         token: str | None = None,
         token_file: str | Path | None = None,
-        tls_root_certs: bytes | None = None,
         manager: str | None = None,
         is_patient: bool = False,
     ) -> None:
@@ -151,11 +156,10 @@ class LedgerClient:
         ``url`` is one that :func:`check_url` accepts. ``manager`` names the queue manager, for a
         server of several. With ``is_patient`` a call is repeated for some seconds while no server
         answers; that is safe, because each call names its rows completely. With TLS the server's
-        certificate is checked against ``tls_root_certs``, in PEM, else the file in
-        MAYFLY_TLS_ROOTS, else gRPC's own roots. The client's own certificate is in the files of
-        MAYFLY_TLS_CERTIFICATE and MAYFLY_TLS_KEY. Raises ValueError for an invalid url or token,
-        NoToken, NoRoots or NoCertificate if one is missing, and ServerNotReachable for a folder
-        that cannot be opened.
+        certificate is checked against the file in MAYFLY_TLS_ROOTS, else gRPC's own roots. The
+        client's own certificate is in the files of MAYFLY_TLS_CERTIFICATE and MAYFLY_TLS_KEY.
+        Raises ValueError for an invalid url or token, NoToken, NoRoots or NoCertificate if one is
+        missing, and ServerNotReachable for a folder that cannot be opened.
         """
         self.url = check_url(url)
         self._manager = manager
@@ -169,14 +173,14 @@ class LedgerClient:
             self._folder_socket = _folder_socket(url)
             location = self._folder_socket.location
         elif url.startswith("grpc+tls:"):
-            options = _tls_options(tls_root_certs)
+            options = _tls_options()
         self._flight = flight.connect(location, generic_options=channel_options(), **options)
 
     def __repr__(self) -> str:
         """Return the class and url, never the token."""
-        return f"LedgerClient({self.url!r})"
+        return f"{type(self).__name__}({self.url!r})"
 
-    def __enter__(self) -> LedgerClient:
+    def __enter__(self) -> Self:
         """Return the client itself."""
         return self
 
@@ -198,15 +202,16 @@ class LedgerClient:
 
     def address(self) -> str:
         """Return the URL of the server's port, for other processes; raises BulkError."""
-        return str(self._ask_action(ADDRESS_ACTION, {})["url"])
+        return str(self._answer(ADDRESS_ACTION, {}, _INFO_TIMEOUT_SECONDS)["url"])
 
     def info(self) -> LedgerInfo:
         """Return the queue manager's name, its store's id and the ledger's positions.
 
         The ledger's positions are the first and last ones held. Raises BulkError if the server
-        cannot be reached or refuses.
+        refuses, cannot be reached, or does not answer within 30 seconds.
         """
-        return LedgerInfo(**self._ask_action(INFO_ACTION, {"manager": self._manager}))
+        request = {"manager": self._manager}
+        return LedgerInfo(**self._answer(INFO_ACTION, request, _INFO_TIMEOUT_SECONDS))
 
     def read(
         self,
@@ -222,40 +227,39 @@ class LedgerClient:
         Each position comes exactly once and in order, or a BulkError is raised: OtherInstance,
         PositionTrimmed, PositionBeyondEnd, or ServerFailed when other rows came.
         """
-        common = {"manager": self._manager, PROTOCOL: ledger.VERSION, "max_bytes": max_bytes}
         position, retries = after_position, Retries(self._retry_waits)
         while True:
-            request = LedgerRequest(position, until_position, instance_id)
+            rows = LedgerRequest(position, until_position, instance_id)
+            request = {**self._request(ledger.VERSION, rows), "max_bytes": max_bytes}
             try:
-                for batch in self._batches({LEDGER_VERB: {**common, **request._asdict()}}):
+                for batch in self._batches({LEDGER_VERB: request}):
                     position = self._next_position(batch, position)
                     retries.reset()
                     yield batch
                 break
             except flight.FlightUnavailableError as error:
                 if not retries.wait():
-                    raise from_flight(error, self.url) from None
+                    raise self.error_of(error) from None
             except flight.FlightError as error:
-                raise from_flight(error, self.url) from None
+                raise self.error_of(error) from None
         if position != until_position:
             raise ServerFailed(
                 f"the server {self.url} ended at position {position}, not {until_position}"
             )
 
-    def _ask_action(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a short request and return the answer's JSON; raises BulkError.
+    def error_of(self, error: flight.FlightError) -> BulkError:
+        """Return the BulkError that a Flight error of the server stands for; raise it from None."""
+        return from_flight(error, self.url, self.by_reason)
 
-        A server that does not answer within 30 seconds is such an error.
-        """
-        try:
-            return self._answer(name, request, _INFO_TIMEOUT_SECONDS)
-        except flight.FlightError as error:
-            raise from_flight(error, self.url) from None
+    def _request(self, version: int, request: NamedTuple | None) -> dict[str, Any]:
+        """Return a request as JSON fields, with the queue manager's name and protocol version."""
+        fields = {} if request is None else request._asdict()
+        return {"manager": self._manager, PROTOCOL: version, **fields}
 
     def _answer(
         self, name: str, request: dict[str, Any], timeout_seconds: float = CALL_SECONDS
     ) -> dict[str, Any]:
-        """Send a request that may be repeated and return the answer's JSON; raises FlightError.
+        """Send a request that may be repeated and return the answer's JSON; raises BulkError.
 
         A patient client repeats the request while no server answers.
         """
@@ -267,7 +271,11 @@ class LedgerClient:
             [answer] = self._flight.do_action(action, options)
             return answer.body
 
-        found: dict[str, Any] = json.loads(Retries(self._retry_waits).run(ask).to_pybytes())
+        try:
+            body = Retries(self._retry_waits).run(ask)
+        except flight.FlightError as error:
+            raise self.error_of(error) from None
+        found: dict[str, Any] = json.loads(body.to_pybytes())
         return found
 
     def _batches(self, ticket: dict[str, Any]) -> Iterator[pa.RecordBatch]:

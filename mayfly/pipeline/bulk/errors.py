@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import ClassVar
 
 import pyarrow.flight as flight
@@ -106,7 +107,8 @@ class ServerFailed(BulkError):
     reason = "server-failed"
 
 
-_BY_REASON: dict[str, type[BulkError]] = {
+#: Reason -> the error that a server of any kind of request gives.
+BY_REASON: Mapping[str, type[BulkError]] = {
     kind.reason: kind
     for kind in (
         WrongToken,
@@ -131,15 +133,17 @@ def to_flight(error: BulkError) -> flight.FlightError:
     return kind(f"{_PREFIX} {error.reason} {error.text}", detail.encode())
 
 
-def from_flight(error: flight.FlightError, url: str) -> BulkError:
+def from_flight(
+    error: flight.FlightError, url: str, by_reason: Mapping[str, type[BulkError]] = BY_REASON
+) -> BulkError:
     """Return the BulkError that a Flight error of the server at ``url`` stands for.
 
-    Without a known reason it is ServerNotReachable or ServerFailed. Its text is complete, so raise
-    it ``from None``.
+    ``by_reason`` has the errors that the request can get. Without a known reason it is
+    ServerNotReachable or ServerFailed. Its text is complete, so raise it ``from None``.
     """
     try:
         detail = json.loads(error.extra_info)
-        return _BY_REASON[detail["reason"]](f"{detail['text']} (server {url})")
+        return by_reason[detail["reason"]](f"{detail['text']} (server {url})")
     except (ValueError, KeyError, TypeError):
         pass
     # The context that gRPC adds is of no use to a user.

@@ -7,20 +7,18 @@ engine/claims describes the effect of each step on the messages. Ids in a reques
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
 from mayfly.pipeline.bulk.client import LedgerClient
-from mayfly.pipeline.bulk.errors import BulkError, ServerFailed, ServerNotReachable, from_flight
+from mayfly.pipeline.bulk.errors import BY_REASON, BulkError, ServerFailed, ServerNotReachable
 from mayfly.pipeline.bulk.patience import Retries
 from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.verbs.contracts import claims as contract
 from mayfly.verbs.contracts import reasons
-from mayfly.verbs.contracts.bulk import PROTOCOL
 from mayfly.verbs.contracts.claims import Attached, BackedOut, ConsumerState
 from mayfly.verbs.contracts.messages import DESCRIPTOR_COLUMNS, OWN_COLUMNS, MessageColumns
 
@@ -67,18 +65,15 @@ class LeaseExpired(BulkError):
     reason = reasons.LEASE_EXPIRED
 
 
-_BY_REASON: dict[str, type[BulkError]] = {
-    kind.reason: kind
-    for kind in (
-        QueueManagerRefused,
-        ConsumerUnknown,
-        ConsumerOfOtherQueue,
-        ConsumerFenced,
-        ClaimsClosed,
-        ClaimsAhead,
-        LeaseExpired,
-    )
-}
+_ERRORS = (
+    QueueManagerRefused,
+    ConsumerUnknown,
+    ConsumerOfOtherQueue,
+    ConsumerFenced,
+    ClaimsClosed,
+    ClaimsAhead,
+    LeaseExpired,
+)
 
 
 class Filters(NamedTuple):
@@ -97,13 +92,10 @@ class QueueClient(LedgerClient):
     attach.
     """
 
-    def __enter__(self) -> QueueClient:
-        """Return the client itself."""
-        return self
-
-    def __repr__(self) -> str:
-        """Return the class and url, never the token."""
-        return f"QueueClient({self.url!r})"
+    by_reason: ClassVar[Mapping[str, type[BulkError]]] = {
+        **BY_REASON,
+        **{kind.reason: kind for kind in _ERRORS},
+    }
 
     def attach(self, consumer: str, queue: str) -> Attached:
         """Attach a reader to ``queue`` under the name ``consumer``, which is created if it is new.
@@ -271,33 +263,17 @@ class QueueClient(LedgerClient):
     def _read(self, verb: str, request: NamedTuple) -> Iterator[pa.RecordBatch]:
         """Yield the record batches that the server sends for a request; raises BulkError."""
         try:
-            yield from self._batches({verb: self._request(request)})
+            yield from self._batches({verb: self._request(contract.VERSION, request)})
         except flight.FlightError as error:
-            raise self._error(error) from None
+            raise self.error_of(error) from None
 
     def _count(self, verb: str, request: NamedTuple) -> int:
         """Send a request and return the number of messages changed by it; raises BulkError."""
         return contract.Counted(**self._call(verb, request)).messages
 
-    def _request(self, request: NamedTuple | None) -> dict[str, Any]:
-        """Return a request as JSON fields, with the queue manager's name and protocol version."""
-        fields = {} if request is None else request._asdict()
-        return {"manager": self._manager, PROTOCOL: contract.VERSION, **fields}
-
     def _call(self, verb: str, request: NamedTuple | None = None) -> dict[str, Any]:
         """Send a request and return the answer's fields; raises BulkError."""
-        try:
-            return self._answer(verb, self._request(request))
-        except flight.FlightError as error:
-            raise self._error(error) from None
-
-    def _error(self, error: flight.FlightError) -> BulkError:
-        """Return the BulkError that a Flight error of the server stands for."""
-        try:
-            detail = json.loads(error.extra_info)
-            return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
-        except (ValueError, KeyError, TypeError):
-            return from_flight(error, self.url)
+        return self._answer(verb, self._request(contract.VERSION, request))
 
 
 class MessagePage(NamedTuple):

@@ -8,18 +8,17 @@ server repeats it: for a stage with a new attempt, for a commit unchanged.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
 from mayfly.pipeline.bulk.client import DEFAULT_MAX_BYTES, LedgerClient
-from mayfly.pipeline.bulk.errors import BulkError, ServerFailed, from_flight
+from mayfly.pipeline.bulk.errors import BY_REASON, BulkError, ServerFailed
 from mayfly.pipeline.bulk.schema import pages, schema_of
 from mayfly.verbs.contracts import reasons
-from mayfly.verbs.contracts.bulk import PROTOCOL
 from mayfly.verbs.contracts.stages import (
     COLUMNS,
     COMMIT_ACTION,
@@ -51,9 +50,6 @@ class RowsRefused(BulkError):
     reason = reasons.MQ_ERROR
 
 
-_BY_REASON: dict[str, type[BulkError]] = {kind.reason: kind for kind in (StageLost, RowsRefused)}
-
-
 class Committed(NamedTuple):
     """The result of a commit: the newest committed batch, and how its rows ended."""
 
@@ -69,13 +65,11 @@ class StageClient(LedgerClient):
     A stage is a table of uploaded rows that are on no queue until a commit.
     """
 
-    def __enter__(self) -> StageClient:
-        """Return the client itself."""
-        return self
-
-    def __repr__(self) -> str:
-        """Return the class and url, never the token."""
-        return f"StageClient({self.url!r})"
+    by_reason: ClassVar[Mapping[str, type[BulkError]]] = {
+        **BY_REASON,
+        StageLost.reason: StageLost,
+        RowsRefused.reason: RowsRefused,
+    }
 
     def stage(
         self,
@@ -104,13 +98,14 @@ class StageClient(LedgerClient):
         A stage is a table of rows that are on no queue until a commit.
         """
         partition, attempt = stage
-        request = self._request(StageRequest(query, batch, partition, attempt))
+        request = self._request(VERSION, StageRequest(query, batch, partition, attempt))
         descriptor = flight.FlightDescriptor.for_command(json.dumps({STAGE_VERB: request}).encode())
         options = flight.FlightCallOptions(headers=self._headers)
         try:
-            return Upload(self, self._flight.do_put(descriptor, STAGED, options))
+            writer, answers = self._flight.do_put(descriptor, STAGED, options)
         except flight.FlightError as error:
-            raise self.error(error) from None
+            raise self.error_of(error) from None
+        return Upload(self, writer, answers)
 
     def commit(
         self,
@@ -129,13 +124,10 @@ class StageClient(LedgerClient):
         RowsRefused if no queue accepts a row.
         """
         commit = CommitRequest(query, batch, list(stages), dead_letter_queue, surrenders)
-        request = self._request(commit)
+        request = self._request(VERSION, commit)
         while True:
-            try:
-                # The server puts some ten thousands of rows in a call.
-                state = CommitAnswer(**self._answer(COMMIT_ACTION, request))
-            except flight.FlightError as error:
-                raise self.error(error) from None
+            # The server puts some ten thousands of rows in a call.
+            state = CommitAnswer(**self._answer(COMMIT_ACTION, request))
             if state.is_done:
                 counts = state.put_count, state.expired_count, state.refused_count
                 return Committed(state.batch, *counts)
@@ -145,33 +137,18 @@ class StageClient(LedgerClient):
 
         Each is (number at the source, MQRC reason code, reason in words).
         """
-        request = self._request(SurrenderedRequest(query, batch))
-        try:
-            found = SurrenderedRows(**self._answer(SURRENDERED_ACTION, request))
-        except flight.FlightError as error:
-            raise self.error(error) from None
+        request = self._request(VERSION, SurrenderedRequest(query, batch))
+        found = SurrenderedRows(**self._answer(SURRENDERED_ACTION, request))
         return [(row, reason, text) for row, reason, text in found.rows]
-
-    def _request(self, request: NamedTuple) -> dict[str, Any]:
-        """Return a request as JSON fields, with the queue manager's name and protocol version."""
-        return {"manager": self._manager, PROTOCOL: VERSION, **request._asdict()}
-
-    def error(self, error: flight.FlightError) -> BulkError:
-        """Return the BulkError that a Flight error of the server stands for."""
-        try:
-            detail = json.loads(error.extra_info)
-            return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
-        except (ValueError, KeyError, TypeError):
-            return from_flight(error, self.url)
 
 
 class Upload:
     """An upload of rows to one stage; :meth:`finish` completes it, :meth:`abort` drops it."""
 
-    def __init__(self, client: StageClient, call: tuple[Any, Any]) -> None:
+    def __init__(self, client: StageClient, writer: Any, answers: Any) -> None:
         """Keep the two ends of the Flight call: the writer of rows and the reader of answers."""
         self._client = client
-        self._writer, self._answers = call
+        self._writer, self._answers = writer, answers
         self._sent_count = 0
 
     def write(self, rows: pa.RecordBatch, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -182,7 +159,7 @@ class Upload:
             for page in pages(rows, max_bytes):
                 self._writer.write_batch(page)
         except flight.FlightError as error:
-            raise self._client.error(error) from None
+            raise self._client.error_of(error) from None
         self._sent_count += rows.num_rows
 
     def finish(self) -> int:
@@ -199,7 +176,7 @@ class Upload:
             # A refusal of the server shows here at the latest.
             self._writer.close()
         except flight.FlightError as error:
-            raise self._client.error(error) from None
+            raise self._client.error_of(error) from None
         row_count = None
         if answer is not None:
             row_count = StageAnswer(**json.loads(answer.to_pybytes())).row_count

@@ -24,7 +24,7 @@ Numbers: TypeAlias = Any
 #: The deadline of a message that has none: later than any moment there is.
 NEVER_MS = 2**63 - 1
 #: Below this, starting numba takes longer than it saves.
-COMPILED_FROM_COUNT = 200_000
+_COMPILED_FROM_COUNT = 200_000
 _NOBODY = -1
 
 
@@ -116,7 +116,7 @@ def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> N
             message = messages.by_delivery[arrival]
             if not is_due(messages.deliver_at_ms[message], now_ms):
                 break
-            _stand(messages.line[message], message, messages.first, messages.last, messages.next)
+            _append(messages.line[message], message, messages.first, messages.last, messages.next)
             arrival += 1
             waiting += 1
         message = _first_of(0, messages)
@@ -124,7 +124,7 @@ def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> N
         if not is_expired(messages.expire_at_ms[message], now_ms):
             found.taken_ms[message] = now_ms
             found.waited_ms[message] = now_ms - free_ms
-            _keep_busy(consumers.free_ms, now_ms + consumers.service_ms)
+            replace_first(consumers.free_ms, len(consumers.free_ms), now_ms + consumers.service_ms)
 
 
 def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None:
@@ -142,7 +142,7 @@ def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None
         getter = gets.next[getter]
     if getter == _NOBODY:
         gets.first[key] = _NOBODY
-        _stand(messages.line[message], message, messages.first, messages.last, messages.next)
+        _append(messages.line[message], message, messages.first, messages.last, messages.next)
     else:
         gets.first[key] = gets.next[getter]
         found.taken_ms[message] = now_ms
@@ -164,10 +164,10 @@ def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
         found.taken_ms[message] = now_ms
         found.waited_ms[message] = 0
     elif gets.timeout_ms > 0:
-        _stand(key, getter, gets.first, gets.last, gets.next)
+        _append(key, getter, gets.first, gets.last, gets.next)
 
 
-def _stand(line: int, who: int, first: Numbers, last: Numbers, following: Numbers) -> None:
+def _append(line: int, who: int, first: Numbers, last: Numbers, following: Numbers) -> None:
     """Append a message, or a get, to the linked list number ``line``."""
     following[who] = _NOBODY
     if first[line] == _NOBODY:
@@ -191,19 +191,18 @@ def _first_of(key: int, messages: Messages) -> int:
     return _NOBODY
 
 
-def _keep_busy(free_ms: Numbers, until_ms: int) -> None:
-    """Make the first free consumer, the root of the heap, busy until ``until_ms``."""
-    place, count = 0, len(free_ms)
-    below = 1
+def replace_first(heap: Numbers, count: int, value: int) -> None:
+    """Replace the root of a heap, the lowest of its ``count`` numbers, by ``value``."""
+    place, below = 0, 1
     while below < count:
-        if below + 1 < count and free_ms[below + 1] < free_ms[below]:
+        if below + 1 < count and heap[below + 1] < heap[below]:
             below += 1
-        if until_ms <= free_ms[below]:
+        if value <= heap[below]:
             break
-        free_ms[place] = free_ms[below]
+        heap[place] = heap[below]
         place = below
         below = 2 * place + 1
-    free_ms[place] = until_ms
+    heap[place] = value
 
 
 class ReplayKernel(NamedTuple):
@@ -223,24 +222,36 @@ def compiled() -> ReplayKernel:
 
     Raises ModuleNotFoundError without numba.
     """
+    compile_ = compiler_with(is_due, is_expired, _deliver, _ask, _append, _first_of, replace_first)
+    return ReplayKernel(compile_(serve_gets), compile_(serve_consumers), np.ascontiguousarray)
+
+
+def compiler_with(*called: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Return numba's compiler, for functions that call no others than ``called``.
+
+    Raises ModuleNotFoundError without numba.
+    """
     numba = importlib.import_module("numba")
     register = importlib.import_module("numba.extending").register_jitable
     # numba compiles these very functions; they stay what they are for Python.
-    for function in (is_due, is_expired, _deliver, _ask, _stand, _first_of, _keep_busy):
+    for function in called:
         register(function)
     # Nothing is allocated here: without reference counts on every array it is ten times as fast.
-    compile_ = numba.njit(cache=True, nogil=True, _nrt=False)
-    return ReplayKernel(compile_(serve_gets), compile_(serve_consumers), np.ascontiguousarray)
+    compiler: Callable[[Callable[..., Any]], Any] = numba.njit(cache=True, nogil=True, _nrt=False)
+    return compiler
+
+
+def is_worth_compiling(step_count: int) -> bool:
+    """Return True if numba is there, and takes less time to start than it saves in these steps."""
+    return step_count >= _COMPILED_FROM_COUNT and importlib.util.find_spec("numba") is not None
 
 
 def kernel_for(row_count: int) -> ReplayKernel:
     """Return the replay functions as Python or compiled by numba, whichever is faster.
 
-    Below COMPILED_FROM_COUNT messages, or without numba, it is Python. The results are the same.
+    The results are the same. Without numba it is Python.
     """
-    if row_count < COMPILED_FROM_COUNT or importlib.util.find_spec("numba") is None:
-        return PLAIN
-    return compiled()
+    return compiled() if is_worth_compiling(row_count) else PLAIN
 
 
 def blank(count: int) -> Ints:

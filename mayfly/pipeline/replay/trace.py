@@ -78,7 +78,7 @@ def arranged(trace: pa.Table) -> Trace:
     rows = as_trace(trace).combine_chunks()
     for column, largest in LARGEST.items():
         check_range(rows[column], column, largest)
-    names = _whole(rows["queue"]).dictionary_encode()
+    names: Any = rows["queue"].combine_chunks().dictionary_encode()
     queues = names.dictionary.to_pylist()
     rank = np.argsort(np.argsort(np.array(queues, dtype=object)))
     codes = rank[np.asarray(names.indices)]
@@ -117,11 +117,6 @@ def _taken(rows: pa.Table, order: pa.Array) -> pa.Table:
         for column in rows.columns
     ]
     return pa.table(columns, schema=rows.schema)
-
-
-def _whole(column: pa.ChunkedArray) -> Any:
-    """Return a chunked column as one array."""
-    return column.combine_chunks()
 
 
 def _bounds(codes: Any, queue_count: int) -> Ints:

@@ -16,8 +16,26 @@ from pyspark.sql import SparkSession
 from mayfly.pipeline.spark.errors import CheckpointError
 from mayfly.verbs.contracts.files import scheme_of
 
+#: Names in the checkpoint of any query that has begun.
+SPARKS_OWN = ("offsets", "metadata")
 _MARK = "_mayfly_delay_line.json"
 _KIND = "delay line"
+
+
+def mark_in(text: str, where: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Return the JSON object in the text of a mark, the file by which a folder is recognised.
+
+    Raises CheckpointError if the text is damaged: no JSON object, or without a value of the right
+    type for each key in ``kinds``. ``where`` names the mark and its folder in the error.
+    """
+    try:
+        mark = json.loads(text)
+    except ValueError as error:
+        raise CheckpointError(f"{where} is damaged: {error}") from error
+    for key, kind in kinds.items():
+        if not isinstance(mark, dict) or not isinstance(mark.get(key), kind):
+            raise CheckpointError(f"{where} is damaged: it has no {key}")
+    return dict(mark)
 
 
 def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, str]) -> str:
@@ -30,16 +48,13 @@ def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, s
     folder = Folder(spark, checkpoint)
     mark = folder.read(_MARK)
     if mark is None:
-        if folder.has("offsets") or folder.has("metadata"):
+        if folder.is_of_a_query():
             raise CheckpointError(
                 f"checkpoint {checkpoint} is that of another query, no delay line: use a new one"
             )
         folder.write(_MARK, json.dumps({"kind": _KIND, "columns": dict(columns)}))
         return folder.path
-    try:
-        held = json.loads(mark)["columns"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{_MARK} in checkpoint {checkpoint} is damaged: {error}") from error
+    held = mark_in(mark, f"{_MARK} in checkpoint {checkpoint}", {"columns": dict})["columns"]
     for name in {**held, **columns}:
         if held.get(name) != columns.get(name):
             raise CheckpointError(
@@ -86,6 +101,10 @@ class Folder:
     def has(self, name: str) -> bool:
         """Return True if a file or subfolder of this name exists in the folder."""
         return bool(self._files.exists(self._new_path(self.path, name)))
+
+    def is_of_a_query(self) -> bool:
+        """Return True if this is the checkpoint of a query that has begun, of any kind."""
+        return any(self.has(name) for name in SPARKS_OWN)
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a subfolder, an empty list if it does not exist."""

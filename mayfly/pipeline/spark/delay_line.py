@@ -96,9 +96,10 @@ def lifetime(
     intervals ``life_ms`` and ``delay_ms``, else the moments ``expire_at_ms`` and ``deliver_at_ms``;
     ``cap_ms``, as a column or for all rows, limits the lifetime. Outcomes:
 
-    * ``dead_lettered``: refused, at once, with a reason code and without a window * ``released``:
-    at or after deliver_at_ms and before expire_at_ms * ``expired``: at or after expire_at_ms, never
-    handed out * ``delayed``: none of these yet; only if ``messages`` is no stream
+    * ``dead_lettered``: refused, at once, with a reason code and without a window
+    * ``released``: at or after deliver_at_ms and before expire_at_ms
+    * ``expired``: at or after expire_at_ms, never handed out
+    * ``delayed``: none of these yet; only if ``messages`` is no stream
 
     A stream holds rows until they are due; write it with `write_stream`. A DataFrame that is no
     stream gets the outcomes as of ``as_of_ms``, by default now. With ``ttl_rule`` "release" life_ms

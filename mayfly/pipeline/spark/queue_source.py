@@ -44,12 +44,11 @@ from mayfly.pipeline.bulk.queue_client import (
 )
 from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.spark.messages import MESSAGE_TYPE
 from mayfly.pipeline.spark.options import OptionReader
 from mayfly.verbs.contracts.claims import Attached
 
 _LOG = logging.getLogger("mayfly.spark")
-#: One message as Spark types.
-MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)
 #: A column and options that a pipeline asks for.
 ROW_NUMBER, ROW_NUMBERS, CLAIMED_ROWS = "_mayfly_claimed_row", "rowNumbers", "claimedRows"
 _NUMBERED = MESSAGE.append(pa.field(ROW_NUMBER, pa.int64(), nullable=False))
@@ -228,7 +227,7 @@ class ClaimedReader(DataSourceReader):
         options = self._options
         if options.consumer is None or options.epoch is None or not options.claimed_rows:
             raise OptionError(f"option {CLAIMED_ROWS} needs consumer, epoch and a row")
-        shares = _shares(options.claimed_rows, options.partition_count)
+        shares = even_parts(options.claimed_rows, options.partition_count)
         return [RowRanges(options.consumer, options.epoch, share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -302,7 +301,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         with self._options.connect() as client:
             attached = self._attach(client)
-        return _offset(attached, attached.closed)
+        return _offset(attached, attached.closed).as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """Return the limit of rows in a batch, from option maxRowsPerBatch."""
@@ -339,7 +338,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     up_to=self._mark,
                 )
                 if is_bounded or not message_count:
-                    return _offset(attached, until)
+                    return _offset(attached, until).as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the messages reserved between two offsets in even parts, one for each Spark task.
@@ -351,7 +350,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ranges = client.rows(attached, _claim_of(start, attached), _claim_of(end, attached))
         return [
             RowRanges(self._consumer, attached.epoch, share)
-            for share in _shares(ranges, self._options.partition_count)
+            for share in even_parts(ranges, self._options.partition_count)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -440,13 +439,13 @@ def _numbered(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_NUMBERED)
 
 
-def _shares(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
+def even_parts(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
     """Divide rows into at most ``share_count`` even parts; [] if there are no rows.
 
     A part has at least 10,000 rows if there are several.
     """
     row_count = sum(until - after for after, until in ranges)
-    if not row_count:
+    if row_count <= 0:
         return []
     share_count = min(share_count, -(-row_count // _ROWS_PER_PARTITION_MIN))
     return [
@@ -473,12 +472,7 @@ def _is_identifier(value: Any) -> bool:
     return isinstance(value, bytes | bytearray) and len(value) == _ID_BYTES
 
 
-def _offset(attached: Attached, claim: int) -> dict[str, Any]:
-    """Return Spark's offset, as a dict, for the number of a consumer's claim."""
-    return _offset_of(attached, claim).as_json()
-
-
-def _offset_of(attached: Attached, claim: int) -> ClaimOffset:
+def _offset(attached: Attached, claim: int) -> ClaimOffset:
     """Return the offset for the number of a consumer's claim, with its queue and store."""
     return ClaimOffset(attached.consumer, attached.queue, attached.instance_id, claim)
 
@@ -491,7 +485,7 @@ def _claim_of(given: dict[str, Any], attached: Attached) -> int:
     offset = claim_offset(given)
     if offset is None:
         raise CheckpointError(f"offset {given} is not one of a queue, version 1")
-    here = _offset_of(attached, offset.claim)
+    here = _offset(attached, offset.claim)
     for name, what in (("instance_id", "store"), ("queue", "queue"), ("consumer", "consumer")):
         if getattr(offset, name) != getattr(here, name):
             raise CheckpointError(

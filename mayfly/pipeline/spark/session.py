@@ -1,20 +1,22 @@
-"""Creates the Spark session of a pipeline: by default local and quiet."""
+"""Creates the Spark session of a pipeline: by default local and quiet, with our data source."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mayfly.pipeline.spark.jvm import ensure_java
-from mayfly.pipeline.spark.registering import register
+from mayfly.pipeline.spark.source import MayflyDataSource
 
 #: A URL, since a path may hold spaces, which would end a Java option.
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -27,6 +29,7 @@ _JAVA_OPTIONS = f"{_LOGGING} -XX:+UseParallelGC"
 # to stay below 48 MB, and all of the heap each time that there are more classes than 20 MB hold.
 _FAST_ROOM = "-XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -XX:NewRatio=1"
 _FAST_JAVA_OPTIONS = f"{_LOGGING} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_FAST_ROOM}"
+_FORMAT = MayflyDataSource.name()
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 #: Whether Spark works out of each filter and column what holds of others. A query that compares
 #: many columns with each other, as the proof of a lake does, is planned four times as long for it.
@@ -159,3 +162,39 @@ def _prepare_environment(master: str) -> None:
 def _is_this_machine(master: str) -> bool:
     """Return True if the master's URL is local or on the loopback address."""
     return master.startswith("local") or urlsplit(master).hostname in ("127.0.0.1", "localhost")
+
+
+def register(spark: SparkSession) -> None:
+    """Register ``format("mayfly")`` with a Spark session, for writes on any of its threads.
+
+    Also patches Spark's writer classes once for the process; a second call does not patch again.
+    """
+    # Spark looks up a Python source in the session that is active on the thread. A Python thread
+    # has none until something sets it; a pool or a scheduler does not. A write planned on another
+    # thread would then end with DATA_SOURCE_NOT_FOUND.
+    spark.dataSource.register(MayflyDataSource)
+    # The classes are patched: neither has a hook, and each ``df.write`` makes a new instance.
+    writers: tuple[Any, ...] = (DataFrameWriter, DataStreamWriter)
+    for writer in writers:
+        if not hasattr(writer.format, "is_of_mayfly"):
+            writer.format = _with_active_session(writer.format)
+
+
+def _with_active_session(format_: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Spark's method ``format`` such that "mayfly" first activates the rows' session."""
+
+    @functools.wraps(format_)
+    def named(writer: Any, source: str) -> Any:
+        """Call Spark's ``format``; for "mayfly" first activate the session of the rows."""
+        if source.lower() == _FORMAT:
+            _activate(writer._df)
+        return format_(writer, source)
+
+    vars(named)["is_of_mayfly"] = True
+    return named
+
+
+def _activate(rows: DataFrame) -> None:
+    """Make the DataFrame's session the active one for this thread in Spark's JVM."""
+    session: Any = rows.sparkSession
+    session._jvm.SparkSession.setActiveSession(session._jsparkSession)

@@ -9,7 +9,6 @@ batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -33,14 +32,17 @@ from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
 from mayfly.pipeline.spark.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.options import OptionReader
-from mayfly.pipeline.spark.queue_source import queue_reader, queue_stream_reader, queue_type
+from mayfly.pipeline.spark.queue_source import (
+    even_parts,
+    queue_reader,
+    queue_stream_reader,
+    queue_type,
+)
 from mayfly.pipeline.spark.sink import batch_sink, stream_sink
 from mayfly.verbs.contracts.ledger import LedgerInfo
 
 #: The ledger's rows as Spark types.
 LEDGER_TYPE: StructType = from_arrow_schema(LEDGER)
-#: A task for fewer rows costs more than it brings.
-_ROWS_PER_PARTITION_MIN = 10_000
 _OFFSET_VERSION = 1
 _EARLIEST = "earliest"
 _LATEST = "latest"
@@ -120,12 +122,8 @@ def split_range(
     after: int, until: int, instance_id: str, partition_count: int
 ) -> list[LedgerRange]:
     """Return ``(after, until]`` in at most ``partition_count`` even parts; [] if it is empty."""
-    row_count = until - after
-    if row_count <= 0:
-        return []
-    share_count = min(partition_count, -(-row_count // _ROWS_PER_PARTITION_MIN))
-    edges = [after + row_count * n // share_count for n in range(share_count + 1)]
-    return [LedgerRange(start, end, instance_id) for start, end in pairwise(edges)]
+    parts = even_parts([(after, until)], partition_count)
+    return [LedgerRange(start, end, instance_id) for ((start, end),) in parts]
 
 
 class MayflyDataSource(DataSource):
