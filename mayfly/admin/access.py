@@ -147,10 +147,12 @@ def set_channel_rule(
 ) -> None:
     """Add, replace or remove a CHLAUTH rule of a channel profile; durable on return.
 
-    ``action`` is ADD, REPLACE, REMOVE or REMOVEALL. Adding a list (BLOCKUSER, BLOCKADDR) that
-    exists appends to the list; adding a map that exists raises MQRCCF_CHLAUTH_ALREADY_EXISTS.
-    REMOVE of a missing rule raises MQRCCF_CHLAUTH_NOT_FOUND, REMOVEALL without rules does nothing.
-    Raises AdminError for a wrong profile, and for wrong, missing or contradicting attributes.
+    ``action`` is ADD, REPLACE, REMOVE or REMOVEALL. ADD of a list (BLOCKUSER, BLOCKADDR) that
+    exists appends to the list; ADD of a map that exists raises MQRCCF_CHLAUTH_ALREADY_EXISTS. After
+    REPLACE the attributes left out have their defaults. REMOVE of a list removes the given entries
+    only; a missing entry or map raises MQRCCF_CHLAUTH_NOT_FOUND. REMOVEALL removes all rules of the
+    TYPE from the profile; without any it does nothing. Raises AdminError for a wrong profile, and
+    for wrong, missing or contradicting attributes.
     """
     given = _checked_all(attributes)
     if _TYPE not in given:

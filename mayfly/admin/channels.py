@@ -127,8 +127,9 @@ def define(
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a channel; they take effect at its next start.
 
-    Writes the CCDT for a client channel. Raises MQRC_UNKNOWN_OBJECT_NAME, and AdminError for a
-    wrong attribute or another CHLTYPE.
+    ``kind`` is CHANNEL, or CLNTCONN for client channels. Attributes left out do not change. Writes
+    the CCDT for a client channel. Raises MQRC_UNKNOWN_OBJECT_NAME, and AdminError for a wrong
+    attribute or another CHLTYPE.
     """
     given = checked_all(kind, attributes)
     existing = find_named(manager, kind, name).attributes
@@ -148,8 +149,8 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
 def delete(manager: Engine, kind: str, name: str) -> None:
     """Delete a channel with its status; write the CCDT for a client channel.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_OBJECT_IN_USE while the channel is started or has a
-    batch in doubt.
+    ``kind`` is CHANNEL, or CLNTCONN for client channels. Raises MQRC_UNKNOWN_OBJECT_NAME, and
+    MQRC_OBJECT_IN_USE while the channel is started or has a batch in doubt.
     """
     find_named(manager, kind, name)
     if kind == CHANNEL:
@@ -161,8 +162,8 @@ def delete(manager: Engine, kind: str, name: str) -> None:
 def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
     """Return the channels whose names match, each with the attributes that its CHLTYPE has.
 
-    ``pattern`` is a name, or the start of names followed by ``*``. Returns an empty list for no
-    match.
+    ``kind`` is CHANNEL, or CLNTCONN for client channels. ``pattern`` is a name, or the start of
+    names followed by ``*``. Returns an empty list for no match.
     """
     records = []
     for definition in view_named(manager, kind, pattern):

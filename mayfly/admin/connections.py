@@ -136,13 +136,16 @@ def inquire_manager_status(manager: Engine, _pattern: str) -> list[Record]:
 
 
 def processor_status(manager: Engine) -> int:
-    """Return the number for the status of the delivery delay processor: whether it runs (D28)."""
+    """Return the number for the status of the delivery delay processor: whether it runs."""
     word = manager.delay_processor.status().partition(":")[0]
     return PROCESSOR_STATUS[word.upper()]
 
 
 def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
-    """Return a HANDLE record for each open object of the connections whose ids match."""
+    """Return a HANDLE record for each open object of the connections whose ids match.
+
+    ``pattern`` is a CONN id, or its start followed by ``*``. Returns an empty list for no match.
+    """
     return [
         Record(
             HANDLE,
@@ -180,7 +183,8 @@ def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bo
 
     ``is_forced`` also cuts off the batch of a sender and backs out the units of work of clients.
     With ``is_inactive`` a SVRCONN channel continues to accept new clients; for another type it
-    raises MQRC_CHANNEL_CONFIG_ERROR. Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
+    raises MQRC_CHANNEL_CONFIG_ERROR. Does not wait for current batches or the work of clients.
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
     """
     is_of_clients = find_channel(manager, name).chltype == MQCHT_SVRCONN
     if is_inactive and not is_of_clients:

@@ -330,7 +330,8 @@ class WrongValue(AdminError):
     ) -> None:
         """Make the error text from keyword, value and ``complaint``: ``MAXDEPTH(-1) is not …``.
 
-        ``shows_value`` tells a codec to put the value behind the keyword in its text.
+        With ``shows_value`` an error text of MQSC begins with keyword and value, otherwise with the
+        keyword alone.
         """
         text = f"{attribute.keyword}({value}){complaint}"
         super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, text)

@@ -108,10 +108,11 @@ def define(
 ) -> None:
     """Define an object and store it; attributes left out come from ``like``, else are the defaults.
 
-    The defaults are the attributes of SYSTEM.DEFAULT.* for the type, if that object exists. QSGDISP
-    of a queue and TOPICSTR of a topic are never inherited, nor what ALTER SUB cannot change. With
-    ``replace`` an existing object takes the attributes. A process, an AUTHINFO object or a channel
-    then keeps the attributes left out; other objects get the defaults.
+    ``kind`` is the object type as in MQSC, such as QLOCAL. The defaults are the attributes of
+    SYSTEM.DEFAULT.* for the type, if that object exists. QSGDISP of a queue and TOPICSTR of a topic
+    are never inherited, nor what ALTER SUB cannot change. With ``replace`` an existing object takes
+    the attributes. A process, an AUTHINFO object or a channel then keeps the attributes left out;
+    other objects get the defaults.
 
     Raises UnknownLikeObject (MQRC_UNKNOWN_OBJECT_NAME) when ``like`` is no object of this type,
     MQRC_OBJECT_ALREADY_EXISTS (MQRC_SUB_ALREADY_EXISTS for SUB) without ``replace``,
@@ -140,6 +141,7 @@ def define(
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of an object and store them, all or none; for QMGR ``name`` is ignored.
 
+    ``kind`` is the object type as in MQSC, such as QLOCAL. Attributes left out do not change.
     Raises MQRC_UNKNOWN_OBJECT_NAME (MQRC_NO_SUBSCRIPTION for SUB), and AdminError for an attribute
     that is wrong or cannot change.
     """
@@ -156,8 +158,9 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
 def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> None:
     """Delete an object; ``purge`` also deletes the messages of a local queue.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME (MQRC_NO_SUBSCRIPTION for SUB), MQRC_OBJECT_IN_USE for an open
-    object, and MQRC_Q_NOT_EMPTY for messages without ``purge``.
+    ``kind`` is the object type as in MQSC, such as QLOCAL. Raises MQRC_UNKNOWN_OBJECT_NAME
+    (MQRC_NO_SUBSCRIPTION for SUB), MQRC_OBJECT_IN_USE for an open object, and MQRC_Q_NOT_EMPTY for
+    messages without ``purge``.
     """
     if kind == QLOCAL and purge:
         delete_queue(manager, kind, name, purge=True)
@@ -170,6 +173,7 @@ def inquire(
 ) -> list[Record]:
     """Return the objects that match a pattern and a condition, type by type; queues in one list.
 
+    ``kinds`` are object types as in MQSC, such as QLOCAL; queue types are not mixed with others.
     ``pattern`` is a name, or the start of names followed by ``*``. For TPSTATUS it is a topic
     string; QMGR, QMSTATUS, PUBSUB and GROUP ignore it. ``where`` None selects all. Returns an empty
     list for no match.
@@ -257,8 +261,8 @@ def _queue_status(manager: Engine, name: str) -> Record:
 def _inquire_members(manager: Engine, _pattern: str) -> list[Record]:
     """Return a GROUP record for each member of the queue-sharing group, sorted by name.
 
-    Closed members without decided units of work are left out. Raises MQRC_OPTION_NOT_VALID_FOR_TYPE
-    for a queue manager without a group.
+    A member that is not open is left out, unless its store lacks committed units of work. Raises
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
     """
     return [
         Record(

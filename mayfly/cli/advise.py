@@ -319,7 +319,7 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
 
 
 def _lives(ledger: Ledger, name: str) -> pa.Table:
-    """Return the ledger's records of ended messages that can be replayed, as a table."""
+    """Return the ledger's records of messages that were got, transmitted or expired, as a table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -387,9 +387,10 @@ def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> N
 
 
 def set_scan(manager: QueueManager, seconds: int | None) -> None:
-    """Set the interval of the expiry scan for this run; 0 is off. The definition stays.
+    """Set the interval of the expiry scan in seconds until the queue manager is closed; 0 is off.
 
-    None means the queue manager's EXPRYINT, or 5 seconds if that is OFF.
+    The stored EXPRYINT does not change. None means the queue manager's EXPRYINT, or 5 seconds if
+    that is OFF.
     """
     if seconds is None and manager_definition(manager.engine).expryint == MQEXPI_OFF:
         seconds = EXPIRY_INTERVAL_SECONDS
@@ -407,7 +408,9 @@ def _listeners(
 ) -> list[Listener]:
     """Return the listeners for Flight, AMQP and HTTP that the settings name, in starting order.
 
-    Logs a warning for one that other machines reach without TLS.
+    None of them is started yet. ``token`` admits an operator to Flight, ``admission`` checks the
+    programs of AMQP and HTTP. ``budget`` is the memory that all share. Logs a warning for one that
+    other machines reach without TLS.
     """
     tls = settings.tls
     for name, address in settings.listen._asdict().items():

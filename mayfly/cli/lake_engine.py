@@ -172,9 +172,9 @@ class LakeArchive:
     def lives(self, identifiers: Sequence[bytes], limit: int) -> list[tuple[str, LifeRecord]]:
         """Return the records of messages with one of the ids, each with its queue manager's name.
 
-        A record is a message's stay on one queue. The last to end come first, at most ``limit`` for
-        each id and column; [] if none. Raises ArchiveError if the lake cannot be read or DuckDB is
-        not installed.
+        A record is a message's stay on one queue; the ids are MsgIds or CorrelIds. The last to end
+        come first: for each id at most ``limit`` by MsgId, and as many by CorrelId; [] if none.
+        Raises ArchiveError if the lake cannot be read or DuckDB is not installed.
         """
         try:
             # It takes a tenth of a second, and few traces are asked for.

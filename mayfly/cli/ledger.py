@@ -359,7 +359,12 @@ def _copy_to_delta(
     every_ms: int,
     print_batch: Callable[[int, int], None],
 ) -> int:
-    """Copy a ledger into Delta tables until it is interrupted, or done; return the row count."""
+    """Copy a ledger into Delta tables; return the row count.
+
+    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
+    tables are compacted every ``every_ms`` milliseconds, never for 0. ``print_batch`` is called
+    with the number and the rows of each batch.
+    """
     row_count = batch = 0
     with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
@@ -397,7 +402,12 @@ def _stream_to_parquet(
     every_ms: int,
     print_batch: Callable[[int, int], None],
 ) -> int:
-    """Stream a ledger into Parquet files with Spark; return the row count."""
+    """Stream a ledger into Parquet files with Spark; return the row count.
+
+    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
+    files are compacted every ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with
+    the number and the rows of each batch.
+    """
     with spark_session(is_stream=True) as spark:
         from mayfly.pipeline.lake.compaction import compact_beside
         from mayfly.pipeline.spark.lake import ledger_to_lake

@@ -196,10 +196,11 @@ def connected(
 ) -> Iterator[Connection]:
     """Return a context connected to a queue manager, by its folder or over its server.
 
-    ``place`` is a folder or URL, None the usual folder. The end of the block commits; an exception
-    backs out. A queue manager that does not exist is made with ``make``. The configuration
-    ``given`` is stored in its folder. Raises MQRC_Q_MGR_NAME_ERROR if there is no such queue
-    manager, and CommandFailed if the server cannot be reached, refuses the user, or ends meanwhile.
+    ``place`` is a folder or URL, None the usual folder. ``program`` is the name of the connected
+    program. The end of the block commits; an exception backs out. A queue manager that does not
+    exist is made with ``make``. The configuration ``given`` is stored in its folder. Raises
+    MQRC_Q_MGR_NAME_ERROR if there is no such queue manager, and CommandFailed if the server cannot
+    be reached, refuses the user, or ends meanwhile.
     """
     with ExitStack() as stack:
         connection = _connect(stack, name, place, program, make=make, given=given)
@@ -252,9 +253,9 @@ def is_here(connection: Connection) -> bool:
 
 
 def bring_back(name: str, place: str | None) -> None:
-    """Set the time of a queue manager back to the wall clock, and close it.
+    """Open a queue manager, set its time back to the wall clock, and close it.
 
-    Raises FolderInUse if a process has it open.
+    ``place`` is its folder, None the usual one. Raises FolderInUse if a process has it open.
     """
     with opened(name, None if place is None else local_path(place)) as queue_manager:
         return_to_wall_clock(queue_manager.engine, queue_manager.close)
@@ -295,9 +296,10 @@ def in_folder(
 ) -> Iterator[Connection | None]:
     """Return a context connected by the socket in a folder, where no other user can listen.
 
-    The command is the operator, by the token; its messages have the name of its user. It waits, and
-    says so, up to 30 seconds for a server that starts or ends. The connection is None if the server
-    has ended. ``check`` is called as soon as a server is found, and may raise CommandFailed.
+    The command is the operator, by the token; its messages have the name of its user. ``program``
+    is the name of the connected program. The call waits, and says so, up to 30 seconds for a server
+    that starts or ends. The connection is None if the server has ended. ``check`` is called as soon
+    as a server is found, and may raise CommandFailed.
     """
     with _connect_errors():
         connection = _connect_when_served(name, folder, program, check)

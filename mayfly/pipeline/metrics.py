@@ -34,7 +34,10 @@ class _Snapshot(Collector):
     """Prometheus collector of one pipeline; reports the snapshot that was set last."""
 
     def __init__(self, progress: Progress | None = None, *, is_up: bool = False) -> None:
-        """Begin with a snapshot of progress, or with None for no metrics until one is set."""
+        """Begin with a snapshot of progress, or with None for no metrics until one is set.
+
+        ``is_up`` is True while the query runs.
+        """
         # One tuple, so that a scrape in another thread never sees half of a change.
         self.shown = (progress, is_up)
 
@@ -89,7 +92,10 @@ def _registry(snapshot: _Snapshot) -> CollectorRegistry:
 
 
 def metrics_text(progress: Progress, *, is_up: bool = True) -> str:
-    """Return the metrics of a snapshot in Prometheus' text format; unknown values are left out."""
+    """Return the metrics of a snapshot in Prometheus' text format; unknown values are left out.
+
+    ``is_up`` is True while the query runs.
+    """
     written: bytes = generate_latest(_registry(_Snapshot(progress, is_up=is_up)))
     return written.decode()
 
@@ -102,7 +108,10 @@ class MetricsFile:
         self._path = path
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Replace the file by the metrics of a snapshot; raises OSError if it cannot be written."""
+        """Replace the file by the metrics of a snapshot; ``is_up`` is True while the query runs.
+
+        Raises OSError if the file cannot be written.
+        """
         write_whole(self._path, metrics_text(progress, is_up=is_up))
 
 
@@ -124,7 +133,10 @@ class MetricsServer:
         return f"http://{_HOST}:{self._server.server_port}{METRICS_PATH}"
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Answer requests with the metrics of this snapshot from now on."""
+        """Answer requests with the metrics of this snapshot from now on.
+
+        ``is_up`` is True while the query runs.
+        """
         self._snapshot.shown = (progress, is_up)
 
     def close(self) -> None:

@@ -64,8 +64,9 @@ def run(
     """Run a pipeline until it is done, SIGINT or SIGTERM arrives, or restarts are used up.
 
     ``is_once`` ends it after the rows that were present at its start. Each target in ``shown`` gets
-    every snapshot. A failed query is a result, not an exception. Raises JavaNotFound or
-    PySparkException if the Spark session does not start.
+    every snapshot. ``limits`` say after how many failures it gives up, how long it waits before a
+    restart, and when a batch hangs. A failed query is a result, not an exception. Raises
+    JavaNotFound or PySparkException if the Spark session does not start.
     """
     if is_once:
         config = replace(config, trigger=AVAILABLE_NOW)

@@ -80,7 +80,7 @@ def set_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run SET AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP() AUTHADD() AUTHRMV().
 
     Returns the reply AMQ8862I; the change is durable. Raises MqscSyntaxError for a missing or wrong
-    parameter.
+    parameter. ``kind`` is AUTHREC.
     """
     remaining = _parameters(command)
     object_type, profile = _object(queue_manager, command, remaining, "PROFILE")
@@ -100,7 +100,7 @@ def delete_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run DELETE AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP().
 
     Returns the reply AMQ8863I, or AMQ8147E if the record does not exist. Raises MqscSyntaxError for
-    a missing or wrong parameter.
+    a missing or wrong parameter. ``kind`` is AUTHREC.
     """
     remaining = _parameters(command)
     object_type, profile = _object(queue_manager, command, remaining, "PROFILE")
@@ -117,7 +117,7 @@ def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply
     """Run DISPLAY AUTHREC [PROFILE()] [OBJTYPE()] [PRINCIPAL() | GROUP()] [MATCH()].
 
     Returns a message for each authority record, AMQ8147E for none. Raises MqscSyntaxError for a
-    wrong parameter.
+    wrong parameter. ``kind`` is AUTHREC.
     """
     remaining = _parameters(command)
     profile = one_value(remaining.pop("PROFILE")) if "PROFILE" in remaining else None
@@ -136,7 +136,7 @@ def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME().
 
     Returns one message with the authority of the user or group from all records together. Raises
-    MqscSyntaxError for a missing or wrong parameter.
+    MqscSyntaxError for a missing or wrong parameter. ``kind`` is ENTAUTH.
     """
     remaining = _parameters(command)
     object_type, name = _object(queue_manager, command, remaining, "OBJNAME")
@@ -259,6 +259,7 @@ def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
     Returns the reply AMQ8877I, AMQ8883E for a rule that exists already, or AMQ8884E for a missing
     rule. The change is durable. Raises MqscSyntaxError, or AdminError for wrong attributes.
+    ``kind`` is CHLAUTH.
     """
     profile = one_value(command.object)
     remaining = distinct(command.parameters)
@@ -277,7 +278,7 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run DISPLAY CHLAUTH(profile) [TYPE()] [MATCH()] [attributes].
 
     Returns a message for each rule, AMQ8884E for none. Raises MqscSyntaxError for a wrong
-    parameter.
+    parameter. ``kind`` is CHLAUTH.
     """
     profile = one_value(command.object)
     remaining = distinct(command.parameters)
@@ -299,7 +300,7 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]; every type refreshes everything.
 
-    Returns the reply AMQ8560I. Raises MqscSyntaxError for a wrong parameter.
+    Returns the reply AMQ8560I. Raises MqscSyntaxError for a wrong parameter. ``kind`` is SECURITY.
     """
     remaining = distinct(command.parameters)
     security_type = remaining.pop("TYPE", None)

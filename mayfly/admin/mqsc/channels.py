@@ -89,7 +89,8 @@ def kind_to_delete(remaining: dict[str, Parameter], kind: str) -> str:
 def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run DISPLAY CHSTATUS(generic) [attributes] [WHERE()] for channels that were ever started.
 
-    Returns a message for each status record, AMQ8420I for none. Raises MqscSyntaxError.
+    Returns a message for each status record, AMQ8420I for none. Raises MqscSyntaxError. ``kind`` is
+    CHSTATUS.
     """
     pattern = object_name(command.object, generic=True)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
@@ -103,7 +104,7 @@ def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run START CHANNEL(name); return its reply AMQ8018I without waiting for the partner.
 
-    Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME.
+    Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME. ``kind`` is CHANNEL.
     """
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
@@ -114,8 +115,9 @@ def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)].
 
-    Returns the reply AMQ8019I. STATUS(INACTIVE) is for SVRCONN channels, which then accept new
-    clients. Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME.
+    Returns the reply AMQ8019I without waiting for the end of a batch. STATUS(INACTIVE) is for
+    SVRCONN channels, which then accept new clients. Raises MqscSyntaxError,
+    MQRC_UNKNOWN_OBJECT_NAME. ``kind`` is CHANNEL.
     """
     name = name_of(command.object)
     remaining = distinct(command.parameters)
@@ -130,7 +132,7 @@ def reset(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run RESET CHANNEL(name) [SEQNUM(n)]; n is the number of the next message, 1 by default.
 
     Returns the reply AMQ8023I. Raises MqscSyntaxError, and MQError for a channel that is unknown,
-    connected, or in doubt.
+    connected, or in doubt. ``kind`` is CHANNEL.
     """
     name = name_of(command.object)
     remaining = distinct(command.parameters)
@@ -145,7 +147,7 @@ def resolve(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run RESOLVE CHANNEL(name) ACTION(COMMIT | BACKOUT) for a sender's batch in doubt.
 
     Returns the reply AMQ8025I. Raises MqscSyntaxError, and MQError for a channel that is unknown,
-    running, or not in doubt.
+    running, or not in doubt. ``kind`` is CHANNEL.
     """
     name = name_of(command.object)
     remaining = distinct(command.parameters)
@@ -162,7 +164,7 @@ def ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
     Returns the reply AMQ8020I, AMQ9558E if the partner cannot be reached, or AMQ9519E if the
     partner has no such channel. Raises MqscSyntaxError, and other MQErrors by which the partner
-    refuses.
+    refuses. ``kind`` is CHANNEL.
     """
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
@@ -232,7 +234,8 @@ def display_connections(queue_manager: Engine, command: Command, _kind: str) -> 
 def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run STOP CONN(id), which ends a connection and backs out its unit of work.
 
-    Returns the reply AMQ8457I, AMQ8461E for an unknown id. Raises MqscSyntaxError.
+    Returns the reply AMQ8457I, AMQ8461E for an unknown id. Raises MqscSyntaxError. ``kind`` is
+    CONN.
     """
     identifier = fold(one_value(command.object))
     nothing_else(command, kind, distinct(command.parameters))

@@ -222,7 +222,7 @@ def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run DEFINE type(name) [attributes] [LIKE(name)] [REPLACE | NOREPLACE]; return its reply.
 
     Raises MqscSyntaxError, AdminError, UnknownLikeObject, and MQError for an object that exists
-    without REPLACE.
+    without REPLACE. ``kind`` is the object type, without abbreviation.
     """
     name = _name(command.object, kind)
     remaining = distinct(command.parameters)
@@ -238,7 +238,8 @@ def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run ALTER type(name) [attributes]; return its reply.
 
-    Raises MqscSyntaxError, AdminError, and MQError for an unknown object.
+    Raises MqscSyntaxError, AdminError, and MQError for an unknown object. ``kind`` is the object
+    type, without abbreviation.
     """
     name = _name(command.object, kind)
     remaining = distinct(command.parameters)
@@ -250,7 +251,7 @@ def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run ALTER QMGR [attributes]; return its reply AMQ8005I.
 
-    Raises MqscSyntaxError, AdminError.
+    Raises MqscSyntaxError, AdminError. ``kind`` is QMGR.
     """
     attributes = settings(distinct(command.parameters), kind)
     admin.alter(queue_manager, kind, queue_manager.name, attributes)
@@ -261,6 +262,7 @@ def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run DELETE type(name); return its reply. PURGE also deletes the messages of a local queue.
 
     Raises MqscSyntaxError, and MQError for an unknown or open object, or messages without PURGE.
+    ``kind`` is the object type, without abbreviation.
     """
     name = _name(command.object, kind)
     remaining = distinct(command.parameters)
@@ -274,7 +276,7 @@ def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _clear(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run CLEAR QLOCAL(name), which removes all messages; return its reply AMQ8022I.
 
-    Raises MqscSyntaxError, and MQError for an unknown or open queue.
+    Raises MqscSyntaxError, and MQError for an unknown or open queue. ``kind`` is QLOCAL.
     """
     name = object_name(command.object)
     nothing_else(command, kind, distinct(command.parameters))
@@ -286,6 +288,7 @@ def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED); return its reply AMQ8684I.
 
     Removes the retained publication, if any. Raises MqscSyntaxError, and MQRC_TOPIC_STRING_ERROR.
+    ``kind`` is TOPICSTR.
     """
     topic = one_value(command.object)
     remaining = distinct(command.parameters)
@@ -300,7 +303,7 @@ def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run PING QMGR; return its reply AMQ8415I.
 
-    Raises MQError if the queue manager has stopped, MqscSyntaxError.
+    Raises MQError if the queue manager has stopped, MqscSyntaxError. ``kind`` is QMGR.
     """
     nothing_else(command, kind, distinct(command.parameters))
     queue_manager.check_running()
@@ -311,7 +314,8 @@ def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run DISPLAY type(generic) [TYPE()] [attributes] [WHERE()], for most object types.
 
     Returns a message for each object, AMQ8147E for none. Raises MqscSyntaxError,
-    MQRC_TOPIC_STRING_ERROR for TPSTATUS, and MQError for DISPLAY GROUP without a group.
+    MQRC_TOPIC_STRING_ERROR for TPSTATUS, and MQError for DISPLAY GROUP without a group. ``kind`` is
+    the object type, without abbreviation.
     """
     pattern = _pattern(queue_manager, command.object, kind)
     remaining = distinct(command.parameters)
@@ -363,7 +367,7 @@ def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run ALTER SETTING(name) VALUE(value), durable and in force for later calls.
 
     Returns the reply MFY1002I. Raises MqscSyntaxError, AdminError for a wrong value,
-    MQRC_UNKNOWN_OBJECT_NAME for an unknown setting.
+    MQRC_UNKNOWN_OBJECT_NAME for an unknown setting. ``kind`` is SETTING.
     """
     name = one_value(command.object)
     remaining = distinct(command.parameters)
@@ -378,7 +382,7 @@ def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run RESET SETTING(name), which restores the default; return the reply MFY1002I.
 
-    Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME for an unknown setting.
+    Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME for an unknown setting. ``kind`` is SETTING.
     """
     name = one_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))

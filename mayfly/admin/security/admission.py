@@ -82,10 +82,11 @@ class Admission:
         clock: Clock | None = None,
         resolve: Resolver = names_of,
     ) -> None:
-        """Admit to these open queue managers; their REFRESH SECURITY calls :meth:`refresh`.
+        """Prepare to admit programs to these queue managers, which are open.
 
-        A program that sends ``token`` as password is an operator, who may do everything; an empty
-        ``token`` admits no operator. ``clock`` times how long passwords and host names are cached.
+        REFRESH SECURITY of each queue manager calls :meth:`refresh`. A program that sends ``token``
+        as password is an operator, who may do everything; an empty ``token`` admits no operator.
+        ``clock`` times how long passwords and host names are cached; None is the system clock.
         ``resolve`` looks up the host names of an address.
         """
         self._managers = {manager.name: manager for manager in managers}
@@ -174,9 +175,9 @@ class Admission:
             users_of(manager).read_again()
 
     def close(self) -> None:
-        """End the threads; send delayed refusals at once.
+        """End the threads without waiting for them; send delayed refusals at once.
 
-        Checks that still wait fail with MQRC_Q_MGR_QUIESCING.
+        Checks that no thread has begun fail with MQRC_Q_MGR_QUIESCING.
         """
         self._resolvers.close()
         self._checkers.close()
@@ -219,7 +220,7 @@ class Admission:
         """Return the user and limits of a connecting program whose password is cached as right.
 
         Returns a question, to be checked in a thread, for any other password. Raises Refused while
-        too many wrong passwords have closed its source.
+        passwords of this user or address are refused unchecked, after too many wrong ones.
         """
         source = _source_of(applicant)
         # This check comes first: a comparison with remembered passwords is fast enough to guess.

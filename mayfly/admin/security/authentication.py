@@ -96,10 +96,11 @@ class Failures:
     def __init__(
         self, now_ms: Callable[[], int], free: int = _FREE_FAILURES, quiet_ms: int | None = None
     ) -> None:
-        """Start without counts; from its failure number ``free`` on, each failure closes a key.
+        """Start without counts; a key is an address or a user name, as text.
 
-        The count of a key without a failure for ``quiet_ms`` starts again from 0. With None only a
-        right password resets it. ``now_ms`` returns ms since 1970.
+        From its failure number ``free`` on, each failure of a key closes it for a time: passwords
+        are refused unchecked. The count of a key without a failure for ``quiet_ms`` starts again
+        from 0. With None only a right password resets it. ``now_ms`` returns ms since 1970.
         """
         self._now_ms, self._free, self._quiet_ms = now_ms, free, quiet_ms
         self._changing = threading.Lock()
@@ -107,19 +108,19 @@ class Failures:
         self._found: dict[str, tuple[int, int]] = {}
 
     def closed_ms(self, source: str) -> int:
-        """Return for how many ms passwords from ``source`` are still refused; 0: they are checked.
+        """Return for how many ms passwords from ``source`` are still refused unchecked.
 
-        ``source`` is an address or a user name, as text.
+        ``source`` is an address or a user name, as text. Returns 0 if its passwords are checked.
         """
         with self._changing:
             _count, until_ms = self._found.get(source, (0, 0))
         return max(0, until_ms - self._now_ms())
 
     def note(self, source: str) -> None:
-        """Count a wrong password of a key.
+        """Count a wrong password of a source: an address or a user name, as text.
 
-        From number ``free`` on each one closes the key for twice as long as the one before: from
-        one second to one minute.
+        From number ``free`` on, each one makes passwords of the source be refused unchecked for a
+        time: one second at first, then twice as long each time, at most one minute.
         """
         with self._changing:
             now_ms = self._now_ms()
@@ -136,7 +137,7 @@ class Failures:
             self._found[source] = count, until_ms
 
     def forget(self, source: str) -> None:
-        """Set the count of a key to 0, after a right password."""
+        """Set the count of a source to 0, so that its passwords are checked."""
         with self._changing:
             self._found.pop(source, None)
 
@@ -177,8 +178,8 @@ class PasswordGuard:
     def closed_ms(self, source: Source) -> int:
         """Return for how many ms passwords from a source are refused, 0 if they are checked.
 
-        A source is queue manager, user and address. A user name attacked from many addresses is
-        closed for addresses from which that user has never connected.
+        A source is queue manager, user and address. After many wrong passwords for one user, that
+        user is refused from addresses from which the user has never connected.
         """
         closed_ms = self._by_address.closed_ms(source.address_key)
         if source.address and source.address not in self._known.get(source.user_key, ()):
@@ -188,8 +189,8 @@ class PasswordGuard:
     def note_refused(self, source: Source) -> None:
         """Count a refusal against the address and the user name of a source.
 
-        A refusal is a wrong password, or a right one of a user who is blocked. Enough of them close
-        the source for a time.
+        A refusal is a wrong password, or a right one of a user who is blocked. After several of
+        them passwords of the source are refused unchecked for a time.
         """
         self._by_address.note(source.address_key)
         if source.address:
@@ -227,7 +228,10 @@ class Checkers:
         return future
 
     def close(self) -> None:
-        """End the threads after their current work; cancel the work that waits."""
+        """Cancel the work that waits; let the threads end after their current work.
+
+        Does not wait for them.
+        """
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -259,7 +263,7 @@ class Delays:
             function()
 
     def close(self) -> None:
-        """Make the thread call all waiting functions now, and end."""
+        """Make the thread call all waiting functions now, and end; does not wait for that."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

@@ -53,7 +53,10 @@ class Users:
     """The users of one queue manager; any thread or process may change them."""
 
     def __init__(self, folder: Path | None = None, files: Files | None = None) -> None:
-        """Keep the users in ``users.json`` of a folder, in memory for None."""
+        """Keep the users in ``users.json`` of a folder, in memory for None.
+
+        ``files`` writes the file; None means the machine's files.
+        """
         self._folder = folder
         self._files = Files() if files is None else files
         self._known: Mapping[str, User] = {}

@@ -158,7 +158,10 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the number of messages whose moment has come; ``start`` without the file."""
+        """Return the number of messages whose moment has come; ``limit`` is ignored.
+
+        Returns ``start`` if the file does not exist yet.
+        """
         if not self._path.exists():
             return start
         moments = pq.read_table(self._path, columns=[_MOMENT])[_MOMENT].to_numpy()

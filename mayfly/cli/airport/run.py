@@ -236,7 +236,7 @@ def _session(out: Path) -> Iterator[SparkSession]:
 
 
 def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoWatcher) -> _LiveDay:
-    """Run the day on the virtual clock while a stream fills the lake; return both results."""
+    """Run the day on the virtual clock while a stream fills the lake; return what both recorded."""
     lake, folder = plan.out / "lake", plan.out / "queue-manager"
     of_day = flights_of_day(plan.month, plan.day, flights)
     queue_manager, clock = open_queue_manager(of_day, folder)
@@ -289,7 +289,7 @@ class _Pace:
             self._watcher.day(seen, done, rows_in_lake(self._query))
 
     def _wait_for_lake(self) -> None:
-        """Wait until the lake has the ledger rows that existed at the last call.
+        """Wait until the lake has the ledger rows that existed at the call before this one.
 
         Returns at once if the query has ended.
         """

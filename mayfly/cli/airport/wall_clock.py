@@ -111,7 +111,10 @@ class Gates:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop the threads; messages of flights that have not left by now are not got."""
+        """Stop the threads and wait for their end.
+
+        Messages of flights that have not left by now are not got.
+        """
         self._is_over.set()
         self._pool.shutdown()
 
@@ -411,7 +414,8 @@ def get_lateness(day: WallDay) -> LateSummary:
 def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
     """Return the messages got on the virtual clock only, smallest ``spare_ms`` first.
 
-    ``virtually_got`` are the correlation ids of messages that were got there.
+    ``spare_ms`` is the time from the flight's departure to the deadline of its message.
+    ``virtually_got`` are the correlation ids of the messages got on the virtual clock.
     """
     put_ms = dict(zip(*_columns(day, "correl_id", "put_ms"), strict=True))
     asked_ms = {answer.flight.correl_id: answer.asked_ms for answer in day.answers}

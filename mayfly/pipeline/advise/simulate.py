@@ -57,11 +57,12 @@ def simulate(
 ) -> Simulated:
     """Simulate a listener with a setting over arrivals, and return the numbers of transactions.
 
-    ``on_message_ms`` is the duration for each message. All sessions begin their first receive at
-    the first arrival. A message that is there at the exact end of a receive is taken; a transaction
-    that ends exactly at its lifetime is rolled back. A message without BOTHRESH that is still
-    rolled back long after the last arrival is given up, because it would come back for ever. Raises
-    AdviseError if the setting has no receive timeout.
+    ``on_message_ms`` is the duration for each message. ``with_kernel`` is the simulation loop, None
+    the faster one. All sessions begin their first receive at the first arrival. A message that is
+    there at the exact end of a receive is taken; a transaction that ends exactly at its lifetime is
+    rolled back. A message without BOTHRESH that is still rolled back long after the last arrival is
+    given up, because it would come back for ever. Raises AdviseError if the setting has no receive
+    timeout.
     """
     count = len(arrivals.available_ms)
     chosen = with_kernel or kernel.kernel_for(count, setting.max_sessions)

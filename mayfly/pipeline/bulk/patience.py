@@ -80,7 +80,10 @@ class SilenceWatch:
     """
 
     def __init__(self, cut: Callable[[], None], limit_seconds: float = SILENCE_SECONDS) -> None:
-        """Start the watching thread; ``cut`` cancels the stream and is called on that thread."""
+        """Start the watching thread; ``cut`` cancels the stream and is called on that thread.
+
+        ``cut`` is called once, after about ``limit_seconds`` of one wait for the server.
+        """
         self._cut = cut
         self._look_seconds = limit_seconds / _LOOKS
         self._is_stopped = threading.Event()

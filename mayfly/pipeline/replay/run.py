@@ -64,11 +64,12 @@ def replay_in_process(
     """Return the outcome of every message of a trace, sorted by queue, put time and seq.
 
     ``trace`` has a row for each message, with the columns of TRACE_SCHEMA and perhaps
-    OPTIONAL_FIELDS. A get finds a message when ``deliver_at_ms <= get_ms < expire_at_ms``; an
-    earlier get finds it only if it still waits then. Messages with the same correlation id are
-    taken in order of delivery, higher priority first; gets are served in order of time. A message
-    without a get expires at its deadline, or is left if it has none. ``with_kernel`` None selects
-    the fastest. Raises ReplayError, a ValueError, for an invalid trace or setting.
+    OPTIONAL_FIELDS. ``what_if`` has the settings to replay with, by queue; by default nothing
+    changes. A get finds a message when ``deliver_at_ms <= get_ms < expire_at_ms``; an earlier get
+    finds it only if it still waits then. Messages with the same correlation id are taken in order
+    of delivery, higher priority first; gets are served in order of time. A message without a get
+    expires at its deadline, or is left if it has none. ``with_kernel`` None selects the fastest.
+    Raises ReplayError, a ValueError, for an invalid trace or setting.
     """
     return outcomes_of(arranged(trace), what_if, with_kernel=with_kernel)
 

@@ -170,9 +170,10 @@ def _free_port(port: int) -> int:
 
 @contextmanager
 def _daemon(work: Path, command: tuple[str, ...], environment: dict[str, str]) -> Iterator[Daemon]:
-    """Return a context with a running master or worker; both it and its keeper end afterwards.
+    """Return a context with a running master or worker, which is ended afterwards.
 
-    ``command`` is the Spark class and its arguments. The log is ``work`` with the suffix ``.log``.
+    A keeper process starts it, and ends it also if this process is killed. ``command`` is the Spark
+    class and its arguments. The log is ``work`` with the suffix ``.log``.
     """
     kind, *arguments = command
     spark_class = f"{environment['SPARK_HOME']}/bin/spark-class"

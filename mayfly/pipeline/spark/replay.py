@@ -224,5 +224,8 @@ def _check(what_if: Settings, rows: DataFrame) -> None:
 
 
 def _own(what_if: Settings, rows: pa.Table) -> Settings:
-    """Return the settings that apply to the single queue of ``rows``; all of them if empty."""
+    """Return the settings that apply to the single queue of ``rows``.
+
+    Returns all settings if there are no rows.
+    """
     return {EVERY_OTHER: settings_of(what_if, rows["queue"][0].as_py())} if len(rows) else what_if

@@ -213,7 +213,10 @@ class BatchSink(DataSourceArrowWriter):
 def stream_sink(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> DataSourceStreamArrowWriter:
-    """Return the writer for a stream; raises OptionError for a wrong option, mode or column."""
+    """Return the writer for a stream; raises OptionError for a wrong option or column.
+
+    With ``overwrite`` (mode "complete") it always raises: rows can only be added to a queue.
+    """
     if overwrite:
         raise OptionError('output mode "complete": a queue only takes more; use "append"')
     parsed = SinkOptions.parse(options)
@@ -226,7 +229,10 @@ def stream_sink(
 def batch_sink(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> DataSourceArrowWriter:
-    """Return the writer for a DataFrame; raises OptionError for a wrong option, mode or column."""
+    """Return the writer for a DataFrame; raises OptionError for a wrong option or column.
+
+    With ``overwrite`` (mode "overwrite") it always raises: rows can only be added to a queue.
+    """
     if overwrite:
         raise OptionError('mode "overwrite": a queue only takes more; use "append"')
     parsed = SinkOptions.parse(options)

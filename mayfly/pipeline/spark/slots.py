@@ -106,7 +106,7 @@ class Slots(StatefulProcessor):
     """Spark's stateful processor that holds the blobs of a (shard, slot) until the slot is over."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state of the key; Spark calls this first."""
+        """Open the list of blobs of a (shard, slot); Spark calls this first."""
         self._handle = handle
         self._blobs = handle.getListState("blobs", "blob binary")
 
@@ -116,7 +116,10 @@ class Slots(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
     ) -> Iterator[pd.DataFrame]:
-        """Yield blobs of rows that are due; hold the others, with a timer at their slot's end."""
+        """Yield blobs of rows that are due; hold the others, with a timer at their slot's end.
+
+        The rows are those of one ``key``: a shard and a slot.
+        """
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for packed in rows:
             # The slot is read from the rows: Spark hands the key over as different forms of tuple.
