@@ -160,8 +160,8 @@ class Definition:
     def altered(self, attributes: Mapping[str, Value]) -> Self:
         """Return a copy with these values of attributes, by MQSC keyword; ranges are not checked.
 
-        Raises MQRC_SELECTOR_ERROR for an attribute that the kind does not have, TypeError for text
-        in place of a number or the other way round.
+        Attributes that are left out keep their values. Raises MQRC_SELECTOR_ERROR for an attribute
+        that the kind does not have, TypeError for text in place of a number or the other way round.
         """
         made = copy(self)
         rows = attributes_of(self.kind)

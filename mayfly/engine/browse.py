@@ -60,12 +60,13 @@ class Cursor:
         self._place: SelectorProgress | None = None
 
     def browse(self, request: GetRequest) -> GetResult:
-        """Return the next matching message behind the cursor and move the cursor there.
+        """Return the next matching message after the cursor and move the cursor there.
 
-        Expired messages before it are discarded and reported (E8). The lock of the last browse
-        ends, whatever the outcome (B5). Raises MQRC_NO_MSG_AVAILABLE at the end, without moving the
-        cursor; MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR; MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR
-        when another thread closes session or handle.
+        Waits for one if the request says so. Expired messages before it are discarded and reported
+        (E8). The lock of the last browse ends, whatever the outcome (B5). Raises
+        MQRC_NO_MSG_AVAILABLE when none came, without moving the cursor; MQRC_GET_INHIBITED,
+        MQRC_WAIT_INTERVAL_ERROR; MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR when another thread closes
+        session or handle.
         """
         return obtain_prepared(self.core, self.prepared(request, first=False, lock=False))
 
@@ -74,8 +75,9 @@ class Cursor:
     ) -> PreparedGet:
         """Return a browse that has not run yet; ``obtain_prepared`` runs it and may wait.
 
-        It starts at the ``first`` message of the queue, else behind the cursor. ``lock`` locks the
-        message, ``marks`` are the MQGMO options of marks (B7). Raises MQRC_WAIT_INTERVAL_ERROR.
+        With ``first`` it starts at the first message of the queue, else after the message under the
+        cursor. ``lock`` locks the message found, ``marks`` are the MQGMO options of marks (B7).
+        Raises MQRC_WAIT_INTERVAL_ERROR.
         """
         if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
             with self.core.engine_lock:
@@ -105,9 +107,10 @@ class Cursor:
     ) -> GetResult:
         """Return the message under the cursor again; ``lock`` locks it, else its lock ends (B5).
 
-        Raises MQRC_NO_MSG_UNDER_CURSOR when the cursor has no message (B4), or the message has
-        expired, which discards it (E16). Raises MQRC_MSG_MARKED_BROWSE_CO_OP when the message is
-        marked and the options ask for unmarked messages. Raises MQRC_GET_INHIBITED.
+        ``marks`` are the MQGMO options of marks. Raises MQRC_NO_MSG_UNDER_CURSOR when the cursor
+        has no message (B4), or the message has expired, which discards it (E16). Raises
+        MQRC_MSG_MARKED_BROWSE_CO_OP when the message is marked and the options ask for unmarked
+        messages. Raises MQRC_GET_INHIBITED.
         """
         core = self.core
         try:
@@ -188,9 +191,10 @@ class Cursor:
     def step(self, step: _Step, *, in_parts: bool) -> tuple[GetResult | None, bool]:
         """Search once for the next message, and move the cursor to it.
 
+        ``step`` has the request, and says whether to start at the first message of the queue.
         Returns the result, or None if no message matches, and True if the search stopped early.
-        With ``in_parts`` a long search stops early, and the caller goes on later.
-        Needs the engine lock. Raises MQRC_GET_INHIBITED.
+        With ``in_parts`` a long search stops early, and the caller goes on later. Needs the engine
+        lock. Raises MQRC_GET_INHIBITED.
         """
         assert self.core.engine_lock.is_held()
         core, place, request = self.core, self._place, step.request
@@ -300,7 +304,7 @@ class Cursor:
         """Return the message under the cursor, with its queue and persistence.
 
         Raises MQRC_NO_MSG_UNDER_CURSOR if it is gone, hidden by another program, or expired; an
-        expired message is discarded.
+        expired message is discarded. ``met_by`` says whether a get or a browse detected the expiry.
         """
         core, queue = self.core, self.path.queue
         found = None if self.key is None else self._row(self.key)
@@ -338,7 +342,8 @@ class _Browser(Getter):
     def __init__(self, cursor: Cursor, step: _Step, place: SelectorProgress | None) -> None:
         """Prepare a browse of a cursor.
 
-        ``place`` is the progress of its selector, None without one.
+        ``step`` has its request and options. ``place`` is the progress of its selector, None
+        without one.
         """
         super().__init__(
             cursor.core, cursor.path, step.request, None, cursor.requester, only_looks=True
@@ -351,7 +356,8 @@ class _Browser(Getter):
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
         """Browse once, at the start of a verb, after ending the lock of the last browse.
 
-        Returns the result and None for the transaction, or None without a message.
+        Returns the result and None for the transaction, or None without a message. With
+        ``in_parts`` a long search stops early and sets ``is_cut``.
         """
         self._cursor.begin_step()
         return self._look(in_parts=in_parts)

@@ -143,8 +143,9 @@ class Background:
     def end_with(self, completion: Completion, on_end: OnEnd) -> None:
         """Complete a verb, then call ``on_end`` with None or the MQError of its transaction.
 
-        A durable transaction or a job goes to the background thread; all else is done before this
-        returns. Call it without the engine lock.
+        ``completion`` has what the verb has left to do. A durable transaction or a job goes to the
+        background thread, and is not waited for; all else is done before this returns. An exception
+        of ``on_end`` is logged. Call it without the engine lock.
         """
         transaction = completion.transaction
         report = partial(self._report_end, completion.finish, on_end)
@@ -166,9 +167,9 @@ class Background:
         self._callbacks.call()
 
     def do(self, job: Callable[[], None]) -> None:
-        """Run a function on the background thread, because it would block the caller.
+        """Have the background thread run ``job``, which would block the caller; return at once.
 
-        It must not raise.
+        An exception of ``job`` is only logged.
         """
         self._hand_over(None, lambda _error: job())
 
@@ -271,7 +272,10 @@ class Background:
 
 
 def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
-    """Return the error of one of several transactions; None when it has taken effect."""
+    """Return the error of one of several transactions; None when it has taken effect.
+
+    ``failure`` is the error of all of them together, for a transaction without its own.
+    """
     unit = transaction.unit
     if unit.is_safe:
         return None

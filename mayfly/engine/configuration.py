@@ -74,9 +74,9 @@ def configure(core: Core, given: Configuration) -> None:
 def reconfigure(core: Core, given: Configuration, forgotten: Collection[str] = ()) -> None:
     """Change command level and settings of a running queue manager, durably.
 
-    ``forgotten`` names settings, or ``command_level``, that return to their default. Raises
-    ValueError for another platform or a wrong value, MQRC_STORAGE_MEDIUM_FULL,
-    MQRC_CONNECTION_BROKEN.
+    Values that ``given`` does not have stay as they are. ``forgotten`` names settings, or
+    ``command_level``, that return to their default. Raises ValueError for another platform or a
+    wrong value, MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
     """
     core.check_running()
     given = checked_configuration(*given)

@@ -117,9 +117,9 @@ class Committer:
     def run_at_once(self, transaction: Transaction) -> bool:
         """Make a transaction effective under the engine lock, without a sync; return True.
 
-        Returns False, and changes nothing, if any part of the transaction must be durable.
-        Non-persistent messages take this short way. The caller runs deferred transactions
-        afterwards.
+        Returns False, and changes nothing, if the transaction must be durable, has further effects
+        or changes another store; the caller then runs it. Non-persistent messages take this short
+        way. The caller runs deferred transactions afterwards.
         """
         if transaction.unit.is_durable() or transaction.effects or transaction.parts:
             return False
@@ -197,7 +197,8 @@ class Committer:
     def take_back(self, transaction: Transaction) -> None:
         """Undo the effects in memory of a transaction that will not be run; needs the engine lock.
 
-        Its messages are visible again, and waiting gets may try.
+        The messages that it was to remove are visible again, and waiting gets may try to take them.
+        Those that it was to put never appear.
         """
         assert self._state.engine_lock.is_held()
         offered: dict[int, LocalQueue] = {}
@@ -240,11 +241,10 @@ class Committer:
         self.settle(())
 
     def settle(self, transactions: Collection[Transaction]) -> list[Transaction]:
-        """Make durable transactions effective in memory, and undo the others.
+        """Make transactions effective in memory, but undo those that could not be stored.
 
-        Takes the engine lock.
-        Returns the transactions that follow from them, for :meth:`run_follow_ups`. Stops the queue
-        manager if its store has failed.
+        Takes the engine lock. Returns the transactions that follow from them, for
+        :meth:`run_follow_ups`. Stops the queue manager if its store has failed.
         """
         state = self._state
         follow_ups: list[Transaction] = []

@@ -77,10 +77,10 @@ def send_report(
 ) -> bool:
     """Add the report for a cause to a transaction; return False if the report had to be dropped.
 
-    Does nothing and returns True if the message asks for no such report. A report that cannot be
-    delivered goes to the dead-letter queue (R4); if that fails, it is dropped and logged (R5). A
-    report with MQRO_DISCARD_MSG is discarded instead, unless ``always_kept`` (D22). ``reason`` is
-    an MQRC_* or MQFB_* for its Feedback.
+    ``original`` is the message as its sender put it. Does nothing and returns True if the message
+    asks for no such report. A report that cannot be delivered goes to the dead-letter queue (R4);
+    if that fails, it is dropped and logged (R5). A report with MQRO_DISCARD_MSG is discarded
+    instead, unless ``always_kept`` (D22). ``reason`` is an MQRC_* or MQFB_* for its Feedback.
     """
     if not is_owed(cause, original.descriptor):
         return True
@@ -123,7 +123,8 @@ def dead_letter(
 ) -> None:
     """Add the put of a message on the dead-letter queue, behind an MQDLH, to a transaction (Q1).
 
-    Its expiry goes on counting (E21, Q2); a CAPEXPRY of that queue may shorten it (X3). Raises the
+    ``reason`` and ``target``, the queue that the message was for, are put into the MQDLH. Its
+    expiry goes on counting (E21, Q2); a CAPEXPRY of that queue may shorten it (X3). Raises the
     reason code with which the queue refuses it, MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     prepared, window, ids, body = message

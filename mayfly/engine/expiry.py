@@ -115,7 +115,8 @@ def dispose_of_expired(
 ) -> None:
     """Add to a transaction the expiration report of a message, and its move to EXPQ.
 
-    The report is added only if the message asks for one, the move only if EXPQ is not blank.
+    ``row`` is the message as stored, ``original`` as its sender put it. The report is added only if
+    the message asks for one, the move only if EXPQ is not blank.
     """
     send_report(core, transaction, Cause.EXPIRATION, original)
     origin, target = _expiry_queue_of(core, queue, row)
@@ -221,8 +222,8 @@ OnExpiry: TypeAlias = Callable[[Expired], object]
 def watch_expiry(core: Core, on_expiry: OnExpiry) -> Callable[[], None]:
     """Call ``on_expiry`` with each message that expires; return a function that ends this.
 
-    ``on_expiry`` is called without locks, once the discard is durable, and must not block. A second
-    call of the returned function does nothing.
+    ``on_expiry`` is called without locks, once the discard is durable, and must not block. An
+    exception of it is logged. A second call of the returned function does nothing.
     """
     watchers = core.on_expiry
     with core.engine_lock:
@@ -245,7 +246,8 @@ def notify_expired(
 ) -> None:
     """Call the watchers with expired messages once the transaction that discards them takes effect.
 
-    The calls are added to that transaction. Needs the engine lock.
+    The calls are added to that transaction. ``met_by`` says whether a get, browse or scan detected
+    the expiry. Needs the engine lock.
     """
     assert core.engine_lock.is_held()
     expired = [_expired(queue, row, now_ms, met_by) for queue, row in found]

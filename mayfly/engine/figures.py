@@ -51,8 +51,8 @@ class Figures(NamedTuple):
 
     The ledger is the record of ended messages. ``others`` sums the queues without a separate entry.
     ``next_due_ms`` is the earliest delivery time on the staging queue, None without one; it may be
-    too early until the delay processor has searched. ``ledger_asked`` is the position behind which
-    a reader last requested rows, None without one.
+    too early until the delay processor has searched. ``ledger_asked`` is the position after which a
+    reader last requested rows, None without one.
     """
 
     now_ms: int
@@ -80,9 +80,10 @@ def figures(
 ) -> Figures:
     """Return the statistics of a queue manager; raises MQRC_CONNECTION_BROKEN when it has stopped.
 
-    The first ``max_queues`` predefined queues by name, behind ``after``, have a separate entry;
-    dynamic queues have none, as their names change without end. With ``only`` the local queue
-    of that name alone has an entry, of any type. Expired messages are counted at ``now_ms``.
+    The first ``max_queues`` predefined queues whose names sort after ``after`` have a separate
+    entry; dynamic queues have none, as their names change without end. With ``only`` the local
+    queue of that name alone has an entry, also a dynamic one. Expired messages are counted at
+    ``now_ms``.
     """
     engine.check_running()
     with engine.engine_lock:
@@ -146,7 +147,8 @@ def _with_counts(
 ) -> QueueFigures:
     """Return ``row`` with message counts and oldest put time.
 
-    Returns it unchanged if the queue was deleted.
+    ``expired`` is the number of expired messages by queue number. Returns ``row`` unchanged if the
+    queue was deleted.
     """
     with contextlib.suppress(ObjectError), engine.engine_lock:
         queue = engine.registry.queue(name)

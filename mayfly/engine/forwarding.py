@@ -47,8 +47,8 @@ def forward(
 
     MsgId, CorrelId, context, PutDate, PutTime and deadline stay; a CAPEXPRY of the target or the
     longest allowed expiry (E3) may shorten it. ``name`` may be ``QUEUE@MANAGER``. ``changed``
-    replaces descriptor and body. A message backed out BOTHRESH times moves to BOQNAME or DEADQ with
-    the authority of the queue manager: the user may have none there.
+    replaces descriptor and body. The session's user needs authority to put. If ``name`` is BOQNAME
+    or DEADQ, and the message was backed out BOTHRESH times, the queue manager's authority is used.
 
     Raises the errors of open and put, and MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model
     queue, whose dynamic queue would be deleted at once.
@@ -202,7 +202,8 @@ def _put_dead_letter_reply(
 ) -> None:
     """Put a refused reply on the dead-letter queue, in the session's unit of work.
 
-    Raises the error with which that queue refuses the reply.
+    ``reason`` is why it was refused, ``target`` the queue that it was for. Raises the error with
+    which the dead-letter queue refuses the reply.
     """
     core, transaction = session.core, Transaction()
     with core.engine_lock:

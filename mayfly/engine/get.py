@@ -323,8 +323,9 @@ class Getter:
     ) -> tuple[tuple[StoredMessage, int] | None, UncommittedPut | None]:
         """Return the next live message and None, or None and an earlier put of this unit of work.
 
-        Both are None when no message matches or the search stopped early. Expired messages before
-        it are hidden now and discarded after the lock.
+        Both are None when no message matches or the search stopped early; with ``in_parts`` a long
+        search does. Expired messages before the result are hidden now, and discarded after the lock
+        is released.
         """
         core, place = self._core, self.place
         unit_of_work = self._unit_of_work
@@ -362,8 +363,8 @@ class Getter:
     ) -> UncommittedPut | None:
         """Return the first matching uncommitted put of the get's unit of work, else None.
 
-        Returns None as well when rows are left for which the selector must be evaluated without the
-        lock.
+        With ``in_parts`` it also returns None when evaluating the selector takes long: rows are
+        then left for :meth:`search_on`.
         """
         match, place = self._request.match, self.place
         selector = match.selector
@@ -549,7 +550,7 @@ def discard_detected(
 ) -> None:
     """Discard the expired messages that a get has passed; needs the lock.
 
-    With ``passes_all``, for a get without match options, later searches begin behind them. The
+    With ``passes_all``, for a get without match options, later searches begin after them. The
     caller runs deferred transactions afterwards.
     """
     for queue, row, persistence in expired:

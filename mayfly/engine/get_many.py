@@ -82,7 +82,7 @@ def pick(
 
     The bodies have about ``body_bytes`` together. ``own`` are rows that the getter's unit of work
     has put. The search also ends after DISCARD_BATCH expired messages. With ``stop_at_cod`` it ends
-    behind a message that asks for a COD report, since that report may arrive on this queue. Needs
+    after a message that asks for a COD report, since that report may arrive on this queue. Needs
     the engine lock.
     """
     alive, confirmed, expired = list[Found](), list[Found](), list[Found]()

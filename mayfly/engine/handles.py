@@ -221,8 +221,9 @@ class Handle:
         """Put a message with MQPMO_ASYNC_RESPONSE; return None when the queue refuses it (P13).
 
         ``Session.status`` then has the reason, and counts warnings, which the result does not have.
-        A unit of work that lacks the message cannot be committed. A wrong call raises the error of
-        :meth:`put`, and a persistent message outside of syncpoint is put synchronously.
+        ``context`` and ``completion`` are those of :meth:`put`. A unit of work that lacks the
+        message cannot be committed. A wrong call raises the error of :meth:`put`, and a persistent
+        message outside of syncpoint is put synchronously.
         """
         try:
             result = self.put(body, request, options, context, completion=completion)
@@ -404,8 +405,9 @@ class Handle:
         return rc.MQRC_NONE if self._cursor.unlock() else rc.MQRC_NO_MSG_LOCKED
 
     def close(self, options: int = c.MQCO_NONE) -> int:
-        """Close the handle (MQCLOSE) and end its browse lock; delete a dynamic queue (C9).
+        """Close the handle (MQCLOSE) and end its browse lock.
 
+        A temporary dynamic queue that this handle has created is deleted with its messages (C9).
         MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue. Returns 0, or
         MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP when its puts or gets in logical order stopped
         within a message or group. Raises MQRC_HOBJ_ERROR when closed already, and the errors of

@@ -69,6 +69,7 @@ class Marks:
     def leave(self, queue: LocalQueue, requester: object, *, co_operates: bool) -> None:
         """Remove the marks of a handle that is closed.
 
+        ``requester`` is the handle; ``co_operates`` says that it has joined the co-operating set.
         If it is the last handle of the co-operating set, the marks of the set end too.
         """
         for key in self._keys.pop(requester, ()):
@@ -89,7 +90,10 @@ class Marks:
         self._keys.setdefault(requester, set()).add(found[1].k)
 
     def mark_for_set(self, found: Found, requester: object, until_ms: int | None) -> None:
-        """Mark a message for the co-operating set until a time in ms, or for ever if None."""
+        """Mark a message for the co-operating set until a time in ms, or for ever if None.
+
+        ``requester`` is the handle of the set that marks it.
+        """
         queue, row, _persistence = found
         marked, co_operating = self._marked(found), self._sets[queue.number]
         marked.marker, marked.until_ms = requester, until_ms
@@ -154,7 +158,10 @@ class Marks:
         )
 
     def end_expired_leases(self, now_ms: int, offer: Callable[[int], None]) -> None:
-        """End the marks whose MARKINT is over; call ``offer`` with the number of each queue."""
+        """End the marks whose MARKINT is over.
+
+        Calls ``offer`` with the number of each queue on which a mark has ended.
+        """
         for number, co_operating in list(self._sets.items()):
             lease_ends = co_operating.lease_ends
             has_ended = False
@@ -222,7 +229,7 @@ class Unmarked:
     ) -> None:
         """Begin with no marked message known, as a watcher of the queue.
 
-        ``requester`` is the handle.
+        ``requester`` is the handle. With ``co_operates`` marks of its co-operating set count too.
         """
         self._marks = marks
         self._queue = queue
@@ -237,7 +244,7 @@ class Unmarked:
         queue.watchers.add(self)
 
     def hides(self, row: StoredMessage) -> bool:
-        """Return True if this handle or its set has marked a message that is not expired."""
+        """Return True if a message is marked by this handle or its set; False if it has expired."""
         marked = self._marks.marked.get(row.k)
         if marked is None or is_expired(row.expire_at_ms, self._now_ms()):
             return False

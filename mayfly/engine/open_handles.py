@@ -149,9 +149,10 @@ class OpenQueues:
         return opened
 
     def close(self, opened: OpenQueue, options: int = c.MQCO_NONE) -> None:
-        """Close a handle of a queue, and delete a dynamic queue as ``options`` say.
+        """Close a handle of a queue; ``options`` (MQCO_*) may delete a permanent dynamic queue.
 
-        Its waiting gets end with MQRC_HOBJ_ERROR. The handle stays open on an error:
+        A temporary dynamic queue that this handle has created is deleted with its messages. Waiting
+        gets of the handle end with MQRC_HOBJ_ERROR. The handle stays open on an error:
         MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY.
         """
         if opened.takes_queue_along:

@@ -279,18 +279,17 @@ class PendingWaits:
         self._requester = Requester(core)
 
     def until(self, moment_ms: int | None, on_end: OnEnd) -> PendingWait:
-        """Wait until the queue manager's time reaches ``moment_ms``, None for ever.
+        """Begin a wait until the queue manager's time is ``moment_ms``, None for ever; return it.
 
-        Returns the wait.
-        ``on_end`` receives None, or the error that ended the wait.
+        Nothing blocks: ``on_end`` is called at its end, with None or the error that ended it.
         """
         number, nothing = next(_numbers), lambda: None
         return PendingWait(self._core, self._requester, number, nothing, moment_ms, on_end)
 
     def for_definitions(self, on_end: OnEnd) -> PendingWait:
-        """Wait until the definition of any object changes; return the wait.
+        """Begin a wait until the definition of any object changes; return it.
 
-        ``on_end`` receives None, or the error that ended the wait.
+        Nothing blocks: ``on_end`` is called at its end, with None or the error that ended it.
         """
         registry = self._core.registry
         version = registry.version
@@ -324,7 +323,8 @@ class PendingWait:
     ) -> None:
         """Begin to wait under ``number`` until ``take`` returns a value, or until ``until_ms``.
 
-        ``number`` is a queue number or another key of the waits. ``until_ms`` None has no end.
+        ``on_end`` is called at the end, with None or the error that ended the wait. ``number`` is a
+        queue number or another key of the waits. ``until_ms`` None has no end.
         """
         self._core, self._on_end = core, on_end
         self._is_decided = False

@@ -367,7 +367,7 @@ class AsyncPuts:
         self._note(path, c.MQCC_FAILED, error.reason)
 
     def _note(self, path: ResolvedQueue, comp: int, reason: int) -> None:
-        """Keep completion code, reason code and object, if the code is worse than the last."""
+        """Keep completion code, reason code and object, if ``comp`` is worse than the one kept."""
         if comp <= self._status.comp:
             return
         definition = self._core.registry.find(path.name)

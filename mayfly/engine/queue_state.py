@@ -152,7 +152,7 @@ def life_record(
 
 
 def reserve(queue: LocalQueue, message_count: int = 1) -> None:
-    """Count puts that are not effective yet in CURDEPTH and as uncommitted (P9)."""
+    """Count puts whose transaction has not taken effect: in CURDEPTH and as uncommitted (P9)."""
     queue.depth += message_count
     queue.uncommitted += message_count
 
@@ -417,7 +417,7 @@ def state_of(queue: LocalQueue, key: int) -> State:
 
 
 def hold(found: Found, by: Hold) -> None:
-    """Hide a visible message for a hold; it keeps its place in the store.
+    """Hide a visible message, which ``by`` holds from now on; it keeps its place in the store.
 
     It leaves CURDEPTH. Raises TransitionError when the message is hidden already.
     """
@@ -606,7 +606,10 @@ def note_visible(queue: LocalQueue, key: int, persistence: int) -> None:
 
 
 def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
-    """Make searches start behind ``key``: no message of this persistence is visible before."""
+    """Make searches start after ``key``, since no message of this persistence up to it is visible.
+
+    Does nothing if they start later already.
+    """
     if key >= queue.first[persistence]:
         queue.first[persistence] = key + 1
 
@@ -877,8 +880,8 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
 def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
     """Undo the counters and hiding of a transaction that failed or will not be run.
 
-    Returns the messages that were to leave their queue and are visible again. Messages of a hold
-    that does not lock them stay hidden.
+    Returns the messages that were to leave their queue and are visible again. A message stays
+    hidden if its holder has ``locks`` False, as a channel batch has: the holder still holds it.
     """
     hidden, returned = owner.hidden, list[Found]()
     show_arrivals(owner, transaction)

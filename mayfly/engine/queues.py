@@ -59,10 +59,10 @@ class QueueOwner(Protocol):
 
     @property
     def target(self) -> Callable[[int], LocalQueue | None]:
-        """A function from queue number to the queue that staged messages are for.
+        """A function that returns the queue with a number, the target of staged messages.
 
-        None for no queue.
-        It finds a deleted queue too, while messages are staged for it.
+        It returns None when no queue has that number. It finds a deleted queue too, while messages
+        are staged for it.
         """
 
     @property
@@ -181,9 +181,9 @@ class SearchStarts:
         self._highest = 0
 
     def of(self, ids: SearchIds, low: int) -> int:
-        """Return the key where a search for these ids starts.
+        """Return the key where a search for these ids starts: ``low`` or a higher one.
 
-        ``low`` if nothing is known or it is higher.
+        No message with these ids is visible between ``low`` and the result.
         """
         return max(low, self._keys.get(ids, low))
 
@@ -195,7 +195,7 @@ class SearchStarts:
         self._highest = max(self._keys.values())
 
     def lower(self, key: int) -> None:
-        """Record that the message with this key has become visible: no search starts behind it."""
+        """Record that the message with this key has become visible: no search starts after it."""
         if key < self._highest:
             self._keys = {ids: start for ids, start in self._keys.items() if start <= key}
             self._highest = max(self._keys.values(), default=0)

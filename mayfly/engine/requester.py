@@ -54,7 +54,10 @@ class Requester:
         return mq_error(*self._end)
 
     def wait(self, queue_number: int, waiter: Waiter) -> None:
-        """Add a waiter to the waits under a queue number; the close of this requester ends it."""
+        """Add a waiter to the waits of a queue, without blocking.
+
+        The close of this requester ends the wait. ``queue_number`` may be another key of the waits.
+        """
         self._has_waited = True
         self._core.waits.add(queue_number, waiter)
 

@@ -120,8 +120,9 @@ class Session(TopicVerbs):
         ``msg_id`` and ``correl_id`` are up to 24 bytes, or their hexadecimal digits. ``queue`` and
         ``reply_to_q`` may be ``QUEUE@MANAGER``, for a queue of another queue manager (C2).
         ``time_to_live_ms`` None never expires; with ``delay_ms`` the message waits on the staging
-        queue first. ``priority`` and ``persistent`` None are the defaults of the queue. Not
-        transacted, a persistent message is durable on return.
+        queue first. ``priority`` and ``persistent`` None are the defaults of the queue. ``report``,
+        ``msg_type`` and ``format_name`` are fields of the MQMD, ``properties`` the message
+        properties by name. Not transacted, a persistent message is durable on return.
 
         Nothing is put on an error: MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
         MQRC_Q_FULL, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_PROPERTY_NAME_ERROR, and those
@@ -164,11 +165,11 @@ class Session(TopicVerbs):
     ) -> Message | None:
         """Take the next matching message, or return None when none came within ``wait_ms``.
 
-        -1 waits for ever. ``selector`` is a condition like ``"colour = 'red' AND JMSPriority >
-        4"``; for many gets with one selector, :meth:`open` a handle, which remembers the refused
-        messages. Raises MQRC_SELECTOR_SYNTAX_ERROR, MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME,
-        MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE while another session has the queue open for
-        exclusive input.
+        -1 waits for ever. Not transacted, the get is final on return. ``selector`` is a condition
+        like ``"colour = 'red' AND JMSPriority > 4"``; for many gets with one selector, :meth:`open`
+        a handle, which remembers the refused messages. Raises MQRC_SELECTOR_SYNTAX_ERROR,
+        MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE
+        while another session has the queue open for exclusive input.
         """
         unit_of_work = self.unit_of_work if self._usable() else None
         # As _path_to_get does, without a call.
@@ -209,8 +210,9 @@ class Session(TopicVerbs):
     ) -> Iterator[Message]:
         """Yield the matching messages of a queue in get order.
 
-        Each is read when the caller needs it. They stay on the queue. The errors of :meth:`get` are
-        raised at the next message, not at the call.
+        The parameters are those of :meth:`get`. Each message is read when the caller needs it. They
+        stay on the queue. The errors of :meth:`get` are raised at the next message, not at the
+        call.
         """
         self._usable()
         path = self.core.registry.resolve(queue)
@@ -240,7 +242,7 @@ class Session(TopicVerbs):
 
         Raises MQRC_BACKED_OUT after a failed asynchronous put, MQRC_STORAGE_MEDIUM_FULL (all is
         undone), and MQRC_CONNECTION_BROKEN (outcome unknown). With a ``completion`` nothing is
-        durable on return.
+        durable on return: the caller runs the transaction that the completion has then.
         """
         self._usable()
         self.unit_of_work.commit(completion)
@@ -272,7 +274,8 @@ class Session(TopicVerbs):
     ) -> Handle:
         """Open a queue (MQOPEN) and return its handle; a model queue makes a dynamic queue.
 
-        ``options`` are MQOO_*, ``selector`` is OD.SelectionString. With
+        ``options`` are MQOO_*, ``selector`` is OD.SelectionString. ``dynamic_name`` is the name of
+        the dynamic queue; a ``*`` at its end is replaced by a unique text. With
         MQOO_ALTERNATE_USER_AUTHORITY the authority of ``alternate_user`` counts. Raises
         MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED (C7), MQRC_OBJECT_IN_USE
         (C4), MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_DYNAMIC_Q_NAME_ERROR,
@@ -312,7 +315,8 @@ class Session(TopicVerbs):
     ) -> DefinitionHandle:
         """Open a process or the queue manager (MQOPEN) to inquire or set its attributes.
 
-        ``kind`` is PROCESS or QMGR. Raises MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE,
+        ``kind`` is PROCESS or QMGR. With MQOO_ALTERNATE_USER_AUTHORITY the authority of
+        ``alternate_user`` counts. Raises MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE,
         MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, MQRC_HANDLE_NOT_AVAILABLE.
         """
         self._usable()
@@ -336,8 +340,8 @@ class Session(TopicVerbs):
         """Disconnect: commit the open unit of work (MQDISC), or back it out (G9).
 
         Messages that are held separately (``deliveries``) and not acknowledged go back to their
-        queues. Gets that wait on other threads end with MQRC_HCONN_ERROR. A second call does
-        nothing.
+        queues, backout counts raised. Gets that wait on other threads end with MQRC_HCONN_ERROR. A
+        second call does nothing.
         """
         if not self.is_open:
             return

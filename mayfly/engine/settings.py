@@ -118,7 +118,10 @@ class Settings:
         self.ledger_retention_count = int(chosen["ledger.retention_count"])
 
     def changed(self, values: Mapping[str, SettingValue]) -> Settings:
-        """Return settings with other set values; raises ValueError for a wrong one."""
+        """Return settings with ``values`` in place of all that were set before.
+
+        A setting that ``values`` leaves out has its default. Raises ValueError for a wrong one.
+        """
         return Settings(values, self._environment, self._platform)
 
 

@@ -166,10 +166,11 @@ class Deliveries(Hold):
     ) -> None:
         """Settle deliveries, all or none: acknowledge, return or move their messages.
 
-        ``put_elsewhere`` puts a message that is dead-lettered or set aside on another queue, in a
-        unit of work. Raises MQRC_HMSG_ERROR for a number that is not held, and the errors of
-        ``put_elsewhere``; nothing changes then. On a full disk all return to their queue. With a
-        ``completion`` the caller runs the rest.
+        ``settlement`` says which. ``put_elsewhere`` puts a message that is dead-lettered or set
+        aside on another queue, in a unit of work. Raises MQRC_HMSG_ERROR for a number that is not
+        held, and the errors of ``put_elsewhere``; nothing changes then. On a full disk all return
+        to their queue. With a ``completion``, what would wait for the disk is left there: the
+        caller runs the transaction or job that the completion has then.
         """
         with self._core.engine_lock:
             taken = {number: self._held_by(number) for number in numbers}
@@ -211,9 +212,9 @@ class Deliveries(Hold):
                 self._absorb(unit_of_work, got)
 
     def end(self) -> None:
-        """Return all unsettled deliveries to their queues, backout counts raised.
+        """Return the messages of all unsettled deliveries to their queues, backout counts raised.
 
-        Accept no more.
+        No delivery is held from then on.
         """
         with self._core.engine_lock:
             self._is_ended = True

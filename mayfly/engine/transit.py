@@ -81,8 +81,9 @@ class ChannelBatch(Hold):
     def take(self, limit: int) -> list[StoredMessage]:
         """Add up to ``limit`` unexpired messages to the batch and return them in get order.
 
-        Expired messages before them are discarded (E6). Raises MQRC_GET_INHIBITED,
-        MQRC_CONNECTION_BROKEN, MQRC_UNKNOWN_OBJECT_NAME.
+        It does not wait, and returns [] when no message is available. Expired messages before them
+        are discarded (E6). Raises MQRC_GET_INHIBITED, MQRC_CONNECTION_BROKEN,
+        MQRC_UNKNOWN_OBJECT_NAME.
         """
         core, name = self._core, self.queue.name
         if core.registry.resolve(name).get_inhibited:
@@ -254,7 +255,7 @@ class ChannelBatch(Hold):
 
     def _pass(self, found: Iterable[Found]) -> None:
         # Everything up to such a row was looked at, and is hidden or is one of these.
-        """Make searches start behind these messages; all before them is hidden."""
+        """Make searches start after these messages; all messages before them are hidden."""
         for queue, row, persistence in found:
             queue_state.pass_over(queue, persistence, row.k)
 
@@ -383,8 +384,8 @@ def put_received(
 ) -> None:
     """Put a received message on a queue, or publish it where the name is an alias of a topic.
 
-    The session's user needs authority to set all context. With ``in_unit`` it is part of the
-    session's unit of work. Raises the errors of open and put.
+    The session's user needs authority to set all context. With ``in_unit`` the put is part of the
+    session's unit of work, else it is final on return. Raises the errors of open and put.
     """
     if topic_alias(core.registry, name) is not None:
         session.publish_as("", body, request, syncpoint=in_unit, alias=name)
@@ -399,8 +400,8 @@ def put_received(
 def report_expiration(core: Core, original: Original, session: Session | None) -> None:
     """Send the expiration report of a message that expired before it arrived here (E19).
 
-    With a session it is part of the unit of work, with None it is put at once. If it cannot be
-    delivered, it goes to the dead-letter queue (R4).
+    With a session the report is part of its unit of work, with None it is put at once. If it cannot
+    be delivered, it goes to the dead-letter queue (R4).
     """
     transaction = Transaction()
     with core.engine_lock:
@@ -429,12 +430,12 @@ def refuse(core: Core, message: Undeliverable, error: MQError, session: Session 
 def add_refusal(
     core: Core, transaction: Transaction, message: Undeliverable, about: Original, error: MQError
 ) -> bool:
-    """Add exception report and dead letter of a message to a transaction; True with a dead letter.
+    """Add the exception report and the dead letter of a refused message to a transaction.
 
-    The report is about ``about``: for a message in transit, the one inside it. A non-persistent
-    message that cannot become a dead letter is dropped. Raises ``error``, and adds nothing, for a
-    persistent message that cannot become a dead letter or whose report reaches no queue. Needs the
-    engine lock.
+    Returns True if a dead letter was added. The report is about ``about``: for a message in
+    transit, the one inside it. A non-persistent message that cannot become a dead letter is
+    dropped. Raises ``error``, and adds nothing, for a persistent message that cannot become a dead
+    letter or whose report reaches no queue. Needs the engine lock.
     """
     assert core.engine_lock.is_held()
     descriptor = message.original.descriptor

@@ -145,7 +145,10 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def adopt(self, transaction: Transaction) -> None:
-        """Take over the puts of a transaction, such as reports, which must not be run any more."""
+        """Take over the puts of a transaction, such as reports.
+
+        The transaction must not be run any more.
+        """
         for queue, row, persistence in transaction.arrivals:
             # It is reserved already.
             self._add((queue, row, bool(persistence)))
@@ -339,8 +342,9 @@ class UnitOfWork(Hold):
     ) -> None:
         """Finish a commit in memory: forget the notes on disk about its gets.
 
-        ``error`` is that of the transaction, None without; after an MQError the undo functions run
-        first.
+        ``committed`` are the unit of work and its parts, each with the messages it has got.
+        ``error`` is that of the transaction, None without; after an MQError the functions in
+        ``undo`` run first.
         """
         if isinstance(error, MQError):
             for each in undo.values():
@@ -365,7 +369,10 @@ class UnitOfWork(Hold):
                 backouts.callback(part.backout, counts=counts)
 
     def _backout_here(self, *, counts: bool) -> None:
-        """Back out without the parts on other members of the queue-sharing group."""
+        """Back out without the parts on other members of the queue-sharing group.
+
+        With ``counts`` the backout counts are raised.
+        """
         core = self._core
         if self._is_empty_here():
             return

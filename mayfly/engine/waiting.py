@@ -43,8 +43,9 @@ class Waiter:
     ) -> None:
         """Prepare a wait until ``until_ms``, None for ever; :meth:`Waits.add` begins it.
 
-        ``owner`` is the session or handle whose close ends the wait. ``takes_any`` is True when any
-        message satisfies it. ``on_decided`` is called under the lock, for a wait without a thread.
+        ``take`` is called at each attempt, under the engine lock. ``owner`` is the session or
+        handle whose close ends the wait. ``takes_any`` is True when any message satisfies it.
+        ``on_decided`` is called under the lock, for a wait without a thread.
         """
         self.until_ms = until_ms
         self.owner = owner
@@ -139,7 +140,7 @@ class Waits:
         self._last_number = 0
 
     def add(self, queue_number: int, waiter: Waiter) -> None:
-        """Add a wait of a get on a queue, behind the others of that queue; it is not tried now."""
+        """Add a wait of a get on a queue, as the last of that queue; the get is not tried now."""
         self._last_number = number = self._last_number + 1
         waiter.queue_number, waiter.number = queue_number, number
         self._by_owner.setdefault(waiter.owner, {})[waiter] = None
@@ -203,7 +204,7 @@ class Waits:
         """End the waits whose deadline has come, in the order of deadlines; each tries once more.
 
         ``is_decided(queue_number, end_ms)`` returns True when no message can arrive any more that
-        would have been in time.
+        would have been in time. While it returns False, the wait goes on.
         """
         over = []
         for end_ms, number in self._due(now_ms):
@@ -229,7 +230,7 @@ class Waits:
             self.withdraw(waiter)
 
     def _offer_behind(self, first: Waiter, waiters: OrderedDict[Waiter, None]) -> None:
-        """Let the gets behind the first try, until one that takes any message finds none."""
+        """Let all gets of ``waiters`` but ``first`` try, until one that takes any finds none."""
         for waiter in list(waiters):
             if waiter is first:
                 continue

@@ -84,9 +84,9 @@ class UserAuthority:
     def check_open(self, name: str, options: int) -> None:
         """Raise MQRC_NOT_AUTHORIZED unless the user may open a queue with MQOPEN ``options``.
 
-        A model queue also needs DSP (C7). Options that need no authority need INQ, because even
-        such an open reveals that the queue exists. Nothing is checked for an undefined queue of
-        this queue manager, as the open fails anyway.
+        A model queue also needs DSP (C7). Options without an authority of their own need INQ, as
+        even such an open reveals that the queue exists. Nothing is checked for an undefined queue
+        of this queue manager, as the open fails anyway.
         """
         definition = self._core.registry.find(name)
         if definition is None and "@" not in name:

@@ -491,7 +491,10 @@ class Promotion(UnitOfWork):
         super().put(queue, row, persistent=persistent)
 
     def backout(self, *, counts: bool = True) -> None:
-        """Undo all puts of this unit of work, so that depths are as before."""
+        """Undo all puts of this unit of work, so that depths are as before.
+
+        ``counts`` has no effect, as nothing was got.
+        """
         super().backout()
         with self._core.engine_lock:
             for batch in self._batches:

@@ -120,9 +120,9 @@ class Stages:
     def begin(self, place: StagePlace) -> StageWriter | None:
         """Return a writer for a new stage: the rows of one task attempt, not put yet.
 
-        None when its batch is committed already, so nothing must be written. Stages of earlier
-        batches that were not committed are removed. Raises ValueError when a stage of the same
-        query, batch, partition and attempt exists.
+        None when a commit of its batch has begun already, so nothing must be written. Stages of
+        earlier batches that no commit has named are removed. Raises ValueError when a stage of the
+        same query, batch, partition and attempt exists.
         """
         core = self._core
         with core.engine_lock:
@@ -156,11 +156,15 @@ class Stages:
     ) -> QueryState:
         """Put the rows of a batch, or some of them; call it again until the result ``is_done``.
 
-        ``stages`` are (partition, attempt) of the task attempts that won, in the order in which
-        their rows are put; they are ignored for a batch that is recorded already. ``decode`` reads
-        a blob. Raises StageMissing, with nothing changed, and MQError when neither the queue nor
-        the dead-letter queue accepts a row. With ``surrenders`` such a row is left out, for
-        :meth:`surrendered`, if it has a number at its source and a later try cannot help.
+        One call makes up to ``step_count`` transactions. ``stages`` are (partition, attempt) of the
+        task attempts whose rows are put, in that order. The first call for a batch records them,
+        and deletes the stages of all other attempts; later calls ignore them. ``decode`` reads a
+        blob. Refused rows go to ``dead_letter_queue``, or DEADQ if "".
+
+        Raises StageMissing, with nothing changed, and MQError when neither the queue nor the
+        dead-letter queue accepts a row; earlier transactions stay. With ``surrenders`` such a row
+        is left out, for :meth:`surrendered`, if it has a number at its source and a later try
+        cannot help.
         """
         with self._lock(query):
             state = self.state(query)
@@ -209,9 +213,9 @@ class Stages:
         return self._locks[crc32(query.encode()) % _LOCK_COUNT]
 
     def _name(self, query: str, batch: int, stages: Sequence[tuple[int, str]]) -> QueryState:
-        """Record the winning stages of a batch, and remove the others; return the new progress.
+        """Record ``stages`` as those of a batch, and delete its others; return the new progress.
 
-        Raises StageMissing, with nothing changed.
+        ``stages`` are (partition, attempt). Raises StageMissing, with nothing changed.
         """
         core, now_ms = self._core, self._core.now_ms()
         with core.engine_lock:
@@ -307,7 +311,8 @@ class Stages:
     def _next_blobs(self, state: QueryState) -> tuple[list[int], list[int], bool]:
         """Return blobs of the next transaction, stages that it empties, whether it is the last.
 
-        Winning stages are processed in order; a blob that still exists has not been put.
+        The stages that the commit has named are processed in order; a blob that still exists has
+        not been put.
         """
         core = self._core
         blob_ids: list[int] = []

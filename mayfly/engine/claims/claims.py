@@ -135,9 +135,10 @@ class ConsumerClaims:
     def claim(self, name: str, epoch: int, after: int, limit: ClaimLimit) -> Claimed:
         """Reserve the next messages in get order; return the last claim number and the count.
 
-        The count includes open claims behind number ``after``, which come first. Without an
-        available message, or for a quiesced reader, the result is (``after``, 0) and nothing is
-        written. A claim has at least one message, whatever its size. Raises MQRC_GET_INHIBITED,
+        ``after`` is the last claim that the reader has, ``limit`` limits the count and the bytes.
+        Open claims with a number above ``after`` come first, and count too. Without an available
+        message, or for a quiesced reader, the result is (``after``, 0) and nothing is written. A
+        claim has at least one message, whatever its size. Raises MQRC_GET_INHIBITED,
         MQRC_OBJECT_IN_USE while another program has the queue open exclusively, and ClaimError.
         """
         with self._held(name, epoch) as consumer:
@@ -161,21 +162,22 @@ class ConsumerClaims:
             return Claimed(until if rows else after, rows)
 
     def end(self, name: str, epoch: int, until: int) -> int:
-        """Close all claims up to number ``until``, and remove their messages as got.
+        """End all open claims up to number ``until``, and remove their messages as got.
 
-        Returns how many. Claims that are closed already are not counted. Raises ClaimError for an
-        unknown consumer, a reader that was replaced (fenced), and a claim that never existed.
+        Returns the number of messages. Raises ClaimError for an unknown consumer, a reader that was
+        replaced (fenced), a claim that never existed, and, except on the staging queue, when claims
+        after ``until`` have ended as got already.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(until)
             return self._end(consumer, until)
 
     def end_written(self, name: str, instance_id: str, until: int) -> int:
-        """Close all claims up to number ``until``, which a checkpoint records as processed.
+        """End all open claims up to number ``until``, which a checkpoint records as processed.
 
         Their messages are removed as got; returns how many. Any reader of the consumer may call it,
-        so it needs no epoch. Claims that are closed already are not counted. ``instance_id`` is the
-        store that the checkpoint was made with. Raises ClaimError for another store, an unknown
+        so it needs no epoch. It returns 0 when the claims have ended already. ``instance_id`` is
+        the store that the checkpoint was made with. Raises ClaimError for another store, an unknown
         consumer, and a claim that never existed.
         """
         consumer = self._known(name)
@@ -238,9 +240,10 @@ class ConsumerClaims:
     def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int]]:
         """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
 
-        A consumer numbers its messages as rows, from 1 on. Empty when the range of claims is empty,
-        or its claims have no messages. Raises ClaimError for an unknown consumer, a reader that was
-        replaced (fenced), and a claim in the range that never existed or has ended.
+        A consumer numbers its messages as rows, from 1 on. Messages that were released or backed
+        out are left out; the result is empty when none is left. Raises ClaimError for an unknown
+        consumer, a reader that was replaced (fenced), a claim number that never existed, and,
+        except on the staging queue, when claims after ``after`` have ended as got.
         """
         with self._held(name, epoch) as consumer:
             return consumer.ranges(after, until)
@@ -283,10 +286,11 @@ class ConsumerClaims:
         return found
 
     def release(self, name: str, epoch: int | None = None) -> int:
-        """Put all claimed messages of a consumer back on their queue, with backout counts raised.
+        """Put all claimed messages of a consumer back on their queue, and shut out its reader.
 
-        Returns their number, and shuts out the present reader. Raises ClaimError for an unknown
-        consumer, and with ``epoch`` when that reader is fenced already.
+        Backout counts are raised, except on the staging queue. Returns the number of messages.
+        Raises ClaimError for an unknown consumer, and, with an ``epoch``, when the reader of that
+        epoch was replaced (fenced) already.
         """
         self._core.check_running()
         consumer = self._known(name)
@@ -312,10 +316,9 @@ class ConsumerClaims:
         return released
 
     def _end(self, consumer: Consumer, until: int) -> int:
-        """Close the open claims of a consumer up to number ``until``.
+        """End the open claims of a consumer up to number ``until``.
 
-        Returns the number of messages. The messages are removed as got. The consumer's lock is
-        held.
+        The messages are removed as got. Returns their number. The consumer's lock is held.
         """
         ended, queue_state = 0, self._queue_state(consumer.queue)
         while group := consumer.group(until):

@@ -123,9 +123,9 @@ class Consumer:
     def check_checkpoint(self, number: int) -> None:
         """Raise ClaimError if a reader that has processed claims to ``number`` cannot go on there.
 
-        ``claims-ahead``: no such claim ever existed. ``claims-closed``: later claims are ended, so
-        the reader would miss their messages. After a release it may continue: the messages are
-        claimed again.
+        ``claims-ahead``: no such claim ever existed. ``claims-closed``: later claims have ended, so
+        the reader would miss their messages. If later claims ended by a release, or are on the
+        staging queue, it may continue: their messages are claimed again.
         """
         self.check_not_ahead(number)
         row = self.row
@@ -148,11 +148,11 @@ class Consumer:
             )
 
     def given(self, after: int, row_count: int, body_bytes: int) -> tuple[int, int, int]:
-        """Return the last open claim behind ``after`` within the limits, with total rows and bytes.
+        """Return the number of the last open claim within limits, and the rows and bytes so far.
 
-        ``row_count`` and ``body_bytes`` limit the total; the first claim counts whatever its size.
-        Without one the number is ``after``, or that of the last closed claim if higher, with 0
-        rows.
+        Open claims with a number above ``after`` are added up while the sums are within
+        ``row_count`` and ``body_bytes``; the first one counts whatever its size. Without any, the
+        number is ``after``, or that of the last ended claim if higher, with 0 rows.
         """
         until, rows, total_bytes = max(after, self.row.closed_number), 0, 0
         for claim in self.claims:
@@ -167,7 +167,7 @@ class Consumer:
         return until, rows, total_bytes
 
     def group(self, until: int) -> list[ClaimRow]:
-        """Return the first open claims, up to ``until``, that one transaction may close.
+        """Return the first open claims, up to number ``until``, that one transaction may end.
 
         Empty when no open claim has the number ``until`` or a lower one.
         """
@@ -184,9 +184,8 @@ class Consumer:
     def ranges(self, after: int, until: int) -> list[tuple[int, int]]:
         """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
 
-        Messages of released claims, and backed out ones, are left out. Raises ClaimError
-        ``claims-ahead`` for a claim that never existed, ``claims-closed`` when later claims are
-        ended.
+        Messages of released claims, and backed out ones, are left out. Raises the errors of
+        :meth:`check_checkpoint` for ``after`` and ``until``.
         """
         self.check_checkpoint(after)
         self.check_checkpoint(until)
@@ -222,7 +221,10 @@ class Consumer:
         self.claims.append(claim)
 
     def close(self, group: list[ClaimRow], row: ConsumerRow) -> None:
-        """Remove the first open claims in memory; ``row`` is the stored state without them."""
+        """Remove ``group``, the first open claims, from memory.
+
+        ``row`` is the stored state without them.
+        """
         self.claims = self.claims[len(group) :]
         self.row = row
         if self.holes:
@@ -278,13 +280,16 @@ class QueueClaims(ABC):
 
     @abstractmethod
     def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
-        """Close the first open claims, and remove their messages as got; return how many."""
+        """End ``group``, the first open claims, and remove their messages as got.
+
+        Returns the number of messages.
+        """
 
     @abstractmethod
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
-        """Close the first open claims, and put their messages back on the queue.
+        """End ``group``, the first open claims, and put their messages back on the queue.
 
-        Returns how many.
+        Returns the number of messages.
         """
 
     @abstractmethod
@@ -301,7 +306,8 @@ class QueueClaims(ABC):
     ) -> ClaimedPage:
         """Return the first messages of rows ``(after, until]``; none when they are not claimed.
 
-        Called without the consumer's lock, so the claims may end meanwhile.
+        ``max_bytes`` of data and ``max_rows`` limit them. Called without the consumer's lock, so
+        the claims may end meanwhile.
         """
 
     def save(self, consumer: Consumer, row: ConsumerRow) -> None:
@@ -312,7 +318,10 @@ class QueueClaims(ABC):
         consumer.row = row
 
     def _close(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
-        """Run a transaction that also deletes the first open claims; then remove them in memory."""
+        """Run a transaction that also deletes ``group``, the first open claims.
+
+        They are then removed in memory.
+        """
         after = consumer.row._replace(closed_number=group[-1].number)
         transaction.unit.statements += [
             forget_claims(after.id, after.closed_number),

@@ -328,9 +328,10 @@ class OrdinaryQueueClaims(QueueClaims):
     def page(
         self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Return claimed messages from the table, read on a separate database connection.
+        """Return the first messages of rows ``(after, until]``, read on a separate connection.
 
-        The page is empty when one of the rows is no longer claimed.
+        ``max_rows`` and ``max_bytes`` of data limit them. The page is empty when one of the rows is
+        no longer claimed.
         """
         found = self._core.store.claimed.page(
             store.Rows(consumer.row.id, after, until), max_bytes, max_rows
@@ -399,9 +400,9 @@ class OrdinaryQueueClaims(QueueClaims):
         return claim, transaction
 
     def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Close the first open claims; remove their messages as a get does, with COD reports (G9).
+        """End ``group``, the first open claims; remove their messages as a get does.
 
-        Returns the number of messages.
+        Their COD reports are sent (G9). Returns the number of messages.
         """
         core, row, transaction = self._core, consumer.row, Transaction()
         rows = store.Rows(row.id, consumer.closed_row, group[-1].last_row)
@@ -420,9 +421,9 @@ class OrdinaryQueueClaims(QueueClaims):
         return ended_count
 
     def release_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Move messages of the first open claims back to their queue, backout counts raised (G8).
+        """End ``group``, the first open claims; return their messages to the queue.
 
-        Returns the number of messages.
+        Backout counts are raised (G8). Returns the number of messages.
         """
         core, transaction = self._core, Transaction()
         rows = store.Rows(consumer.row.id, consumer.closed_row, group[-1].last_row)

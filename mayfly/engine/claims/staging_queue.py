@@ -51,7 +51,7 @@ class StagingQueueClaims(QueueClaims):
         self._marked_ms: dict[int, int] = {}
 
     def note_mark(self, mark: int) -> None:
-        """Record the present time for a mark: messages that fall due later are behind that mark.
+        """Record the present time for a mark: a claim up to the mark has only messages due by now.
 
         The engine lock is held. The newest 64 marks are kept.
         """
@@ -133,9 +133,9 @@ class StagingQueueClaims(QueueClaims):
         return claim
 
     def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Release the messages of the first open claims to their targets (D15-D22).
+        """End ``group``, the first open claims, and release their messages to the targets.
 
-        Returns how many.
+        Returns the number of messages.
         """
         released = 0
         for claim in group:
@@ -146,7 +146,7 @@ class StagingQueueClaims(QueueClaims):
         return released
 
     def release_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Close the first open claims and show their messages on the staging queue again.
+        """End ``group``, the first open claims; show their messages on the staging queue again.
 
         Returns the number of messages. No backout is counted.
         """
@@ -167,9 +167,10 @@ class StagingQueueClaims(QueueClaims):
     def page(
         self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Return claimed messages from the message table; the queue of each is its target.
+        """Return the first messages of rows ``(after, until]``; the queue of each is its target.
 
-        The page is empty when these rows are not claimed.
+        They are of one claim. ``max_rows`` and ``max_bytes`` of data limit them. The page is empty
+        when these rows are not claimed.
         """
         for claim in consumer.claims:
             if claim.after_row <= after < claim.last_row:
@@ -282,7 +283,7 @@ class StagingQueueClaims(QueueClaims):
         return array("q", [key for key in keys if key in found])
 
     def _forget(self, consumer: Consumer, group: list[store.ClaimRow]) -> None:
-        """Delete the stored keys of the first open claims, and close these claims durably."""
+        """End ``group``, the first open claims, durably; the keys of their messages are deleted."""
         transaction = Transaction()
         transaction.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
         self._close(consumer, group, transaction)

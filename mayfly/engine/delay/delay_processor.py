@@ -210,7 +210,7 @@ class DelayProcessor:
         return in_due_order(volatile, persistent)
 
     def pass_over(self, key: int) -> None:
-        """Note that all staged messages up to a key are hidden: searches begin behind that key.
+        """Note that all staged messages up to a key are hidden: searches begin after that key.
 
         Does nothing while a message waits for a retry.
         """
@@ -343,8 +343,9 @@ def due_alike(
 ) -> Alike | None:
     """Return the next due persistent messages before a key, if one statement can move them.
 
-    They have one target, subscription and descriptor. None when they must be examined one by one:
-    they differ, are hidden, mix with non-persistent ones, or are too few.
+    At most ``limit`` are returned. They have one target, subscription and descriptor. None when
+    they must be examined one by one: they differ, are hidden, mix with non-persistent ones, or are
+    too few.
     """
     assert core.engine_lock.is_held()
     messages, low = core.messages(PERSISTENT), max(STAGING_LOW, staging.first[PERSISTENT])

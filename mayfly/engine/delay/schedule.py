@@ -223,17 +223,19 @@ class SessionSchedule:
         return self._change_one(msg_id, change)
 
     def release(self, msg_id: Identifier) -> Receipt:
-        """Release a message to its target now, before its delivery time.
+        """Set the delivery time of a message to now, so that it is released to its target.
 
-        Returns RELEASED, or as :meth:`cancel` when nothing was changed.
+        The message may reach the target after the return. Returns RELEASED, or as :meth:`cancel`
+        when nothing was changed.
         """
         return self._change_one(msg_id, Releasing(self._core, self._ending))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel all messages that match a filter; yield the running total after each batch.
 
-        Each batch is durable when its total is yielded. Messages put meanwhile may be left out.
-        Yields 0 when no message matches.
+        Nothing happens before the first total is asked for. In a transacted session the changes
+        belong to its unit of work, else each batch is durable when its total is yielded. Messages
+        put meanwhile may be left out. Yields 0 when no message matches.
         """
         return self._change_all(where, Cancellation(self._core, self._ending))
 
@@ -245,11 +247,13 @@ class SessionSchedule:
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> Iterator[int]:
-        """Give all matching messages another delivery time.
+        """Give all messages that match a filter another delivery time.
 
-        ``by_ms`` moves each by the same interval. Yields the running total after each batch, 0 when
-        no message matches. Before any message is changed, raises MQRC_EXPIRY_ERROR for a time after
-        an expiry (D7), and MQRC_OPTIONS_ERROR unless exactly one argument is passed, and in range.
+        It works as :meth:`cancel_all`. ``delay_ms`` counts from now, ``deliver_at_ms`` from 1970,
+        UTC; ``by_ms`` moves each by the same interval. Yields the running total after each batch, 0
+        when no message matches. Before any message is changed, raises MQRC_EXPIRY_ERROR for a time
+        after an expiry (D7), and MQRC_OPTIONS_ERROR unless exactly one argument is passed, and in
+        range.
         """
         change = Rescheduling(
             self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms, by_ms=by_ms
@@ -259,7 +263,7 @@ class SessionSchedule:
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Release all messages that match a filter now; yield the running total after each batch.
 
-        Yields 0 when no message matches.
+        It works as :meth:`cancel_all`. Yields 0 when no message matches.
         """
         return self._change_all(where, Releasing(self._core, self._ending))
 
@@ -532,7 +536,9 @@ class Rescheduling(ScheduleChange):
     ) -> None:
         """Set the new time from exactly one argument, all in ms.
 
-        Raises MQRC_OPTIONS_ERROR for none or several arguments, and for one out of range.
+        ``delay_ms`` counts from now, ``deliver_at_ms`` from 1970, UTC; ``by_ms`` is added to each
+        delivery time. Raises MQRC_OPTIONS_ERROR for none or several arguments, and for one out of
+        range.
         """
         if sum(value is not None for value in (delay_ms, deliver_at_ms, by_ms)) != 1:
             raise mq_error(

@@ -111,7 +111,7 @@ class Scan:
         limit: int = STEP,
         shows_releasing: bool = False,
     ) -> None:
-        """Begin behind the key ``after`` or at the first message; a step finds up to ``limit``.
+        """Begin after the key ``after`` or at the first message; a step finds up to ``limit``.
 
         ``shows_releasing`` includes messages that a pipeline is releasing, which cannot be changed.
         """

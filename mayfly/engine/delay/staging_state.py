@@ -40,7 +40,7 @@ class StagingOrder:
         self._unknown_until_ms = -1
 
     def next_key(self, due_ms: int) -> int:
-        """Return a new key behind all others of the same delivery time (ms since 1970).
+        """Return a new key, higher than all others of the same delivery time (ms since 1970).
 
         When all 2**21 keys of a millisecond are used, the key is of the next one, never of an
         earlier one.
