@@ -54,7 +54,10 @@ class ConnectionHandler(Protocol):
 
     @property
     def refusal_without_tls(self) -> bytes:
-        """The answer to such a client on a port that accepts only TLS, before its socket closes."""
+        """The bytes to answer a client that speaks the server's protocol, but not TLS.
+
+        They are sent on a port that accepts only TLS, before the socket closes.
+        """
 
     @property
     def handshake_seconds(self) -> float | None:
@@ -111,7 +114,8 @@ class Acceptor:
     ) -> None:
         """Start to accept connections.
 
-        With ``context`` each connection begins with a TLS handshake.
+        ``handler`` is the server that gets them. With ``context`` each connection begins with a TLS
+        handshake.
         """
         self._handler, self._context = handler, context
         #: Connections whose handshake has not ended.
@@ -124,7 +128,7 @@ class Acceptor:
     def close(self) -> None:
         """Close the listening sockets; a second call does nothing.
 
-        Connections that the system has already accepted are still served.
+        Connections that wait in the queue of a socket are accepted and served.
         """
         listening, self._listening = self._listening, []
         for each in listening:
@@ -144,7 +148,8 @@ class Acceptor:
     def _accept(self, listening: socket.socket) -> None:
         """Accept up to 64 waiting connections of one listening socket.
 
-        If the process has no descriptor or memory, log a warning and stop to accept for one second.
+        The next call accepts the rest. If the process has no descriptor or memory, log a warning,
+        and accept none on this socket for one second.
         """
         # asyncio's sock_accept loses a connection when it is cancelled behind the accept.
         try:

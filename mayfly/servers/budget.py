@@ -103,9 +103,9 @@ class Budget:
     ) -> Reservation | None:
         """Return a reservation of ``count`` bytes; ``is_granted`` says whether it has them already.
 
-        If the bytes are not free, the reservation waits in a queue. ``on_granted`` is then called
-        once, from any thread, when the bytes are free. Without ``on_granted`` nothing waits, and
-        the result is None.
+        Returns at once. If the bytes are not free, the reservation waits in a queue. ``on_granted``
+        is then called once, from any thread, when the reservation has them. Without ``on_granted``
+        nothing waits, and the result is None.
         """
         made = Reservation(self, count, on_granted)
         with self._changing:
@@ -121,7 +121,7 @@ class Budget:
     def end(self, reservation: Reservation) -> None:
         """Return the bytes of a reservation to the budget, or stop its wait.
 
-        A second call does nothing.
+        Calls ``on_granted`` of waiting reservations that fit now. A second call does nothing.
         """
         with self._changing:
             if reservation.is_over:

@@ -79,7 +79,7 @@ class ChannelInstances:
         self._by_place: Counter[ChannelClient] = Counter()
 
     def enter(self, place: ChannelClient, admitted: Admitted) -> None:
-        """Count one more connection of a channel and client address.
+        """Count one more connection of ``place``, a channel and a client's address.
 
         Raises MQRC_CHANNEL_NOT_AVAILABLE, and counts nothing, if MAXINST or MAXINSTC is reached.
         """

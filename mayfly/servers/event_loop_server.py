@@ -93,7 +93,8 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
     def drain(self, timeout_ms: int) -> bool:
         """Refuse new clients, and wait until all have left; return False after ``timeout_ms``.
 
-        Each connection ends once its work is done, as by :meth:`quiesce`.
+        Each connection ends once its work is done, as by :meth:`quiesce`. Connections that are open
+        after the timeout stay open until :meth:`close`.
         """
 
         async def drain() -> bool:
@@ -112,7 +113,7 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
     def close(self) -> None:
         """Close all connections, back out their units of work, and end the threads.
 
-        A second call does nothing.
+        Returns when this is done. A second call does nothing.
         """
         if self._is_closed:
             return
@@ -134,14 +135,14 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
 
     @abstractmethod
     def _quiesce(self, connection: _ConnectionT) -> None:
-        """Close a connection that an operator ends if it has no work left.
+        """Close a connection for an operator if it has no work left; does not wait.
 
-        It sends no more messages. The server repeats the call until the connection has ended.
+        The connection sends no more messages. The server repeats the call until it has ended.
         """
 
     @abstractmethod
     def _drain(self, connection: _ConnectionT) -> None:
-        """Close a connection if it has no work left, because the server ends; as _quiesce."""
+        """Do the same as ``_quiesce``, because the server ends: the client gets another reason."""
 
     @abstractmethod
     async def _end_all(self) -> None:

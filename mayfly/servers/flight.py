@@ -163,8 +163,8 @@ class FlightServer:
     def stop(self) -> None:
         """Refuse new calls and end running ones; returns after a few seconds at most.
 
-        Sets ``is_held`` if a silent client still holds gRPC. Does nothing if the server has not
-        been started.
+        Sets ``is_held`` if gRPC has not ended by then, because it waits for a silent client. Does
+        nothing if the server has not been started.
         """
         services, self._services = self._services, []
         sockets, self._sockets = self._sockets, []
@@ -193,9 +193,9 @@ class FlightServer:
                 folder_socket.close()
 
     def _count(self, change: int) -> None:
-        """Add 1 or -1 to the engines' number of servers for other processes.
+        """Add ``change``, 1 or -1, to the engines' number of servers for other processes.
 
-        A repeated call does nothing.
+        A second call with the same number does nothing.
         """
         if self._is_counted != (change > 0):
             self._is_counted = change > 0
@@ -246,7 +246,8 @@ class FlightServer:
     ) -> None:
         """Start a gRPC service at a location such as ``grpc://HOST:PORT``, and keep it.
 
-        ``place`` names the location in errors. Raises OSError if gRPC cannot listen there.
+        It serves ``managers``, by name. ``place`` names the location in errors. ``options`` are
+        those of pyarrow's server, such as TLS. Raises OSError if gRPC cannot listen there.
         """
         try:
             service = _Service(

@@ -268,9 +268,9 @@ def attach(queues: QueueManager, asked: claims.AttachRequest) -> Answer:
 def claim(queues: QueueManager, asked: claims.ClaimRequest) -> Answer:
     """Reserve the next messages of a queue for a reader (a claim), up to limits of rows and bytes.
 
-    Returns the number of the last claim, and how many messages the claims after ``after`` hold.
-    Without messages these are ``after`` and 0. Raises MQRC_GET_INHIBITED, and ClaimError if a newer
-    reader has attached.
+    Returns the number of the last claim, and how many messages the claims after number ``after``
+    hold, those that were open before included. Without messages these are ``after`` and 0. Raises
+    MQRC_GET_INHIBITED, and ClaimError if a newer reader has attached.
     """
     limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
     claimed = queues.claims.claim(asked.consumer, asked.epoch, asked.after, limit)
@@ -286,20 +286,20 @@ def mark(queues: QueueManager, _asked: NoArguments) -> Answer:
 
 
 def end(queues: QueueManager, asked: claims.EndRequest) -> Answer:
-    """End the messages reserved by a reader's claims up to ``until``, as if they had been got.
+    """End a reader's claims (numbered groups of reserved messages) up to number ``until``.
 
-    Returns the number of messages. Claims are numbered groups of reserved messages. Raises
+    Their messages are removed as if they had been got. Returns how many these are. Raises
     ClaimError if a newer reader has attached.
     """
     return claims.Counted(queues.claims.end(*asked))._asdict()
 
 
 def end_written(queues: QueueManager, asked: claims.EndWrittenRequest) -> Answer:
-    """End the messages of claims (reserved groups) that a Spark checkpoint records as written.
+    """End the claims (groups of reserved messages) that a Spark checkpoint records as written.
 
-    These are the claims up to number ``until``. Returns the number of messages. Any caller may do
-    this, not only the reader. Raises ClaimError for another store, an unknown consumer, or a claim
-    that never existed.
+    These are the claims up to number ``until``. Their messages are removed as if they had been got.
+    Returns how many these are. Any caller may do this, not only the reader. Raises ClaimError for
+    another store, an unknown consumer, or a claim that never existed.
     """
     return claims.Counted(queues.claims.end_written(*asked))._asdict()
 
@@ -307,8 +307,8 @@ def end_written(queues: QueueManager, asked: claims.EndWrittenRequest) -> Answer
 def quiesce(queues: QueueManager, asked: claims.Reader) -> Answer:
     """Let a reader reserve no further messages; return {}.
 
-    The reader may still read the messages it has reserved. Raises ClaimError if a newer reader has
-    attached.
+    The reader may still read the messages it has reserved. The next reader that attaches can
+    reserve messages again. Raises ClaimError if a newer reader has attached.
     """
     queues.claims.quiesce(*asked)
     return {}
@@ -327,8 +327,9 @@ def renew(queues: QueueManager, asked: claims.Reader) -> Answer:
 def claimed_rows(queues: QueueManager, asked: claims.ClaimsRequest) -> Answer:
     """Return the row numbers of the messages that a reader's claims have reserved, as ranges.
 
-    The claims are those after number ``after`` up to ``until``. Raises ClaimError if a newer reader
-    has attached.
+    A range has the rows after its first number up to its second. The claims are those after number
+    ``after`` up to ``until``. Raises ClaimError if one of them has ended, or if a newer reader has
+    attached.
     """
     return claims.ClaimedRows(queues.claims.ranges(*asked))._asdict()
 
@@ -336,9 +337,10 @@ def claimed_rows(queues: QueueManager, asked: claims.ClaimsRequest) -> Answer:
 def back_out(queues: QueueManager, asked: claims.BackOutRequest) -> Answer:
     """Back out single reserved messages that a reader cannot process, by row number.
 
-    Returns how many went back to their queue and how many to the backout or dead-letter queue. Rows
-    that are not reserved are skipped. Raises BadRequest for rows that are not whole numbers, and
-    ClaimError if a newer reader has attached.
+    Each returns to its queue with its backout count raised, or goes to the backout or dead-letter
+    queue, as BOTHRESH of the queue demands. ``reason`` is the MQRC_* for a dead letter. Returns
+    both numbers. Rows that are not reserved are skipped. Raises BadRequest for rows that are not
+    whole numbers, and ClaimError if a newer reader has attached.
     """
     if not all(type(row) is int for row in asked.rows):
         raise BadRequest(f"rows are whole numbers, not {asked.rows!r}")
@@ -348,8 +350,9 @@ def back_out(queues: QueueManager, asked: claims.BackOutRequest) -> Answer:
 def release(queues: QueueManager, asked: claims.ReleaseRequest) -> Answer:
     """Return all messages that a consumer has reserved to their queue; return their number.
 
-    The present reader of the consumer gets errors from now on. Raises ClaimError for an unknown
-    consumer or an old epoch.
+    Their backout counts are raised. The present reader of the consumer gets errors from now on.
+    Raises ClaimError for an unknown consumer, and for the epoch of an earlier reader. Without an
+    epoch any caller may release.
     """
     return claims.Counted(queues.claims.release(*asked))._asdict()
 
@@ -472,11 +475,12 @@ def stage(
     batches: Iterator[pa.RecordBatch],
     stopping: threading.Event,
 ) -> Answer:
-    """Store the rows that one attempt of a task uploads, until :func:`commit` names the attempt.
+    """Store the rows that one attempt of a task uploads; :func:`commit` puts them on queues later.
 
-    An empty batch marks the end of the rows. Returns their number, or DECIDED if the batch is
-    committed already; the rows are then ignored. Raises BadRequest if this attempt is stored
-    already. If the upload ends early or the server stops, discards the rows and raises VerbRefused.
+    Returns at the end of the upload. An empty batch marks the end of the rows. The answer is their
+    number, or DECIDED if the batch is committed already; the rows are then ignored. Raises
+    BadRequest if this attempt is stored already. If the upload ends early or the server stops,
+    discards the rows and raises VerbRefused.
     """
     asked = request_of(stages.StageRequest, request)
     _check(asked)
@@ -505,10 +509,12 @@ def stage(
 
 
 def commit(queues: QueueManager, asked: stages.CommitRequest) -> Answer:
-    """Put the stored rows of a batch on their queues, or some of them; return the progress.
+    """Put the next stored rows of a batch on their queues; return the progress.
 
-    The client calls again until the answer has ``is_done``. Raises VerbRefused if rows of a named
-    upload are not there, and MQError if no queue accepts a row.
+    One call puts a limited number of rows, and commits them. The client calls again until the
+    answer has ``is_done``. ``stages`` names the uploads whose rows are put. With ``surrenders`` a
+    row that no queue could ever accept is left out, for :func:`surrendered`. Raises VerbRefused if
+    a named upload is missing or incomplete, and MQError if no queue accepts a row.
     """
     _check(asked)
     named = [_stage_of(name) for name in asked.stages]

@@ -61,7 +61,7 @@ class Listener:
         """
 
     def stop(self) -> None:
-        """Close all connections."""
+        """Stop to listen, and close all connections; open units of work are backed out."""
 
 
 class _Server(Clients, Protocol):
@@ -71,7 +71,10 @@ class _Server(Clients, Protocol):
         """Listen on an address and return its port; raises OSError if that is not possible."""
 
     def quiesce(self, number: int) -> bool:
-        """Close the connection with conversation ``number`` once its work is done."""
+        """Close the connection with conversation ``number`` once its work is done; does not wait.
+
+        Returns False if no connection has this conversation.
+        """
 
     def drain(self, timeout_ms: int) -> object:
         """Return when the connections have ended, or after ``timeout_ms``."""
@@ -208,7 +211,10 @@ class MqListener(ClientListener):
         return address
 
     def limit(self, limits: ClientLimits) -> None:
-        """Apply other limits from now on: to new connections, memory, and idle connections."""
+        """Apply other limits from now on: to new connections, memory, and idle connections.
+
+        Open connections stay, even above the new limits.
+        """
         if limits != self._limits:
             self._limits = limits
             self._budget.limit(limits.memory_bytes)
@@ -324,11 +330,11 @@ class FlightListener(Listener):
         return self._server.url
 
     def drain(self, timeout_ms: int) -> None:
-        """Refuse new calls and end running ones, without waiting for ``timeout_ms``."""
+        """Do the same as :meth:`stop`: end running calls without waiting for ``timeout_ms``."""
         self.stop()
 
     def stop(self) -> None:
-        """End all calls; clients that do not respond have 5 seconds."""
+        """Refuse new calls and end all running ones; clients that do not respond have 5 seconds."""
         if self._server is not None:
             self._server.stop()
 

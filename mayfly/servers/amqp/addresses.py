@@ -164,9 +164,9 @@ class OwnNodes:
         """Create a temporary queue or topic, and write its address into ``answer``.
 
         ``asked`` is the terminus of the client: capability ``temporary-topic`` makes a topic. The
-        node and its messages are deleted when its link is closed or the connection ends. With a
-        lifetime policy other than delete-on-close, only the end of the connection deletes it.
-        Raises MQError.
+        node and its messages are deleted when the connection ends. They are deleted when its link
+        is closed, unless the client asks for a lifetime policy other than delete-on-close. Raises
+        MQError.
         """
         answer.copy(asked)
         ends = _ends_with_its_link(asked)
@@ -193,7 +193,10 @@ class OwnNodes:
             connection.call(ask.DeleteTemporaryTopic(name))
 
     def end(self) -> None:
-        """Forget all nodes when the connection ends; temporary topics are noted as deleted."""
+        """Forget all nodes, which the end of the connection deletes.
+
+        Temporary topics are noted as deleted.
+        """
         for name in self._names:
             if is_temporary_topic(name):
                 self.all.add(name)

@@ -206,8 +206,8 @@ def body_front(length_bytes: int, *, is_text: bool) -> bytes:
 def body_behind(raw: bytes, place: int, *, is_text: bool) -> bytes | None:
     """Return the data of a body that fills ``raw`` from index ``place`` to the end.
 
-    Returns None if the body is not one string (``is_text``) or one data section, is longer than 16
-    KiB, or has wrong UTF-8.
+    With ``is_text`` the body must be one string, otherwise one data section. Returns None for
+    another body, for one of more than 16 KiB, and for a string with wrong UTF-8.
     """
     rest_bytes = len(raw) - place
     if rest_bytes > LONGEST_KNOWN_BYTES:
@@ -290,9 +290,10 @@ def plain(value: Value) -> Any:
 
 
 def _section_of(data: Any, raw: memoryview) -> Section:
-    """Return the section just decoded from ``raw``; short sections that repeat come from a cache.
+    """Return the section that a Data object holds; ``raw`` are the bytes from which it was decoded.
 
-    Raises AmqpError amqp:decode-error.
+    Short sections that repeat come from a cache. Raises AmqpError amqp:decode-error for another
+    value.
     """
     if len(raw) > _SHORT_BYTES:
         return _section(data)

@@ -103,9 +103,10 @@ class AmqpConnection(asyncio.Protocol):
     )
 
     def __init__(self, service: AmqpService, number: int, open_here: set[AmqpConnection]) -> None:
-        """Take the shared parts of the server.
+        """Take ``service``, the parts that all connections of the server share.
 
-        The connection adds itself to ``open_here`` when made. ``number`` tells the sockets of all
+        ``open_here`` is the set of the server's open connections. The connection adds itself when
+        its socket is open, and removes itself at its end. ``number`` tells the sockets of all
         servers of the process apart.
         """
         self.service, self._number = service, number
@@ -213,10 +214,11 @@ class AmqpConnection(asyncio.Protocol):
         self._open_here.discard(self)
 
     def _read_rest(self, wire: asyncio.Transport) -> None:
-        """Read the frames that arrived before the client closed the socket.
+        """Read and process the frames that arrived before the client closed the socket.
 
-        When a client has closed its socket, a failed write ends the transport, even if received
-        bytes are still unread. Under TLS they cannot be read any more.
+        A failed write to a closed socket ends the transport, even if received bytes are still
+        unread. The client is sent no more messages. Does nothing under TLS, where such bytes cannot
+        be read any more.
         """
         if wire.get_extra_info("ssl_object") is not None:
             return
@@ -256,16 +258,16 @@ class AmqpConnection(asyncio.Protocol):
     def when_memory_is_free(self, call: Callable[[], None]) -> None:
         """Run ``call`` in the event loop once memory for messages is free.
 
-        It is dropped if the connection ends first.
+        ``call`` is dropped if the connection ends first.
         """
         self._memory.when_free(call)
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
         """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
 
-        Nothing is read from the client until the memory is free; after 30 seconds ``refuse`` is
-        called. While another message of the connection has a reservation, the result is None if
-        memory is not free.
+        Returns at once. If the memory is not free, nothing is read from the client until it is;
+        after 30 seconds ``refuse`` is called. The result is None if the memory is not free and
+        another message of the connection has a reservation already.
         """
         budget, loop = self.service.budget, self.service.loop
         if self._reservations:
@@ -336,7 +338,8 @@ class AmqpConnection(asyncio.Protocol):
     def _refuse(self, refuse: Callable[[], None]) -> None:
         """Refuse the message that has waited 30 seconds for memory, and send the refusal.
 
-        After a longer silence the client could believe that the connection is dead.
+        Nothing is read from the client during the wait. If it were longer, the client could believe
+        that the connection is dead.
         """
         refuse()
         self.pump()
@@ -400,7 +403,8 @@ class AmqpConnection(asyncio.Protocol):
     def _push(self, engine: Transport) -> bool:
         """Pass the checked bytes to proton and handle its events.
 
-        Return False if proton takes no more.
+        Return False if proton takes no more bytes at present. If it will never take more, the bytes
+        are dropped.
         """
         while self._allowed_count:
             capacity = engine.capacity()
@@ -581,7 +585,10 @@ class AmqpConnection(asyncio.Protocol):
     # Events.
 
     def _in_order(self, handler: Callable[[Any], None], endpoint: Any) -> None:
-        """Call a handler for the begin or end of an endpoint, after finishing deferred work."""
+        """Call a handler for a connection, session or link that the client begins or ends.
+
+        Calls deferred to the end of the pass, and deferred settlements, are made first.
+        """
         self.calls.run_at_end()
         self.service.deferred_settlements.make()
         handler(endpoint)
@@ -633,11 +640,11 @@ class AmqpConnection(asyncio.Protocol):
         return self._client.status(self.message_count, self._sent_bytes, self._received_bytes)
 
     def quiesce(self, condition: str, why: str) -> None:
-        """End the connection with a condition once its client has no work left.
+        """End the connection with a condition once its client has no work left; does not wait.
 
-        From now on its links send no messages. Work is a message that the client holds, one that is
-        being put, and an open transaction. The caller repeats the call until the connection has
-        ended.
+        ``condition`` is the AMQP error condition, ``why`` its text. From now on the links send no
+        messages. Work is a message that the client holds, one that is being put, and an open
+        transaction. The caller repeats the call until the connection has ended.
         """
         have_ended = [link.quiesce() for link in list(self.links.values())]
         conversations = self.conversations
@@ -647,7 +654,7 @@ class AmqpConnection(asyncio.Protocol):
             self.pump()
 
     def stop(self, condition: str, why: str, *, then: bytes = b"") -> None:
-        """Close the connection with a condition, then its socket.
+        """Close the connection with an error condition and its text ``why``, then its socket.
 
         Open units of work are backed out. The bytes ``then`` are written last.
         """
@@ -667,7 +674,10 @@ class AmqpConnection(asyncio.Protocol):
         session.open()
 
     def _ended(self, endpoint: Endpoint) -> None:
-        """Answer the end of a session, or the close of the connection, and end their links."""
+        """Answer the end of a session, or the close of the connection, and end all links in it.
+
+        The close of the connection is answered when its conversations have ended.
+        """
         if isinstance(endpoint, Session):
             self._end_links(endpoint)
             self._forget_session(endpoint._impl)
@@ -791,7 +801,10 @@ class AmqpConnection(asyncio.Protocol):
         link.end(is_closed=is_closed)
 
     def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
-        """Close a link on the server's initiative, with an error for the client."""
+        """Close a link on the server's initiative, with an error for the client.
+
+        A durable subscription of the link stays.
+        """
         self.links.pop(link.key, None)
         link.end(is_closed=False)
         ended = link.link

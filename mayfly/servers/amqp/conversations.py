@@ -84,9 +84,10 @@ class AmqpClient:
         return found
 
     def leave(self) -> None:
-        """End all conversations: unsettled messages return with their backout count raised.
+        """Begin to end all conversations of the client; does not wait.
 
-        Does nothing for a client that has none.
+        Unsettled messages return to their queues with their backout count raised. The client no
+        longer counts as an instance of the channel.
         """
         if self._conversations is not None:
             self._conversations.end()
@@ -216,9 +217,9 @@ class ClientConversations:
         return bool(self._transactions)
 
     def of_transaction(self, name: bytes) -> Connection:
-        """Return the conversation of a transaction.
+        """Return the conversation of a transaction, by its id ``name``.
 
-        Raises amqp:transaction:unknown-id if not open.
+        Raises amqp:transaction:unknown-id if the transaction is not open.
         """
         found = self._transactions.get(name)
         if found is None:
@@ -226,11 +227,12 @@ class ClientConversations:
         return found
 
     def discharge(self, name: bytes, *, fail: bool, on_done: OnEnd) -> None:
-        """Commit a transaction, or back it out if ``fail``; does not wait for the result.
+        """Begin to commit a transaction, or to back it out if ``fail``; does not wait.
 
-        ``on_done`` is called on any thread, with None or an error. A commit is durable then. The
-        deliveries of :meth:`settle_at_end` are settled, after a backout they are backed out. Raises
-        amqp:transaction:unknown-id.
+        ``on_done`` is called on any thread: with None at success, when a commit is durable,
+        otherwise with an error. Before that, deliveries of :meth:`settle_at_end` begin to be
+        settled: after a commit by their outcomes, otherwise as backed out. Raises
+        amqp:transaction:unknown-id if the transaction is not open.
         """
         connection, at_end = self.of_transaction(name), self._at_end.get(name, [])
 
@@ -253,7 +255,10 @@ class ClientConversations:
         self._at_end.pop(name, None)
 
     def settle_at_end(self, name: bytes, delivery: SettlementAtEnd) -> None:
-        """Note a delivery, to be settled when its transaction is committed or backed out."""
+        """Note a delivery of a transaction, to be settled when the transaction has ended.
+
+        After a commit it gets its outcome, otherwise it is backed out.
+        """
         self._at_end.setdefault(name, []).append(delivery)
 
     def _settle(self, delivery: SettlementAtEnd) -> None:
@@ -280,9 +285,9 @@ class ClientConversations:
         self.begin(self.main, ask.Settle([number], settlement, reason=reason), noted)
 
     def begin(self, connection: Connection, request: ask.Request[None], on_done: OnEnd) -> None:
-        """Begin a verb in one of the conversations; :meth:`end` waits for its outcome.
+        """Begin a verb in one of the conversations, and return at once.
 
-        ``on_done`` is called on any thread, with None or an error.
+        ``on_done`` is called on any thread, with None or an error. :meth:`end` waits for this.
         """
         self._await(on_done, lambda called: connection.begin(request, called))
 
@@ -366,8 +371,9 @@ class ClientConversations:
     def end(self, then: Callable[[], object] = lambda: None) -> None:
         """Back out and close all conversations on another thread; does not wait for it.
 
-        Running verbs end first, so that puts, outcomes and discharges of the client take effect.
-        ``then`` is called on that thread. A second call only calls ``then`` at once.
+        That thread first waits at most 30 seconds for running verbs, so that puts, outcomes and
+        discharges of the client take effect. It calls ``then`` last. A second call only calls
+        ``then`` at once.
         """
         if self._is_ended:
             then()
@@ -448,10 +454,11 @@ def _topic(connection: Connection, address: NodeAddress) -> OpenTarget:
 
 
 def check_is_topic(connection: Connection, address: NodeAddress, refused: MQError) -> None:
-    """Raise AmqpError unless a name that is not the name of a queue may be that of a topic.
+    """Raise AmqpError unless an address that names no queue may name a topic.
 
-    ``refused`` is the error of opening the queue. A name such as ``orders`` beside a queue ORDERS
-    is refused as a likely mistake, and so is the name of a temporary queue, which was deleted.
+    ``refused`` is the error of opening the queue; one that does not mean an unknown queue is raised
+    as AmqpError. A name such as ``orders`` beside a queue ORDERS is refused as a likely mistake,
+    and so is the name of a temporary queue, which was deleted.
     """
     if refused.reason not in _NAMES_NO_QUEUE:
         raise amqp_error(refused)

@@ -112,10 +112,11 @@ class Handshake:
             self._asking.cancel()
 
     def _feed_header(self, buffer: bytearray) -> None:
-        """Answer the protocol header of 8 bytes: offer SASL mechanisms, admit, or close.
+        """Answer the protocol header of 8 bytes: offer SASL mechanisms, ask admission, or close.
 
-        A client without SASL is admitted only if ANONYMOUS is offered. Any other client gets the
-        SASL header, and its connection is closed with the reason in the log.
+        A client with SASL gets the list of mechanisms. For one without SASL, admission is asked as
+        ANONYMOUS, if that is offered. All others get the SASL header, and are closed with the
+        reason in the log.
         """
         mechanisms = self._offered()
         header = bytes(buffer[:_HEADER_BYTES])
@@ -292,8 +293,8 @@ def open_connection(
 ) -> None:
     """Send the open of a queue manager's connection, and close it with ``refused`` unless None.
 
-    With a command level that lacks delivery delay (D5), DELAYED_DELIVERY is not offered: a JMS
-    client then refuses delays itself.
+    ``command_level`` is that of the queue manager. One without delivery delay does not offer
+    DELAYED_DELIVERY: a JMS client then refuses delays itself.
     """
     connection.container = queue_manager
     knows_delay = command_level >= DELAY_COMMAND_LEVEL

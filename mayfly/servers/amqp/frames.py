@@ -114,7 +114,10 @@ class ClientFrames:
     __slots__ = ("_handles", "_max_bytes", "_refused", "_rest")
 
     def __init__(self, max_bytes: int) -> None:
-        """Begin before the protocol header; ``max_bytes`` is the length of the longest frame."""
+        """Begin with the protocol header, which comes before all frames.
+
+        ``max_bytes`` is the length of the longest frame.
+        """
         self._max_bytes = max_bytes
         #: How many of the coming bytes proton may have without inspection.
         self._rest = _PROTOCOL_BYTES
@@ -126,9 +129,9 @@ class ClientFrames:
     def take(self, buffer: bytearray) -> tuple[int, Found | None]:
         """Return how many bytes of the buffer to pass to proton, and a finding in their last frame.
 
-        The second value is None if no frame needs work beside proton's. A RefusedFrame follows the
-        bytes and must be removed. The caller passes the remaining bytes in again: at once if
-        something was found, otherwise with more bytes.
+        The second value is None if no frame needs work beside proton's. A RefusedFrame is not in
+        the count: it comes right after these bytes, and the caller removes it. The caller passes
+        the remaining bytes in again: at once if something was found, otherwise with more bytes.
         """
         place, end = self._rest, len(buffer)
         found: Found | None = None
@@ -181,7 +184,8 @@ class ClientFrames:
     def _is_front_of_transfer(self, buffer: bytearray, body: int, channel: int) -> bool:
         """Return True if an incomplete frame is a transfer on an attached handle.
 
-        proton may have such a frame in parts.
+        proton may have such a frame in parts. ``body`` is the index of the frame's body in the
+        buffer.
         """
         if len(buffer) - body < _FRONT_BYTES:
             return False
@@ -194,7 +198,8 @@ class ClientFrames:
     def _inspect(self, buffer: bytearray, body: int, channel: int) -> Found | None:
         """Inspect a complete frame; return the finding that needs work beside proton's, or None.
 
-        Raises IndexError or AmqpError for a malformed frame.
+        ``body`` is the index of the frame's body in the buffer. Raises IndexError or AmqpError for
+        a malformed frame.
         """
         performative = _performative(buffer, body)
         if performative is None:
@@ -251,7 +256,8 @@ class ClientFrames:
     def _refuse(self, code: int, channel: int, handle: int) -> RefusedFrame:
         """Return the refusal of a frame with a wrong handle.
 
-        Only the first of a session has an error.
+        The handle of an attach (``code``) is in use already, any other is not attached. The first
+        refusal of a session has an error, which ends the session. Later ones have None.
         """
         if channel in self._refused:
             return RefusedFrame(0, channel, None)
@@ -301,10 +307,11 @@ class ServerFrames:
         return self._links.get((channel, name))
 
     def flow_of(self, data: bytes, link: ServerLink, limit: int, credit: int) -> bytes:
-        """Return an encoded flow frame for a link, with the credit and delivery-count to show.
+        """Return an encoded flow frame for a link, with its credit and delivery-count.
 
-        It is derived from the first flow of the same session in the frames ``data``. Returns b"" if
-        ``data`` has none.
+        It is derived from the first flow of the same session in the frames ``data``. The
+        delivery-count is ``limit`` minus ``credit``; ``limit`` is the sum of both in the client's
+        flow. Returns b"" if ``data`` has no flow of the session.
         """
         for channel, code, fields in _frames(data):
             if code == _FLOW and channel == link.channel:
@@ -366,14 +373,17 @@ def _performative(buffer: bytes | bytearray, body: int) -> tuple[int, int, int] 
 
 
 def _fields(buffer: bytes | bytearray, place: int, count: int) -> Iterator[int]:
-    """Yield the indexes in the buffer at which the first ``count`` fields begin."""
+    """Yield the indexes in the buffer at which the first ``count`` fields begin.
+
+    ``place`` is the index of the first field.
+    """
     for _ in range(count):
         yield place
         place = _behind(buffer, place)
 
 
 def _behind(buffer: bytes | bytearray, place: int) -> int:
-    """Return the index behind the value at ``place``; raises IndexError beyond the buffer."""
+    """Return the index right after the value at ``place``; raises IndexError beyond the buffer."""
     count = 1
     while count:
         form = buffer[place]

@@ -328,8 +328,9 @@ def _keep_times(
 ) -> int | None:
     """Append creation, expiry and delivery time, as the client sent them, to ``properties``.
 
-    Returns the moment (ms since 1970) at which the delay ends, if the client named the moment
-    itself. Returns None if the length of the delay counts, or without a delay.
+    ``life_ms`` is the time to live, None for unlimited, and ``delay_ms`` the delay, 0 for none.
+    Returns the moment (ms since 1970) at which the delay ends, if the client named this moment
+    without a creation time. Otherwise returns None: the delay is ``delay_ms``.
     """
     expiry, created = fields.properties[8:10]
     if created is not None and (created_ms := integer("creation-time", created)) >= 0:
@@ -407,9 +408,10 @@ def _correl_id(value: Value, properties: list[Property]) -> bytes:
 def _with_reply_to(
     descriptor: Descriptor, fields: Fields, properties: list[Property]
 ) -> Descriptor:
-    """Return a descriptor with the queue of field reply-to as ReplyToQ; unchanged if it is absent.
+    """Return a descriptor with the queue of field reply-to as ReplyToQ, and the type request.
 
-    A topic as reply-to is appended to ``properties`` instead.
+    Without reply-to the descriptor stays unchanged. A topic as reply-to is appended to
+    ``properties`` instead.
     """
     reply_to = _text("reply-to", fields.properties[4])
     if not reply_to:
@@ -452,9 +454,9 @@ def _own_properties(fields: Fields) -> list[Property]:
 
 
 def _keep_fields(found: list[Property], given: list[Value]) -> None:
-    """Append the AMQP properties section's fields without a descriptor field to ``found``.
+    """Append to ``found`` the fields of the AMQP properties section that a descriptor cannot hold.
 
-    Raises AmqpError amqp:invalid-field for a wrong type.
+    ``given`` are all fields of the section. Raises AmqpError amqp:invalid-field for a wrong type.
     """
     message_id = given[0]
     if message_id is not None and mq_id(message_id) is None:
@@ -711,7 +713,7 @@ class MessageReader:
     def _remember(self, raw: bytes, fields: Fields, message: Incoming) -> None:
         """Keep the bytes before a message's body, for comparison with the next message.
 
-        Does nothing if the body is long or has several sections.
+        Does nothing if the body is longer than 16 KiB or has several sections.
         """
         if len(fields.body) != 1 or len(message.body) > codec.LONGEST_KNOWN_BYTES:
             return

@@ -46,8 +46,8 @@ class LinkHost(Protocol):
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
         """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
 
-        Nothing is read from the client until the memory is free; after 30 seconds ``refuse`` is
-        called.
+        Returns at once. If the memory is not free, nothing is read from the client until it is;
+        after 30 seconds ``refuse`` is called.
         """
 
     def end_reservation(self, room: Reservation) -> None:
@@ -101,7 +101,11 @@ class LinkEndpoint(ABC):
 
     @abstractmethod
     def quiesce(self) -> bool:
-        """Begin no new work; return True if no work is left."""
+        """Begin no new work; return True if no work is left.
+
+        Does not wait: the caller repeats the call until the result is True. Work is a message that
+        is being put or that the client holds, and a transaction that is being ended.
+        """
 
     @abstractmethod
     def end(self, *, is_closed: bool) -> None:
@@ -130,7 +134,8 @@ class BatchedPuts:
 
         ``on_done`` is called with None when the message is durable, or with the commit's error.
         Raises AmqpError for an address that cannot be opened, and the MQError of a failed put;
-        ``on_done`` is not called then.
+        ``on_done`` is not called then. If the unit of work is full (MAXUMSGS), the puts before are
+        committed first.
         """
         connection = self._conversations.putting()
         try:
@@ -178,8 +183,8 @@ def put_within(
 ) -> None:
     """Put a message in the unit of work of a connection; raises AmqpError and MQError.
 
-    On a temporary queue the message becomes nonpersistent. If the handle is outdated, the next put
-    opens the target again.
+    On a temporary queue the message becomes nonpersistent. If the handle is outdated, this put
+    fails, and the next one opens the target again.
     """
     target = conversations.target(connection, address)
     descriptor = message.descriptor

@@ -51,7 +51,10 @@ class Postponed:
     def __init__(
         self, source: str, soon: Callable[[Call], object], now_ms: Callable[[], int]
     ) -> None:
-        """Take the name of the messages' queue; ``soon`` runs a function in the event loop."""
+        """Take the name of the messages' queue.
+
+        ``soon`` runs a function in the event loop. ``now_ms`` returns the queue manager's time.
+        """
         self._source, self._soon, self._now_ms = source, soon, now_ms
         self._pauses: dict[bytes, _Pause] = {}
         self._try_count = 0
@@ -173,9 +176,10 @@ class Unsettled:
             self._settle(numbers, Settlement.RETURNED, then=_log_error)
 
     def set_aside(self, held: Delivery, reason: int) -> None:
-        """Move a message that no client can read to the backout or dead-letter queue.
+        """Begin to move a message that no client can read to the backout or dead-letter queue.
 
-        If no queue accepts it, the message returns to its place and pauses.
+        ``reason`` is the MQRC_* for the dead letter. If no queue accepts the message, it returns to
+        its place, and is tried again after a pause.
         """
         done = partial(self._end_set_aside, held)
         self._settle([held.number], Settlement.SET_ASIDE, reason=reason, then=done)
@@ -190,13 +194,21 @@ class Unsettled:
             self.give_back([held.number])
 
     def end(self) -> None:
-        """Return all messages to their queue, because the link has ended."""
+        """Return all messages to their queue, because the link has ended.
+
+        Their backout counts do not change. Messages that the client has accepted and settled leave
+        the queue.
+        """
         numbers = [held.number for held in self._held.values()]
         self.lost()
         self.give_back(numbers)
 
     def lost(self) -> None:
-        """Forget all messages, because the connection has ended; its end backs them out."""
+        """Forget all messages, because the connection has ended.
+
+        Messages that the client has accepted and settled leave the queue. The end of the connection
+        backs the others out.
+        """
         self._is_over = True
         self._settle_for_clients()
         self._held.clear()
@@ -232,9 +244,9 @@ class Unsettled:
             self._by_outcome(delivery, held, state)
 
     def _note_settled_by_client(self, number: int) -> None:
-        """Settle a message together with others, with the next sync of the store.
+        """Note an accepted message whose client waits for no answer, to settle it with others.
 
-        At once if they are 500.
+        They are settled with the next sync of the store, or at once if there are 500.
         """
         if not self._settled_by_client:
             self._host.service.deferred_settlements.add(self._settle_for_clients)
@@ -299,9 +311,9 @@ class Unsettled:
     def _settlement_by(self, outcome: DeliveryOutcome, held: _Unacked) -> tuple[Settlement, int]:
         """Return how to settle a message, and the MQRC_* for a dead letter (else 0).
 
-        Rejected gives DEAD_LETTERED, released RETURNED; modified RETURNED unless delivery-failed;
-        no outcome BACKED_OUT. Also keeps the annotations of *modified*, and that the client does
-        not want the message again.
+        Rejected gives DEAD_LETTERED. Released gives RETURNED. Modified gives RETURNED, with
+        delivery-failed BACKED_OUT. A delivery settled without an outcome gives BACKED_OUT. Also
+        keeps the annotations of *modified*, and that the client does not want the message again.
         """
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)
@@ -337,7 +349,8 @@ class Unsettled:
     def _settle_in_transaction(self, delivery: Raw, held: _Unacked) -> None:
         """Note an outcome that takes effect when its transaction is committed, and answer it.
 
-        Raises AmqpError if the transaction is not open or the state is malformed.
+        An accepted message leaves its queue within the transaction. Raises AmqpError if this fails,
+        if the transaction is not open, or if the state is malformed.
         """
         wrapped = transfers.wrapped(delivery)
         name, outcome = transactions.name_in(wrapped), transactions.outcome_in(wrapped)

@@ -134,8 +134,8 @@ def outgoing(
 
     The remaining expiry becomes ttl, and the deadline absolute-expiry-time; a message of unlimited
     expiry has neither. A message with a damaged MQRFH2 is sent complete, as data. A message on the
-    staging queue is sent as its sender sent it, with the original address (D2, D3). So is a dead
-    letter, with annotations in place of its MQDLH.
+    staging queue is sent as its sender sent it, with the original address. So is a dead letter,
+    with annotations in place of its MQDLH.
 
     Raises CannotBeGiven for a message that AMQP cannot represent. Only programs that write
     properties of the folder ``amqp`` or bodies of format ``AMQP`` themselves can cause this.
@@ -208,8 +208,8 @@ def _front(
 ) -> bytes:
     """Return the encoded sections before the body; ``manager`` is the local queue manager.
 
-    ``kind`` is the x-opt-jms-msg-type, None for none; ``more`` are annotations that are not stored
-    with the message.
+    ``known`` are the properties of the message by folder. ``kind`` is the x-opt-jms-msg-type, None
+    for none; ``more`` are annotations that are not stored with the message.
     """
     sections = [Section(codec.PROPERTIES, _properties(message, known, destination, manager))]
     if known is not _NO_FOLDERS:
@@ -314,7 +314,8 @@ def _annotations(
 ) -> bytes:
     """Return the encoded message annotations; ``kind`` None means no x-opt-jms-msg-type.
 
-    ``more`` are annotations that are not stored with the message.
+    ``known`` are the properties of the message by folder. ``more`` are annotations that are not
+    stored with the message.
     """
     descriptor = message.descriptor
     destination = _QUEUE if message.topic is None else _TOPIC
@@ -462,8 +463,9 @@ def _reply_to(message: _AnyMessage, known: _Folders, here: str) -> Value:
 def _jms_kind(known: _Folders, body: Section) -> int | None:
     """Return the x-opt-jms-msg-type: the sender's if it fits the body, otherwise the body's.
 
-    None means that the body fits no kind: a JMS client then derives the kind from the body, and
-    would fail with a wrong annotation.
+    ``known`` has the sender's, among the properties of the message. None means that the body fits
+    no kind: a JMS client then derives the kind from the body, and would fail with a wrong
+    annotation.
     """
     name, value = _text(known.mcd.get("Msd")), body.value
     kind = JMS_KINDS.index(name) if name in JMS_KINDS else None
@@ -648,7 +650,10 @@ def _is_utf_8(descriptor: Descriptor, body: bytes) -> bool:
 
 
 def _learn(message: Message, destination: str, manager: str) -> bytes:
-    """Build the pattern of all messages that differ from this one only in ids, times and data."""
+    """Return a new pattern for all messages that differ from this one only in ids, times and data.
+
+    A pattern is a format string for the bytes before the data.
+    """
     is_mortal, is_delayed = (
         message.remaining_ms is not None,
         message.deliver_at_ms != message.put_ms,
@@ -696,7 +701,7 @@ def _pattern_of(specimen: _Specimen, front: bytes) -> bytes:
 
 
 def _split_at(raw: bytes, mark: bytes) -> tuple[bytes, bytes]:
-    """Split bytes at a mark: a format string that ends with ``%b``, and the bytes behind."""
+    """Split bytes at a mark: return a format string that ends with ``%b``, and the bytes after."""
     before, found, behind = raw.partition(mark)
     assert found
     return _literal(before) + b"%b", behind

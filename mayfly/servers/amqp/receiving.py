@@ -136,9 +136,10 @@ class ReceivingClient(LinkEndpoint):
             self._stall()
 
     def _take_available(self, capacity: int) -> bool:
-        """Send available messages, at most 100 or 1 MiB.
+        """Send available messages: at most ``capacity``, and in one pass at most 100 or 1 MiB.
 
-        Return False if the rest is left for later.
+        Return False if more may be available; sending then continues in the next pass. An error is
+        left to the waiting get, which reports it.
         """
         try:
             found = self._connection.call(
@@ -203,7 +204,8 @@ class ReceivingClient(LinkEndpoint):
         """Send a message, or move a poison message away; return False if it is set aside instead.
 
         A message is set aside if it pauses after a failed move, or if this client does not want it
-        again.
+        again. It then stays locked until :meth:`_return_set_aside`, so that the messages after it
+        can be sent.
         """
         message = held.result.message
         if not self._unsettled.postponed.has(message.msg_id):
@@ -227,7 +229,10 @@ class ReceivingClient(LinkEndpoint):
         return 0 < rule.threshold <= backout_count
 
     def _return_set_aside(self) -> int:
-        """Return the messages set aside to their queue; the result is their number."""
+        """Return the messages set aside to their queue; the result is their number.
+
+        Their backout counts do not change.
+        """
         numbers, self._set_aside = self._set_aside, []
         self._unsettled.give_back(numbers)
         return len(numbers)
@@ -250,9 +255,9 @@ class ReceivingClient(LinkEndpoint):
         _LOG.info("link %s waits: %s", self._name, error)
 
     def _stall(self) -> None:
-        """Wait until the client has read or memory is free, then continue to send.
+        """Continue to send once the client has read or memory is free; return at once.
 
-        Outcomes of the client, which also free capacity, may never come.
+        An outcome of the client continues to send as well, but may never come.
         """
         if not self._is_stalled:
             self._is_stalled = True
@@ -318,7 +323,8 @@ class ReceivingClient(LinkEndpoint):
     def _browse(self) -> None:
         """Send copies of messages while the link has credit; the messages stay on the queue.
 
-        Without a message, a drain is finished or the browse is tried again later.
+        If no further message is on the queue, a drain is finished, or the browse is tried again
+        later. Any other error closes the link.
         """
         while not self._is_over and self._capacity() > 0:
             try:
@@ -344,7 +350,7 @@ class ReceivingClient(LinkEndpoint):
     def quiesce(self) -> bool:
         """Send no more messages.
 
-        Return True if the client has settled all messages that it holds.
+        Return True if no get is running, and the client has settled all messages that it holds.
         """
         self._is_quiescing = True
         getting = self._getting
@@ -355,8 +361,8 @@ class ReceivingClient(LinkEndpoint):
     def end(self, *, is_closed: bool) -> None:
         """Return unsettled messages to the queue, and close the source; errors are logged.
 
-        A durable subscription is removed if ``is_closed``, and stays when the link is only
-        detached.
+        With ``is_closed`` a durable subscription and a temporary queue or topic of the link are
+        deleted. If the link is only detached they stay.
         """
         self._stop()
         self._return_set_aside()
@@ -419,7 +425,8 @@ def _opened_source(conversations: ClientConversations, link: Link, container: st
     """Open the source of a link, and fill in the answer's source; raises AmqpError or MQError.
 
     A dynamic source makes a temporary queue or topic. A source without an address means a durable
-    subscription, named by the link.
+    subscription, named by the link. ``container`` is the client's container id, a part of the names
+    of its subscriptions.
     """
     asked, answer = link.remote_source, link.source
     connection, nodes = conversations.main, conversations.nodes
@@ -482,7 +489,8 @@ def _subscribed(
 ) -> LinkSource:
     """Open a subscription to a topic as a source; raises AmqpError, MQError.
 
-    It is durable if the source never expires, and shared with capability ``shared``.
+    The subscription is durable if the source never expires, and shared with capability ``shared``.
+    ``container`` is the client's container id, a part of the subscription's name.
     """
     asked = link.remote_source
     capabilities = capabilities_of(asked)

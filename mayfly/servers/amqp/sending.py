@@ -115,7 +115,8 @@ class SendingClient(LinkEndpoint):
     def end(self, *, is_closed: bool) -> None:
         """Forget incomplete messages and close the target.
 
-        A temporary queue or topic of the link is deleted if ``is_closed``.
+        Puts that are running take effect, but are not answered. A temporary queue or topic of the
+        link is deleted if ``is_closed``.
         """
         self.lost()
         if self._address is not None:
@@ -159,9 +160,9 @@ class SendingClient(LinkEndpoint):
         return AmqpError(TOO_LARGE, f"a message has at most {self._host.message_limit} bytes here")
 
     def _discard_refused(self, delivery: Raw, count: int) -> None:
-        """Count the discarded bytes of a refused message.
+        """Add ``count`` to the discarded bytes of a refused message.
 
-        End the link after twice the longest length.
+        End the link when they are more than twice the longest length of a message.
         """
         self._refused[delivery] += count
         if self._refused[delivery] > _MAX_REFUSED * self._host.message_limit:
@@ -188,7 +189,10 @@ class SendingClient(LinkEndpoint):
             self._refuse(delivery, part, amqp_error(mq_error(rc.MQRC_RESOURCE_PROBLEM, text)))
 
     def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError, read_bytes: int = 0) -> None:
-        """Reject an incomplete message; its further bytes will be read and discarded."""
+        """Reject an incomplete message; its further bytes will be read and discarded.
+
+        ``part`` are the bytes that were kept so far; ``read_bytes`` more were read and not kept.
+        """
         self._forget_part(delivery, part)
         self._refused[delivery] = len(part) + read_bytes
         part.clear()
@@ -210,9 +214,10 @@ class SendingClient(LinkEndpoint):
             self._host.count_parts(-len(part))
 
     def _put(self, delivery: Raw, raw: bytes) -> None:
-        """Put a complete message, in a transaction if the transfer names one.
+        """Begin to put a complete message, in a transaction if the transfer names one.
 
-        Reject it after an error.
+        Outside a transaction the client gets the answer when the message is durable. Reject the
+        message after an error.
         """
         conversations = self._conversations
         try:
@@ -275,7 +280,7 @@ class SendingClient(LinkEndpoint):
         """Reject a message and return True, or end the link and return False.
 
         The link ends when the client has settled the message already, or does not support the
-        outcome.
+        outcome rejected.
         """
         error = self._of_delivery(delivery, error)
         if transfers.is_settled(delivery) or not self._takes_rejected:

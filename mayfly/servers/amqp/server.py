@@ -51,9 +51,10 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
     ) -> None:
         """Start the event loop on its thread; nothing listens yet.
 
-        ``connect`` opens a conversation of an admitted user with a queue manager. A client whose
-        host name is that of no queue manager is connected to the first one. ``budget`` limits the
-        memory for messages and may be shared with other servers.
+        ``admission`` checks each client by the rules of ``channel``. ``connect`` opens a
+        conversation of an admitted user with a queue manager. A client whose host name is that of
+        no queue manager is connected to the first one. ``runtime`` provides the thread. ``budget``
+        limits the memory for messages and may be shared with other servers.
         """
         loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")

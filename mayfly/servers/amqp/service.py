@@ -71,9 +71,10 @@ class DeferredCalls:
         self._is_woken = self._is_over = False
 
     def soon(self, call: Call) -> None:
-        """Run ``call`` in the event loop.
+        """Run ``call`` in the event loop soon; return at once.
 
-        Any thread may call this, and several calls share one wake-up.
+        Any thread may call this, and several calls share one wake-up. ``call`` is dropped if the
+        connection ends first.
         """
         self._soon.append(call)
         if not self._is_woken:
@@ -146,9 +147,9 @@ class DeferredSettlements:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call: Call) -> None:
-        """Run ``call``, which settles messages, before the next sync of the store.
+        """Note ``call``, which settles messages; it runs just before the next sync of the store.
 
-        The wait is at most 10 ms.
+        It runs after 10 ms at the latest.
         """
         self.calls.append(call)
         if self._timer is None:
@@ -180,7 +181,8 @@ class AddedAnnotations:
     def add(self, manager: str, msg_id: bytes, annotations: Mapping[Any, Any]) -> None:
         """Add annotations to those that clients have added to a message before.
 
-        They are dropped if they are above 4 KiB, or above 64 names together with the earlier ones.
+        The new ones are dropped if they have more than 4 KiB, or together with the earlier ones
+        more than 64 names. The earlier ones stay then.
         """
         data = Data()
         data.put_object(dict(annotations))

@@ -63,7 +63,10 @@ class Coordinator(LinkEndpoint):
         link.flow(_CREDIT)
 
     def delivery(self, transfer: Raw) -> None:
-        """Execute one declare or discharge request; a wrong request is rejected with an error."""
+        """Handle one declare or discharge request; a wrong request is rejected with an error.
+
+        A declare is answered at once, a discharge when its transaction has ended.
+        """
         delivery = transfers.wrapped(transfer)
         if delivery.settled and not delivery.readable:
             delivery.settle()
@@ -91,7 +94,10 @@ class Coordinator(LinkEndpoint):
         return not self._ending_count
 
     def end(self, *, is_closed: bool) -> None:
-        """Back out the transactions declared on this link that are not discharged, as specified."""
+        """Begin to back out the transactions declared on this link that are not discharged.
+
+        So the specification demands, whether the link is closed (``is_closed``) or only detached.
+        """
         self._is_over = True
         for name in self._open:
             self._discharge_then(name, lambda _outcome: None, fail=True)
@@ -139,7 +145,10 @@ class Coordinator(LinkEndpoint):
         self._ending_count += 1
 
     def _discharged(self, transfer: Raw, outcome: MQError | None) -> None:
-        """Answer a discharge: accepted, or rejected (amqp:transaction:rollback) after an error."""
+        """Answer a discharge: accepted, or rejected (amqp:transaction:rollback) after an error.
+
+        Does nothing if the link has ended.
+        """
         if self._is_over:
             return
         delivery = transfers.wrapped(transfer)

@@ -112,7 +112,10 @@ def tag(delivery: Raw) -> bytes:
 
 
 def send(link: Raw, tag: bytes, message: bytes) -> Raw:
-    """Send a message on a link; return the new delivery."""
+    """Send a message on a link as one delivery, and return the delivery, which is not settled.
+
+    ``tag`` becomes its delivery-tag.
+    """
     delivery = p.pn_delivery(link, tag)
     p.pn_link_send(link, message)
     p.pn_link_advance(link)
@@ -149,7 +152,10 @@ settle: Final[_Do] = p.pn_delivery_settle
 
 
 def answer(delivery: Raw, state: int) -> None:
-    """Send the state of a delivery, unless the client has settled it; then settle it here."""
+    """Send ``state`` for a delivery, and settle the delivery.
+
+    The state is not sent if the client has settled the delivery already.
+    """
     if not p.pn_delivery_settled(delivery):
         p.pn_delivery_update(delivery, state)
     p.pn_delivery_settle(delivery)

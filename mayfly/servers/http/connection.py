@@ -110,8 +110,8 @@ class HttpConnection:
     async def _wait_for(self, reservation: Reservation, granted: asyncio.Future[None]) -> None:
         """Wait until a reservation is granted, at most 30 seconds.
 
-        Raises MQRC_RESOURCE_PROBLEM, and ends the reservation, after that time or if the client has
-        gone.
+        ``granted`` is done when it is granted. Raises MQRC_RESOURCE_PROBLEM, and ends the
+        reservation, after that time or if the client has gone.
         """
         self.restart_time_limit(WAIT_SECONDS)
         ends: list[asyncio.Future[None]] = [granted, self.when_closing()]
@@ -127,11 +127,14 @@ class HttpConnection:
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, text)
 
     def add_admission(self, place: ChannelClient, admission: ChannelAdmission) -> None:
-        """Record an admission to a channel; its ``leave`` is called when the client has gone."""
+        """Record an admission to a channel; its ``leave`` is called when the client has gone.
+
+        ``place`` is the channel with the client's address.
+        """
         self._admissions[place] = admission
 
     def is_admitted(self, place: ChannelClient) -> bool:
-        """Return True if this connection has an admission to this channel from this address."""
+        """Return True if this connection has an admission to ``place``, a channel and address."""
         return place in self._admissions
 
     def statuses(self) -> list[ClientConnection]:
@@ -166,7 +169,10 @@ class HttpConnection:
         ]
 
     def end(self) -> None:
-        """End the connection at once, without waiting for its request; any thread may call it."""
+        """End the connection soon, without waiting for its request; returns at once.
+
+        Any thread may call it.
+        """
         self._loop.call_soon_threadsafe(self._end)
 
     def quiesce(self) -> None:
@@ -196,7 +202,7 @@ class HttpConnection:
     def conversation(self, key: ConversationKey, connect: Callable[[], Connection]) -> Connection:
         """Return the open conversation of a key, else a new one from ``connect``.
 
-        At 16 conversations all others are closed first.
+        If the connection has 16 conversations, these are closed, and a new one is opened.
         """
         found = self._conversations.get(key)
         if found is None or not found.is_open:

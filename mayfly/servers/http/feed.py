@@ -74,9 +74,9 @@ class FeedReader:
         return frame
 
     def begin(self, frame: Frame) -> None:
-        """Note that the client got a complete frame; drop waiting frames up to its number.
+        """Note that the client gets a frame with all statistics; drop older waiting frames.
 
-        The reader is then no longer ``is_behind``.
+        Waiting frames with a higher number stay. The reader is then no longer ``is_behind``.
         """
         self._last, self.is_behind = frame.number, False
         while self._waiting and self._waiting[0].number <= frame.number:
@@ -139,10 +139,10 @@ class Feed:
         self._is_over = False
 
     def join(self, reader: FeedReader, last_id: str = "") -> Frame:
-        """Add a reader; return its first frame (server-sent events), with all statistics.
+        """Add a reader; return the first frame for its client, with all statistics.
 
-        The first reader starts the computing of statistics, once a second. The frame is empty if
-        ``last_id`` is the id of the newest frame, which the client has. Raises
+        The first reader starts the computing of statistics, once a second. If ``last_id`` is the id
+        of the newest frame, the client has it, and the returned frame has no content. Raises
         MQRC_CONNECTION_BROKEN if the queue manager has stopped.
         """
         with self._changing_readers:

@@ -118,7 +118,7 @@ class HttpServer:
         ]
 
     def end(self, number: int) -> bool:
-        """End the connection of the conversation with this number.
+        """End the connection of the conversation with this number at once; does not wait.
 
         Returns False for an unknown number. A message that the connection has locked returns to its
         queue; a message that was put stays.
@@ -126,7 +126,7 @@ class HttpServer:
         return self._with_connection(number, HttpConnection.end)
 
     def quiesce(self, number: int) -> bool:
-        """End the connection of the conversation with this number, after its request.
+        """End the connection of the conversation with this number after its request; does not wait.
 
         A request that waits for a message ends its wait at once. Returns False for an unknown
         number.
@@ -156,7 +156,8 @@ class HttpServer:
     def drain(self, timeout_ms: int) -> None:
         """Wait until no request is running, at most ``timeout_ms``; probes are still answered.
 
-        The application must refuse other requests before this call.
+        The application must refuse other requests before this call. Requests that run after the
+        time go on until :meth:`close`.
         """
         if self._server is not None:
             waiting, waited_ms = threading.Event(), 0.0

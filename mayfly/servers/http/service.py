@@ -160,9 +160,10 @@ class Service:
         return AuthenticatedUser(self, applicant, admitted, credentials.mechanism)
 
     def _add_instance(self, line: HttpConnection, applicant: Applicant, admitted: Admitted) -> None:
-        """Count the connection as an instance of the channel, unless it is counted already.
+        """Count a connection as an instance of the channel, unless it is counted already.
 
-        Raises MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or MAXINSTC.
+        ``line`` is the HTTP connection of the client. Raises MQRC_CHANNEL_NOT_AVAILABLE above
+        MAXINST or MAXINSTC.
         """
         place = ChannelClient(applicant.queue_manager, applicant.channel, applicant.address)
         # The operator's token is for no channel; a connection that is gone is no instance, and its
@@ -328,7 +329,7 @@ class Logins:
     def begin(self, user: str, password: str) -> str:
         """Start a login of two hours; return its token, the value of the cookie.
 
-        The password must have been checked. A user with 100 logins loses the oldest one.
+        The password must have been checked. If the user has 100 logins, the oldest one ends.
         """
         of_user = self._of_users.get(user, {})
         while of_user:

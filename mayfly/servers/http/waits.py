@@ -90,11 +90,11 @@ class GetWaits:
     ) -> _T:
         """Await a get that waits for a message; return its result, or raise its error.
 
-        ``outcome`` is the future of the get, ``under_way`` cancels it. The get is cancelled if the
-        client goes (raises ClientGone), if an operator ends the connection
-        (MQRC_CONNECTION_QUIESCING), or if the server shuts down (MQRC_Q_MGR_QUIESCING). A get that
-        already has its message cannot be cancelled: the message is returned, and the caller must
-        return it to its queue.
+        ``line`` is the client's connection, ``outcome`` the future of the get, and ``under_way``
+        cancels it. The get is cancelled if the client goes (raises ClientGone), if an operator ends
+        the connection (MQRC_CONNECTION_QUIESCING), or if the server shuts down
+        (MQRC_Q_MGR_QUIESCING). A get that already has its message is not cancelled: the message is
+        the result. If the client has gone, the caller must then return it to its queue.
         """
         draining: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._changing:

@@ -104,7 +104,8 @@ class ChannelConversation:
     def take(self, request: int, payload: bytes) -> None:
         """Run a request, or queue it while another one runs.
 
-        A malformed request is answered with an error; the batch that is coming in is then dropped.
+        A malformed request is answered with an error, and the part of its batch that was received
+        before is dropped.
         """
         self._request_count += 1
         try:
@@ -167,8 +168,8 @@ class ChannelConversation:
     def _run(self, request: int, asked: ChannelRequest, envelopes: list[Envelope]) -> None:
         """Keep the messages of a request, then execute it on a thread that may block.
 
-        A request with only a part of a batch is answered at once. Too many or too long messages
-        fail it.
+        A request with only a part of a batch is answered at once. If a batch has too many or too
+        long messages, the request fails and the batch is dropped.
         """
         if isinstance(asked, Envelopes | PutBatch | KeepBatch):
             try:
@@ -304,10 +305,11 @@ class ChannelConversation:
         return state
 
     def put_batch(self, batch: PutBatch | KeepBatch) -> int | None:
-        """Put a complete batch.
+        """Put the messages of a complete batch; :meth:`confirm` commits them.
 
-        Return the ms to wait before GO_ON, or None if all messages are put. Raises LinkDown if
-        messages of the batch are missing.
+        Return None if all are put, otherwise the ms to wait before GO_ON, which puts the rest.
+        Raises LinkDown if messages of the batch are missing, and the MQError of a persistent
+        message that can be put nowhere.
         """
         envelopes, _since_ms = self._complete_batch(batch)
         return self._begun().send(envelopes)
@@ -324,12 +326,16 @@ class ChannelConversation:
     def go_on(self, asked: GoOn) -> int | None:
         """Put a kept batch, or the messages that could not be put before.
 
-        Returns the ms to wait before the next GO_ON, or None if all messages are put.
+        ``asked`` has the time on the link, which is subtracted from their time to live. Returns the
+        ms to wait before the next GO_ON, or None if all messages are put.
         """
         return self._begun().go_on(asked.transit_ms)
 
     def confirm(self, asked: Confirm) -> None:
-        """Commit the batch together with its name (luw) and sequence number."""
+        """Commit the batch, durably together with its name (luw) and sequence number.
+
+        Raises LinkDown if the outcome is unknown, and the MQError of a commit that has failed.
+        """
         self._begun().confirm(asked.luw, asked.sequence)
         self._batch_ms = None
 

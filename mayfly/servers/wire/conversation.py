@@ -163,7 +163,10 @@ class ProgramConversation:
         return len(self._queued) >= _LONG_QUEUE
 
     def suspend(self) -> None:
-        """Cancel waiting gets for now, because the client does not read its answers."""
+        """Cancel waiting gets until :meth:`resume`, because the client does not read its answers.
+
+        Their requests are not answered yet.
+        """
         for request in list(self._waits):
             under_way = self._under_way.get(request)
             if under_way is not None and under_way.cancel():
@@ -227,7 +230,10 @@ class ProgramConversation:
         return not (has_verbs or is_open)
 
     def end(self) -> None:
-        """Back out the unit of work, and disconnect; call it on a thread that may block."""
+        """Back out the unit of work, and disconnect; requests in the queue are dropped.
+
+        Call it on a thread that may block.
+        """
         self.is_ended = True
         self._queued.clear()
         self.connection.close(commit=False)
@@ -333,9 +339,10 @@ class ProgramConversation:
         self._waits.pop(request, None)
 
     def _cancel(self, request: int, cancelled: int) -> None:
-        """Cancel a running request, and answer True.
+        """Cancel the running request ``cancelled``, and answer True to ``request``.
 
-        Answer False if it can no longer be cancelled.
+        Both are numbers of requests; ``request`` asks for the cancel. Answer False if it can no
+        longer be cancelled.
         """
         under_way = self._under_way.get(cancelled)
         is_cancelled = cancelled in self._suspended
@@ -369,7 +376,7 @@ class ProgramConversation:
         self._server_loop.call_soon(partial(self._unblock, request, payload))
 
     def _disconnect(self, commit: bool) -> None:
-        """Disconnect, with a commit or a backout.
+        """Disconnect, with a commit if ``commit``, otherwise with a backout.
 
         The conversation leaves its link even after an error.
         """

@@ -118,10 +118,13 @@ class AnyConversation(Protocol):
         """True while 64 or more requests are queued; the link then reads no more."""
 
     def take(self, request: int, payload: bytes) -> None:
-        """Run or queue a request with this number; raises WrongFrame if it cannot be answered."""
+        """Run the request with number ``request``, or queue it; the answer is sent later.
+
+        Raises WrongFrame if the request cannot be answered.
+        """
 
     def suspend(self) -> None:
-        """Cancel waiting gets for now, because the client does not read its answers."""
+        """Cancel waiting gets until :meth:`resume`, because the client reads no answers."""
 
     def resume(self) -> None:
         """Start the gets again that :meth:`suspend` has cancelled."""
@@ -130,7 +133,10 @@ class AnyConversation(Protocol):
         """Return the attributes that DISPLAY CONN shows."""
 
     def quiesce(self, refusal: MQError) -> bool:
-        """End waiting gets with the error ``refusal``; return True if no work is left."""
+        """End waiting gets with the error ``refusal``; return True if no work is left.
+
+        Does not wait. Work is a running request, and what is not committed or settled.
+        """
 
     def end(self) -> None:
         """Back out the unit of work, and disconnect; called on a thread that may block."""
@@ -205,7 +211,7 @@ class Outbox:
         self._writers: list[Writer] = []
 
     def begin(self) -> None:
-        """Begin a turn: from now on frames are collected."""
+        """Begin a turn of the event loop: until :meth:`end`, frames are collected."""
         self.is_open = True
 
     def note(self, writer: Writer) -> None:
@@ -270,7 +276,7 @@ class ServerLoop:
         self.ending_count = 0
 
     def shut_down(self) -> None:
-        """End the threads for verbs and admission; the event loop has stopped."""
+        """End the threads for verbs and admission, and wait for it; the event loop has stopped."""
         self._blocking.shutdown()
         self._admitting.shutdown()
 
@@ -379,9 +385,9 @@ class ServerLoop:
     ) -> None:
         """Ask admission, and begin a conversation; does not wait for the result.
 
-        The event loop calls ``on_done`` with the outcome: the conversation, or an MQError. The
-        answer to a wrong password is late, and no thread waits for it: otherwise clients that guess
-        passwords would use up all threads.
+        The conversation gets ``number`` on ``link``. The event loop calls ``on_done`` with the
+        outcome: the conversation, or an MQError. The answer to a wrong password is late, and no
+        thread waits for it: otherwise clients that guess passwords would use up all threads.
         """
 
         def end(outcome: Outcome) -> None:
@@ -602,7 +608,7 @@ class ClientLink(asyncio.Protocol):
     def send(self, conversation: int, request: int, payload: bytes) -> None:
         """Send a frame to a conversation of the client.
 
-        If it answers a long request, the bytes of the request are no longer counted.
+        If it answers a request of more than 1 KiB, the bytes of the request are no longer counted.
         """
         if self._held:
             length = self._held.pop((conversation, request), None)
@@ -623,12 +629,15 @@ class ClientLink(asyncio.Protocol):
     def when_memory_is_free(self, call: Callable[[], None]) -> None:
         """Run ``call`` in the event loop once memory for messages is free.
 
-        It is dropped if the connection ends first.
+        ``call`` is dropped if the connection ends first.
         """
         self._memory.when_free(call)
 
     def keep(self, change: int) -> None:
-        """Add ``change`` to the counted bytes of messages that wait for the rest of their batch."""
+        """Add ``change`` to the counted bytes of messages that wait for the rest of their batch.
+
+        A negative number subtracts.
+        """
         self._kept_bytes += change
         self._count()
 
@@ -749,9 +758,9 @@ class ClientLink(asyncio.Protocol):
     # Bytes in memory.
 
     def _expect(self, length: int) -> None:
-        """Reserve memory for a long frame before the rest of it is read.
+        """Reserve memory for a frame of more than 64 KiB, of which only a part has been received.
 
-        Reading pauses until the memory is free.
+        ``length`` is that of the whole frame. Reading pauses until the memory is free.
         """
         if self._kept_bytes:
             # The memory of kept messages is free again when their batch is complete.
@@ -772,7 +781,7 @@ class ClientLink(asyncio.Protocol):
         self.regulate()
 
     def _end_reservation(self) -> None:
-        """Return the memory reserved for a long frame; does nothing without any."""
+        """Return the memory reserved for a frame of more than 64 KiB; does nothing without any."""
         if self._reservation is not None:
             self._sending.stop()
             self._reservation.end()
@@ -796,8 +805,8 @@ class ClientLink(asyncio.Protocol):
     def _count_unread(self) -> None:
         """Count the bytes of answers that the client has not read against the memory budget.
 
-        Above ``outstanding_bytes`` no more requests are read, and waiting gets are cancelled for
-        now.
+        Above ``outstanding_bytes`` no more requests are read, and waiting gets are cancelled, until
+        the client has read.
         """
         if self._transport is None:
             return
@@ -830,8 +839,9 @@ class ClientLink(asyncio.Protocol):
     def _connect(self, number: int, request: int, handler: ConnectHandler, payload: bytes) -> None:
         """Ask admission for a new conversation, or refuse it at once.
 
-        It is refused while the server or connection ends, and above SHARECNV. Raises WrongFrame for
-        a malformed request.
+        Returns without waiting for admission, whose answer is sent later. The conversation is
+        refused while the server or connection ends, and above SHARECNV. Raises WrongFrame for a
+        malformed request.
         """
         applicant, heartbeat_ms = handler.applicant(payload, self.peer)
         error, count = None, len(self._conversations)
@@ -902,7 +912,8 @@ class ClientLink(asyncio.Protocol):
     def _tick_over(self) -> None:
         """Send a heartbeat if nothing was sent since the last tick, and start the next tick.
 
-        Abort a connection that is silent for too long, or on which no client connects in time.
+        Abort a connection that has sent nothing for three ticks, or on which no client connects in
+        time.
         """
         if self._is_admitted:
             if not self._is_held_up:

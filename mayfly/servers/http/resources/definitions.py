@@ -104,8 +104,10 @@ def shown(call: Call[NoQuery, None]) -> Answered[Definition]:
 def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
     """Define an object (201), or replace one (200), which requires If-Match.
 
-    With ``If-None-Match: *`` an existing object is never replaced (412). 428 without If-Match for
-    an existing object, 412 for another ETag, 409 for the queue manager.
+    An attribute that the body leaves out is taken from ``like``, else the default. Only a process,
+    an AUTHINFO object or a channel that is replaced keeps it. With ``If-None-Match: *`` an existing
+    object is never replaced (412). 428 without If-Match for an existing object, 412 for another
+    ETag, 409 for the queue manager.
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:

@@ -69,7 +69,8 @@ async def traces(call: Call[WithProperty, None]) -> TracesJson:
 async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
     """Return the names of other queue managers: where the user may look, and where not.
 
-    The queue manager in the path is in neither. Errors of authentication count as may not.
+    The queue manager in the path is in neither. One where the authentication fails is among those
+    where the user may not look.
     """
     others = call.service.managers.keys() - {call.manager.name}
     among = set[str]()

@@ -205,7 +205,7 @@ Next: TypeAlias = Annotated[
 
 
 def check_span(from_ms: int | None, before_ms: int | None) -> None:
-    """Raise WrongRequest (400) if a range of time ends before it begins; None is open."""
+    """Raise WrongRequest (400) if a range of time ends before it begins; None means no limit."""
     if from_ms is not None and before_ms is not None and from_ms > before_ms:
         text = f"from_ms {from_ms} is behind before_ms {before_ms}"
         raise WrongRequest(HTTPStatus.BAD_REQUEST, text)
@@ -214,7 +214,8 @@ def check_span(from_ms: int | None, before_ms: int | None) -> None:
 def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tuple[list[_T], Next]:
     """Return at most ``limit`` values with names after ``after``, by name, and the last name.
 
-    The name is None if no values follow. ``found`` has pairs of name and value in any order.
+    The last name is the ``after`` of the next page, None if no values follow. ``found`` has pairs
+    of name and value in any order.
     """
     rest = ((name, value) for name, value in sorted(found, key=lambda one: one[0]) if name > after)
     page = list(islice(rest, limit + 1))

@@ -276,8 +276,9 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
 def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
     """Cancel, release or reschedule the delayed messages with the MsgId in the path.
 
-    Returns the receipt (the kind of change) and the number of messages. Raises WrongRequest if no
-    message was changed: 404 for an unknown MsgId, 409 otherwise.
+    ``times`` has the new delivery time, for reschedule only. Returns the receipt (the kind of
+    change) and the number of messages. Raises WrongRequest if no message was changed: 404 for an
+    unknown MsgId, 409 otherwise.
     """
     msg_id = call.names["id"]
     with call.connection() as connection:
