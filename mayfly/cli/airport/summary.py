@@ -198,18 +198,34 @@ def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
     return days
 
 
-def compare(lake: pa.Table, replay: pa.Table) -> list[Difference]:
+def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> list[Difference]:
     """Return the messages that end differently in lake and replay; [] if all agree.
 
     Both tables have the columns correl_id, outcome and ended_ms. Rows of the lake for messages that
-    were released are ignored. A message agrees if it has ended once in each, and in the same way.
+    were released are ignored. An expired message is discarded by a get or by the scan, so its end
+    may be up to ``discard_within_ms`` after the deadline.
     """
     left, right = _ends(lake), _ends(replay)
     return [
         Difference(correl_id, left[correl_id], right[correl_id])
         for correl_id in sorted(left.keys() | right.keys())
-        if left[correl_id] != right[correl_id] or len(left[correl_id]) != 1
+        if not _agree(left[correl_id], right[correl_id], discard_within_ms)
     ]
+
+
+def _agree(lake: tuple[CallEnd, ...], replay: tuple[CallEnd, ...], discard_within_ms: int) -> bool:
+    """Return True if a message ended once in both tables, and in the same way.
+
+    An expired message may end up to ``discard_within_ms`` later in the lake.
+    """
+    if lake == replay:
+        return len(lake) == 1
+    if [end.outcome for end in (*lake, *replay)] != [EXPIRED, EXPIRED]:
+        return False
+    discarded_ms, deadline_ms = lake[0].ended_ms, replay[0].ended_ms
+    if discarded_ms is None or deadline_ms is None:
+        return False
+    return 0 <= discarded_ms - deadline_ms <= discard_within_ms
 
 
 def _ends(rows: pa.Table) -> dict[bytes, tuple[CallEnd, ...]]:

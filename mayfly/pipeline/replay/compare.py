@@ -58,17 +58,21 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    trace: pa.Table, what_if: Settings, *, late_after_ms: int = LATE_AFTER_MS
+    trace: pa.Table,
+    what_if: Settings,
+    *,
+    before: Settings = AS_IT_WAS,
+    late_after_ms: int = LATE_AFTER_MS,
 ) -> Comparison:
-    """Replay a trace as it was and with the settings ``what_if``, and return the differences.
+    """Replay a trace with two settings, ``before`` and ``what_if``, and return the differences.
 
     A trace is a table with a row for each recorded message; a replay decides again how each ends.
     Raises ReplayError for an invalid trace or setting.
     """
     in_order = arranged(trace)
-    first, second = outcomes_of(in_order, AS_IT_WAS), outcomes_of(in_order, what_if)
+    first, second = outcomes_of(in_order, before), outcomes_of(in_order, what_if)
     return Comparison(
-        by_queue(in_order, first, AS_IT_WAS, late_after_ms=late_after_ms),
+        by_queue(in_order, first, before, late_after_ms=late_after_ms),
         by_queue(in_order, second, what_if, late_after_ms=late_after_ms),
         changed(first, second),
     )
