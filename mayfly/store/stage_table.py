@@ -132,7 +132,10 @@ def finished(stage_id: int, row_count: int) -> Statement:
 
 
 def named(stage_ids: Sequence[int]) -> Statement:
-    """Return the SQL statement that makes stages the winners of their batch, in this order."""
+    """Return the SQL statement that makes stages the winners of their batch.
+
+    Only rows of winners are put on queues, in the order of ``stage_ids``.
+    """
     return _NAME, (json.dumps(stage_ids),)
 
 

@@ -87,7 +87,8 @@ class Entry:
     ) -> None:
         """Take the fields that the index needs from a message.
 
-        A report counts as long as its original.
+        A report about a segment counts with the length of its original. ``pending`` is the put of
+        an open unit of work, None for a committed message.
         """
         is_report = grouping.msg_type == c.MQMT_REPORT
         length = grouping.original_length if is_report else outline.body_bytes
@@ -189,7 +190,8 @@ class Group:
     def at(self, mode: int, number: int, offset: int | None) -> list[Entry]:
         """Return the segments of a message with which a get with the options ``mode`` may begin.
 
-        Without options, and with an ``offset``, they are the segments at that offset.
+        ``number`` is the MsgSeqNumber. Without options (``mode`` 0) and with an ``offset``, they
+        are the segments at that offset.
         """
         if mode or offset is None:
             return self.available(mode, number)
@@ -498,7 +500,10 @@ class GroupIndex:
                 self._starts_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
-        """Note that a message of a group has expired: gets that need it do not find the group."""
+        """Note that a message of a group has expired.
+
+        From now on no get finds the group that needs this message without returning it.
+        """
         assert entry.group is not None
         entry.group.spoiled.add(entry)
         self._note(entry, entry.group, is_there=True)
@@ -561,7 +566,7 @@ class GroupIndex:
     def _remove_gone(self, group: Group | None, entry: Entry) -> None:
         """Remove messages with number and offset of ``entry`` that left the queue unnoticed.
 
-        They would count as members of the group.
+        Else these messages would still count as members of the group.
         """
         found = [] if group is None else group.segments_at(entry.number, entry.offset)
         for each in found:

@@ -164,22 +164,23 @@ class GroupProgress:
         return rc.MQRC_NONE if position is None or not position.is_logical else position.incomplete
 
     def move_to(self, position: Position | None, *, in_unit: bool) -> None:
-        """Set the position; ``in_unit``: a backout of the unit of work resets it."""
+        """Set the position; with ``in_unit`` a backout of the unit of work restores the old one."""
         if in_unit and position != self.position:
             self._on_backout(self, partial(self._go_back, self.position))
         self.position = position
 
     def _go_back(self, position: Position | None) -> None:
-        """Reset the position to ``position``, after a backout."""
+        """Restore the position ``position``, after a backout."""
         self.position = position
 
 
 def position_after(
     descriptor: Descriptor, length_bytes: int, *, in_unit: bool, is_logical: bool
 ) -> Position | None:
-    """Return the position behind a message with this descriptor and length.
+    """Return the position after a message with this descriptor and length.
 
-    None when no further message of its group and no further segment follows.
+    None when no further message of its group and no further segment follows. ``in_unit`` and
+    ``is_logical`` say how the message was put or got.
     """
     flags = descriptor.msg_flags
     in_message = bool(flags & c.MQMF_SEGMENT) and not flags & c.MQMF_LAST_SEGMENT

@@ -97,12 +97,14 @@ class TopicVerbs(ABC):
     ) -> PublishResult:
         """Publish a message to all current subscriptions; each copy expires separately.
 
-        ``time_to_live_ms`` None means unlimited expiry. ``priority`` and ``persistent`` None mean
-        the default of the topic. ``retain`` keeps the publication for later subscribers; an empty
-        body then removes the kept one. The topic string of ``topic_object`` is put before
-        ``topic``. With ``warn_if_no_subscribers`` the result's warning is MQRC_NO_SUBS_MATCHED when
-        no subscription matched. ``properties`` are message properties (docs/PROPERTIES.md). Raises
-        the errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR, and MQRC_NOT_AUTHORIZED.
+        In a transacted session the copies become visible at the commit, else at once. They arrive
+        ``delay_ms`` after the call. ``time_to_live_ms`` None means unlimited expiry. ``priority``
+        and ``persistent`` None mean the default of the topic. ``retain`` keeps the publication for
+        later subscribers; an empty body then removes the kept one. The topic string of
+        ``topic_object`` is put before ``topic``. With ``warn_if_no_subscribers`` the result's
+        warning is MQRC_NO_SUBS_MATCHED when no subscription matched. ``properties`` are message
+        properties (docs/PROPERTIES.md); the other parameters are fields of the MQMD. Raises the
+        errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR, and MQRC_NOT_AUTHORIZED.
         """
         check_life_ms(time_to_live_ms)
         unit_of_work, body = self._unit_in_use(), bytes_of(body)

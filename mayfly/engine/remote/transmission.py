@@ -313,11 +313,12 @@ def _checked(embedded: Embedded) -> Embedded:
 def check_direct_put(
     settings: Settings, descriptor: Descriptor, body: bytes, life_ms: int | None
 ) -> None:
-    """Check format, header and both Expiry values of a put to a transmission queue, before any cap.
+    """Check format, header and both Expiry values of a put to a transmission queue.
 
-    Raises MQRC_XQH_ERROR when the format is not MQXMIT, the data do not begin with an MQXQH (K3),
-    or are too short for the embedded Expiry (K5); MQRC_EXPIRY_ERROR when that is invalid (K4) or
-    conflicts with the outer one (K6). The settings ``xqh.*`` turn these checks on.
+    ``life_ms`` is the outer Expiry in ms, None for unlimited, before any CAPEXPRY shortens it.
+    Raises MQRC_XQH_ERROR when the format is not MQXMIT, the data do not begin with an MQXQH, or are
+    too short for the embedded Expiry. Raises MQRC_EXPIRY_ERROR when the embedded Expiry is invalid
+    or conflicts with the outer one. The settings ``xqh.*`` turn these checks on.
     """
     big_endian = is_big_endian(descriptor.encoding)
     if settings.enforces_xqh:
