@@ -77,9 +77,10 @@ class QueueManager:
         """Open the queue manager, and start the channels that ran when it was last open.
 
         ``path`` is its folder, created when missing; None keeps everything in memory. ``clock``
-        None is the time of the machine, or of the group. Sessions without a user belong to
-        ``user``. ``runtime`` replaces threads, locks and files in tests. ``sharing_group`` is the
-        group to join.
+        None is the time of the machine, or of the group. Platform, command level and settings that
+        are None stay as stored in the folder, or are the defaults. Sessions of ``user``, and
+        sessions without a user, may do everything. ``runtime`` replaces threads, locks and files in
+        tests. ``sharing_group`` is the group to join.
 
         Raises ValueError for an invalid platform, command level or setting. In a group, raises
         ValueError for another clock, and for a name that is open already. Raises
@@ -170,8 +171,8 @@ class QueueManager:
     ) -> Session:
         """Connect a user, and return the session; ``program`` becomes PutApplName.
 
-        User and ``groups`` are taken without a password check. User None is the user who opened the
-        queue manager; ``groups`` None keeps the groups known for the user (docs/AUTHORITY.md). With
+        User and ``groups`` are taken without a password check. A session without a user may do
+        everything. ``groups`` None keeps the groups known for the user (docs/AUTHORITY.md). With
         ``transacted``, puts and gets take effect only at a call of ``commit``; else each takes
         effect at once. Raises MQRC_CONNECTION_BROKEN if the queue manager is closed,
         MQRC_NOT_AUTHORIZED for a user without CONNECT.

@@ -111,7 +111,8 @@ def _report_descriptor(
 ) -> Descriptor:
     """Return the descriptor of a report; cached, because most messages share a descriptor.
 
-    Without ``has_data`` its Format is empty.
+    ``manager_name`` is the queue manager that sends the report. Without ``has_data`` its Format is
+    empty.
     """
     passed_on = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
     return descriptor._replace(

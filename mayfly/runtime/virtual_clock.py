@@ -323,8 +323,8 @@ def check_wait(clock: object, foreign_client_count: int) -> None:
     """Raise RuntimeError when a wait by this thread can certainly never end.
 
     That is so under a virtual clock when no other thread runs a program, the process has no child,
-    and no client of another process is connected: then ``advance`` is never called and no message
-    is put. Other clocks pass the check.
+    and ``foreign_client_count``, the number of connected clients of other processes, is 0: then
+    ``advance`` is never called and no message is put. Other clocks pass the check.
     """
     if isinstance(clock, VirtualClock) and not foreign_client_count and is_alone():
         raise RuntimeError(_WOULD_NOT_END)

@@ -130,7 +130,7 @@ def _read_header(file: BinaryIO, log: Path) -> _LogHeader:
 
 
 def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iterator[int]:
-    """Yield the file offset of each valid commit frame behind the first ``frame_count`` frames."""
+    """Yield the file offset of each valid commit frame after the first ``frame_count`` frames."""
     place = _HEADER.size + frame_count * header.frame_bytes
     before = header.sums
     if frame_count:

@@ -46,10 +46,10 @@ def look(
 
     ``k`` is its key; ``before`` None is no limit. Returns (message or None, the expired messages
     that were passed on the way, key at which a search continues, whether the search was cut short).
-    Messages that the selector refuses are skipped, expired or not. With ``in_parts`` one call does
-    a bounded amount of work, and stops before a slow selector evaluation. ``selector_results``
-    holds earlier results of the selector. Nothing is removed from the queue. The engine lock is
-    held.
+    Messages that the selector refuses are skipped, expired or not. Messages locked by the
+    ``requester`` are visible to it. With ``in_parts`` one call does a bounded amount of work, and
+    stops before a slow selector evaluation. ``selector_results`` holds earlier results of the
+    selector. Nothing is removed from the queue. The engine lock is held.
     """
     if match is ANY and low == queue.low and takes_next(queue, requester):
         found = first_visible(queue)

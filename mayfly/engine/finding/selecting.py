@@ -64,7 +64,7 @@ class SelectorResults:
         return known[1] if known is not None and known[0] == row.backout_count else None
 
     def note(self, row: StoredMessage, *, takes: bool) -> None:
-        """Store whether the selector selects a row."""
+        """Store whether the selector selects a row: ``takes`` is its result."""
         self.results[row.k] = row.backout_count, takes
 
     def evaluate(self, selects: Callable[[StoredMessage], bool]) -> None:

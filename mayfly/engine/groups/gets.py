@@ -123,7 +123,8 @@ class GroupGets:
     ) -> PreparedGet:
         """Return a get or browse that may wait, except one of the message under the cursor.
 
-        Raises MQRC_MATCH_OPTIONS_ERROR when match options contradict logical order (G3), and
+        ``prepare_ungrouped`` prepares it when no option concerns groups. Raises
+        MQRC_MATCH_OPTIONS_ERROR when match options contradict logical order, and
         MQRC_INCONSISTENT_BROWSE.
         """
         if options & _BROWSE_ON:
@@ -164,7 +165,8 @@ class GroupGets:
     ) -> PreparedGet:
         """Return a browse that moves the cursor.
 
-        Raises MQRC_INCONSISTENT_BROWSE when BROWSE_NEXT changes to or from logical order.
+        ``prepare_ungrouped`` prepares it when no option concerns groups. Raises
+        MQRC_INCONSISTENT_BROWSE when BROWSE_NEXT changes to or from logical order.
         """
         is_logical = bool(options & c.MQGMO_LOGICAL_ORDER)
         is_first = bool(options & c.MQGMO_BROWSE_FIRST) or self._cursor.key is None
@@ -239,8 +241,9 @@ class GroupGets:
     ) -> None:
         """Raise unless the options allow a get of the message under the cursor.
 
-        Raises MQRC_INVALID_MSG_UNDER_CURSOR, and MQRC_NO_MSG_UNDER_CURSOR when no visible message
-        is at the cursor.
+        In logical order it must be the message that follows ``position``. Raises
+        MQRC_INVALID_MSG_UNDER_CURSOR, and MQRC_NO_MSG_UNDER_CURSOR when no visible message is at
+        the cursor.
         """
         index = self._index_of(path)
         with self._core.engine_lock:
@@ -518,7 +521,9 @@ class GroupGetter(Getter):
     def _find(self, queue: LocalQueue, now_ms: int, *, in_parts: bool) -> list[Entry]:
         """Return the next available message as its segments, empty when none is available.
 
-        Expired messages on the way are collected for :meth:`_discard`.
+        Expired messages on the way are collected for :meth:`_discard`. With ``in_parts`` it may
+        stop before the end of the queue, for example at a slow selector evaluation; it then sets
+        ``is_cut``.
         """
         selector = self._request.match.selector
         selects = None
@@ -752,7 +757,11 @@ class GroupBrowser(GroupGetter):
         where: Where,
         locks: bool,
     ) -> None:
-        """Prepare a browse that moves ``cursor``; ``locks`` is MQGMO_LOCK."""
+        """Prepare a browse that searches at ``where`` and moves ``cursor``.
+
+        ``index`` is the group index of the queue. With ``locks`` (MQGMO_LOCK) the message is
+        locked.
+        """
         super().__init__(core, path, request, None, requester, index=index, where=where)
         self.only_looks = True
         self._cursor = cursor

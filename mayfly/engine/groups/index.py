@@ -248,7 +248,7 @@ class Group:
     def _first(self, mode: int) -> list[Entry]:
         """Return the first message in logical order, as a list.
 
-        Empty when the options do not allow it.
+        Empty when that message is missing, or another one that the options ``mode`` demand.
         """
         if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
             return self.complete()[:1]
@@ -290,7 +290,10 @@ class StartKeys:
     __slots__ = ("_by_place", "_mode", "keys")
 
     def __init__(self, mode: int, groups: Iterable[Group], alone: Iterable[int]) -> None:
-        """Collect the keys of groups, and the keys ``alone`` of messages in no group."""
+        """Collect the keys of groups, and the keys ``alone`` of messages in no group.
+
+        ``mode`` are the group options (MQGMO) of the gets.
+        """
         self._mode = mode
         #: The keys of a group, or in a mode that goes by message of each message by its number.
         self._by_place: dict[tuple[Group, int | None], list[int]] = {}
@@ -427,8 +430,8 @@ class GroupIndex:
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
         """Return the first message, from the key ``low`` on, with which a get may begin.
 
-        None without one. ``mode`` are its group options. A GroupId in ``match`` limits the search
-        to groups with it. The caller checks the other conditions of the match.
+        None without one. ``mode`` are the group options (MQGMO) of the get. A GroupId in ``match``
+        limits the search to groups with it. The caller checks the other conditions of the match.
         """
         group_id = match.group_id
         self._settle()

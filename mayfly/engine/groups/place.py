@@ -77,7 +77,7 @@ def check_place(descriptor: Descriptor) -> None:
 def check_segment(descriptor: Descriptor, body: bytes) -> None:
     """Raise an MQError for an invalid segment; a message that is no segment passes.
 
-    MQRC_SEGMENT_LENGTH_ZERO: no data behind its headers, unless it is the last segment.
+    MQRC_SEGMENT_LENGTH_ZERO: no data after its headers, unless it is the last segment.
     MQRC_OFFSET_ERROR: it ends above 999,999,999. MQRC_ORIGINAL_LENGTH_ERROR: a report contains more
     of its segment than OriginalLength.
     """
@@ -204,6 +204,6 @@ def position_after(
 def feedback_of(msg_type: int, feedback: int) -> int:
     """Return the feedback of a report, MQFB_NONE for any other message.
 
-    By it reports about a group are kept apart from the group.
+    Reports about a group have the GroupId of that group. The feedback tells them from its messages.
     """
     return feedback if msg_type == c.MQMT_REPORT else c.MQFB_NONE

@@ -121,6 +121,7 @@ def _check_alike(
 ) -> None:
     """Raise unless a message has the persistence and syncpoint option of its group so far.
 
+    ``left`` is the position in the group; ``in_unit`` says whether this put is in a unit of work.
     The reasons are MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW.
     """
     persistence = requested.persistence

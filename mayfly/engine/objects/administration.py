@@ -314,7 +314,8 @@ def _forget(
 ) -> None:
     """Remove a definition from memory, then from disk; add it again when the disk write fails.
 
-    Raises MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY for a local ``queue``; None is for other kinds.
+    ``queue`` is the local queue, None for other kinds; at most ``own_handles`` handles may have it
+    open. Raises MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
     """
     with core.engine_lock:
         if queue is not None:

@@ -181,9 +181,11 @@ def _named_rule(rule: ChannelRuleDefinition) -> ChannelRuleDefinition:
 def _change_list(
     core: Core, existing: ChannelRuleDefinition | None, rule: ChannelRuleDefinition, action: str
 ) -> None:
-    """Add, replace or remove entries of a list rule; one without entries is deleted.
+    """Change the entries of a list rule as ``action`` (ADD, REPLACE, REMOVE) says.
 
-    Raises MQRCCF_CHLAUTH_NOT_FOUND when an entry to be removed is missing.
+    ``rule`` has the entries to add or remove, ``existing`` is the rule now, None without one. A
+    rule without entries left is deleted. Raises MQRCCF_CHLAUTH_NOT_FOUND when an entry to be
+    removed is missing.
     """
     keyword = LISTS[rule.type]
     given = entries_of(str(rule.attributes[keyword]))

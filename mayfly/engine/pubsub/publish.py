@@ -166,9 +166,9 @@ class _FanOut:
 
         ``connection`` is the publisher's, for subscriptions that ignore their publisher.
         ``selected`` maps selectors to results evaluated earlier without the lock; the others are
-        evaluated during delivery. With ``is_in_unit``, delayed copies count in the
-        depth of the staging queue only at the commit (D12). Raises MQRC_PUT_INHIBITED and the other
-        errors of :func:`publish` that do not concern one copy.
+        evaluated during delivery. With ``is_in_unit``, delayed copies count in the depth of the
+        staging queue only at the commit. The other parameters are those of :func:`publish`. Raises
+        MQRC_PUT_INHIBITED and the other errors of :func:`publish` that do not concern one copy.
         """
         assert core.engine_lock.is_held()
         self._core, self._topic, self._request, self._body = core, topic, request, body
@@ -434,8 +434,9 @@ class _FanOut:
     def _miss(self, subscription: Subscription, failure: MQError) -> None:
         """Put a refused copy on the dead-letter queue, or count it as not delivered.
 
-        USEDLQ of the topic decides about the dead-letter queue. Raises MQRC_PUBLICATION_FAILURE
-        when the copy is not dead-lettered and PMSGDLV or NPMSGDLV demands its delivery.
+        ``failure`` is the error of its put. USEDLQ of the topic decides about the dead-letter
+        queue. Raises MQRC_PUBLICATION_FAILURE when the copy is not dead-lettered and PMSGDLV or
+        NPMSGDLV demands its delivery.
         """
         core, descriptor = self._core, self._prepared.descriptor
         if self._values.uses_dead_letters and core.registry.queue_manager.deadq:

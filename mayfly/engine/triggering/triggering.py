@@ -180,12 +180,18 @@ class Triggering:
             self._check(queue)
 
     def input_opened(self, queue: LocalQueue) -> None:
-        """Check all queues that name this queue as INITQ, because it was opened for input."""
+        """Check all queues that name this queue as INITQ, because it was opened for input.
+
+        Trigger messages may be put on it for them.
+        """
         if queue.name in self._by_initiation_queue:
             self._check_queues_of(queue)
 
     def process_defined(self, name: str) -> None:
-        """Check all queues whose PROCESS is this new process; they may trigger now."""
+        """Check all queues whose PROCESS is this new process.
+
+        Trigger messages may be put for them.
+        """
         for queues in list(self._by_initiation_queue.values()):
             for queue in sorted(queues, key=attrgetter("number")):
                 if queue.trigger is not None and queue.trigger.process == name:
@@ -293,7 +299,7 @@ class Triggering:
         return last_ms is None or last_ms + self._interval_ms() <= self._core.now_ms()
 
     def _check(self, queue: LocalQueue) -> None:
-        """Let a queue trigger if enough messages are on it, even when none has just arrived.
+        """Put a trigger message for a queue if enough messages are on it, newly arrived or not.
 
         Does nothing when the queue has no trigger. With FIRST and DEPTH, it also does nothing while
         a program has the queue open for input.
