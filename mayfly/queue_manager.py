@@ -76,6 +76,12 @@ class QueueManager:
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open.
 
+        ``path`` is its folder, created when missing; None keeps everything in memory. ``clock``
+        None is the time of the machine, or of the group. Platform, command level and settings that
+        are None stay as stored in the folder, or are the defaults. Sessions of ``user``, and
+        sessions without a user, may do everything. ``runtime`` replaces threads, locks and files in
+        tests. ``sharing_group`` is the group to join.
+
         Raises ValueError for an invalid platform, command level or setting. In a group, raises
         ValueError for another clock, and for a name that is open already. Raises
         MQRC_Q_MGR_NAME_ERROR for an invalid name. Raises FolderInUse, NewerSchema, StoreDamaged or
@@ -130,10 +136,10 @@ class QueueManager:
     ) -> Self:
         """Open the queue manager in ``$MAYFLY_HOME/name`` (default ``~/.mayfly/name``).
 
-        The folder is created when it is missing. Raises ValueError for an invalid platform, command
-        level or setting, and MQRC_Q_MGR_NAME_ERROR for a name that is invalid or no folder name.
-        Raises FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that cannot be
-        used.
+        The folder is created when it is missing. The other parameters are those of the class.
+        Raises ValueError for an invalid platform, command level or setting, and
+        MQRC_Q_MGR_NAME_ERROR for a name that is invalid or no folder name. Raises FolderInUse,
+        NewerSchema, StoreDamaged or StoreError for a folder that cannot be used.
         """
         return cls(
             name,
@@ -165,11 +171,11 @@ class QueueManager:
     ) -> Session:
         """Connect a user, and return the session; ``program`` becomes PutApplName.
 
-        User and ``groups`` are taken without a password check. User None is the user who opened the
-        queue manager; ``groups`` None keeps the groups known for the user (docs/AUTHORITY.md). With
-        ``transacted`` puts and gets belong to a unit of work until ``commit``. Raises
-        MQRC_CONNECTION_BROKEN if the queue manager is closed, MQRC_NOT_AUTHORIZED for a user
-        without CONNECT.
+        User and ``groups`` are taken without a password check. A session without a user may do
+        everything. ``groups`` None keeps the groups known for the user (docs/AUTHORITY.md). With
+        ``transacted``, puts and gets take effect only at a call of ``commit``; else each takes
+        effect at once. Raises MQRC_CONNECTION_BROKEN if the queue manager is closed,
+        MQRC_NOT_AUTHORIZED for a user without CONNECT.
         """
         return self.engine.session(user, transacted, program, groups=groups)
 
@@ -178,11 +184,11 @@ class QueueManager:
     ) -> None:
         """Define a local queue durably: ``define_queue("ORDERS", maxdepth=500, capexpry=600)``.
 
-        Attributes are MQSC keywords in lower case, with words or numbers as values. Others are
-        copied from the queue ``like``, else from SYSTEM.DEFAULT.LOCAL.QUEUE. ``replace`` redefines
-        an existing queue, which keeps its messages. Raises MQRC_OBJECT_ALREADY_EXISTS,
-        MQRC_OBJECT_NAME_ERROR, and ``admin.AdminError`` with attribute and value
-        (docs/ADMINISTRATION.md).
+        Attributes are MQSC keywords in lower case, with words or numbers as values. Attributes that
+        are left out are copied from the queue ``like``, else from SYSTEM.DEFAULT.LOCAL.QUEUE. With
+        ``replace`` an existing queue keeps its messages, but none of its old attributes. Raises
+        MQRC_OBJECT_ALREADY_EXISTS without ``replace``, MQRC_OBJECT_NAME_ERROR, and
+        ``admin.AdminError`` with attribute and value (docs/ADMINISTRATION.md).
         """
         given = {keyword.upper(): value for keyword, value in attributes.items()}
         define(self.engine, QLOCAL, name, with_numbers(QLOCAL, given), like=like, replace=replace)
@@ -243,10 +249,10 @@ class QueueManager:
         return own_time(self.engine)
 
     def follow_wall(self) -> OwnTime:
-        """Set the queue manager's time forward to the wall clock; return the times from before.
+        """Set the queue manager's time forward to the wall clock; return the times before that.
 
-        Raises MQRC_ENVIRONMENT_ERROR when the queue manager's time is ahead, and
-        MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+        A virtual clock is not changed. Raises MQRC_ENVIRONMENT_ERROR when the queue manager's time
+        is ahead, and MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
         """
         return follow_wall(self.engine)
 

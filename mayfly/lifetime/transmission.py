@@ -22,15 +22,17 @@ _GRACE_SECONDS = 60
 def embedded_expiry(body: bytes, *, big_endian: bool) -> int:
     """Return the Expiry (tenths of a second) inside the MQXQH at the start of a body.
 
-    The body must have at least EXPIRY_END bytes.
+    With ``big_endian`` it is read with the high byte first. The body must have at least EXPIRY_END
+    bytes.
     """
     return int.from_bytes(body[EXPIRY_AT:EXPIRY_END], _order(big_endian), signed=True)
 
 
 def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
-    """Return a body with the Expiry in its MQXQH reduced by ``waited_ms``, but not below 0 (E24).
+    """Return a body with the Expiry in its MQXQH reduced by ``waited_ms``, but not below 0.
 
-    An embedded MQEI_UNLIMITED stays (E27). A body too short for an MQXQH comes back unchanged.
+    With ``big_endian`` it has the high byte first. An embedded MQEI_UNLIMITED stays. A body too
+    short for an MQXQH comes back unchanged.
     """
     if len(body) < EXPIRY_END:
         return body

@@ -331,7 +331,7 @@ def error_of(failure: Failure) -> MQError:
 def mq_error(reason: int, detail: str = "") -> MQError:
     """Return (not raise) the error for a reason code, of its class in ERROR_CLASSES.
 
-    A reason code without a class gives a plain MQError.
+    ``detail`` is text on the cause. A reason code without a class gives a plain MQError.
     """
     return ERROR_CLASSES.get(reason, MQError)(reason, detail)
 

@@ -47,7 +47,7 @@ def byte(name: str, length: int) -> Field:
 
 
 def number(name: str, initial: int = 0, kind: Literal["i32", "i64", "ptr"] = "i32") -> Field:
-    """Return a number field: 4 bytes for i32, 8 bytes for i64 and ptr (a pointer)."""
+    """Return a number field: 4 bytes for ``kind`` i32, 8 bytes for i64 and ptr (a pointer)."""
     return Field(name, kind, _LENGTHS[kind], initial)
 
 
@@ -225,7 +225,7 @@ class Layout:
         """Return the structure as bytes; fields not in ``values`` have their initial value.
 
         ``version`` sets how many fields are written; None means the Version in ``values`` or its
-        initial value.
+        initial value. With ``big_endian`` numbers have the high byte first.
 
         Raises KeyError for an unknown field name, TypeError for a value of the wrong type. Raises
         ValueError for an unknown version, and for a value that does not fit its field or belongs to
@@ -268,12 +268,13 @@ class Layout:
     ) -> dict[str, Value]:
         """Return the fields at the start of ``data``: numbers, texts without padding, and bytes.
 
-        ``version`` sets how many fields are read; None means the Version in ``data``. Bytes after
-        the structure are ignored. ``text_codec`` is for texts in a character set without ASCII,
-        StrucId included; None reads UTF-8 or Latin-1.
+        ``version`` sets how many fields are read; None means the Version in ``data``.
+        With ``big_endian`` numbers have the high byte first. Bytes after the structure are ignored.
+        ``text_codec`` is for texts in a character set without ASCII, StrucId included; None reads
+        UTF-8 or Latin-1.
 
         Raises the reason code of the layout, such as MQRC_DLH_ERROR, for a wrong StrucId, an
-        unknown Version, data that is too short, or texts that are not in their character set (P12).
+        unknown Version, data that is too short, or texts that are not in their character set.
         """
         form = self._form_to_read(data, version, big_endian, text_codec)
         row = form.codec(big_endian).unpack_from(data)

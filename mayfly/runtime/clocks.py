@@ -54,8 +54,9 @@ class SystemClock:
     ) -> None:
         """Start at the present wall clock time.
 
-        ``wall_ns`` and ``elapsed_ns`` return nanoseconds and may be replaced in tests. ``runtime``
-        creates the threads that run due work; None means the machine's.
+        A forward step of the wall clock is followed up to ``tolerance_ms``. ``wall_ns`` and
+        ``elapsed_ns`` return nanoseconds and may be replaced in tests. ``runtime`` creates the
+        threads that run due work; None means the machine's.
         """
         self.runtime = Runtime() if runtime is None else runtime
         self.tolerance_ms = tolerance_ms
@@ -102,7 +103,10 @@ class SystemClock:
             self._is_step_kept = False
 
     def attach(self, driven: Driven) -> None:
-        """Start a thread that calls ``driven.run_due`` whenever its work is due."""
+        """Start a thread that calls ``driven.run_due`` whenever its work is due.
+
+        An error of ``run_due`` is logged, and the thread goes on.
+        """
         self._drivers[id(driven)] = Driver(self, driven, self.runtime)
 
     def detach(self, driven: Driven) -> None:

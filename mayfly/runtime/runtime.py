@@ -106,7 +106,7 @@ class Condition(Protocol):
         """
 
     def notify_all(self) -> None:
-        """Wake all threads that wait."""
+        """Wake all threads that wait; the caller holds the lock."""
 
 
 class Thread(Protocol):
@@ -281,7 +281,9 @@ class Loop:
     ) -> None:
         """Create the loop with its thread name; :meth:`start` starts it.
 
-        With ``survives_errors`` False the first error of a turn ends the loop, which is dead then.
+        The thread calls ``turn`` again and again until the result is False. An error of ``turn`` is
+        logged, and the next call follows after a pause. With ``survives_errors`` False the first
+        error ends the loop, which is dead then.
         """
         self.name = name
         self._runtime, self._turn, self._survives_errors = runtime, turn, survives_errors
@@ -369,7 +371,10 @@ class Driver:
     LONGEST_SLEEP_SECONDS = 1.0
 
     def __init__(self, clock: Clock, driven: Driven, runtime: Runtime) -> None:
-        """Start the thread that calls ``driven.run_due`` whenever work is due."""
+        """Start the thread that calls ``driven.run_due`` whenever work is due.
+
+        An error of ``run_due`` is logged, and the thread goes on.
+        """
         self._clock = clock
         self._driven = driven
         self._runtime = runtime

@@ -59,9 +59,10 @@ class ClockWait:
         """Describe a wait of the calling thread, which lasts until ``is_over`` returns True.
 
         With ``is_exact`` the result of ``is_over`` is always up to date. Otherwise the waiting
-        thread must update it after each change of the clock's ``turn`` counter. With ``of_task``
-        the thread runs other asyncio tasks during the wait: only that thread can know whether all
-        of them wait.
+        thread must update it after each change of ``VirtualClock.turn``, a number that grows when
+        the time moves, when a wait begins or ends, and when :meth:`VirtualClock.note_change` is
+        called. With ``of_task`` the thread runs other asyncio tasks during the wait: only that
+        thread can know whether all of them wait.
         """
         self.ident, self.is_over, self.is_exact = threading.get_ident(), is_over, is_exact
         self.of_task = of_task
@@ -121,7 +122,7 @@ class VirtualClock:
     def note_use(self) -> None:
         """Note that the calling thread uses the clock.
 
-        With ``autojump``, the clock then moves only while this thread waits.
+        With ``autojump``, the clock then moves by itself only while this thread waits.
         """
         self._users.add(threading.get_ident())
 
@@ -162,7 +163,7 @@ class VirtualClock:
             self.turn += 1
 
     def note_change(self) -> None:
-        """Make each waiting thread check again whether its wait is over."""
+        """Increase ``turn``, so that each waiting thread checks again whether its wait is over."""
         with self._looking:
             self.turn += 1
 
@@ -322,8 +323,8 @@ def check_wait(clock: object, foreign_client_count: int) -> None:
     """Raise RuntimeError when a wait by this thread can certainly never end.
 
     That is so under a virtual clock when no other thread runs a program, the process has no child,
-    and no client of another process is connected: then ``advance`` is never called and no message
-    is put. Other clocks pass the check.
+    and ``foreign_client_count``, the number of connected clients of other processes, is 0: then
+    ``advance`` is never called and no message is put. Other clocks pass the check.
     """
     if isinstance(clock, VirtualClock) and not foreign_client_count and is_alone():
         raise RuntimeError(_WOULD_NOT_END)

@@ -293,9 +293,10 @@ class ClaimedMessages:
     def first_rows(
         self, sql: str, bindings: tuple[Any, ...], max_bytes: int
     ) -> list[tuple[Any, ...]]:
-        """Return the first rows of an SQL statement, with up to ``max_bytes`` in its last column.
+        """Return the first rows of an SQL statement, as many as ``max_bytes`` allows.
 
-        The first row comes in any case.
+        The last columns of the returned rows have at most ``max_bytes`` together. The first row
+        comes in any case.
         """
         return self._reader.rows(sql, bindings, Page(max_bytes, -1).read)
 

@@ -44,8 +44,8 @@ def rows_of(
 ) -> list[tuple[Any, ...]]:
     """Return all rows of an SQL statement, or the rows that ``read`` takes from its cursor.
 
-    Raises StoreDamaged for a damaged database, after a call of ``on_damage``. Any other apsw.Error
-    is raised as it is.
+    ``bindings`` are the values of its parameters. Raises StoreDamaged for a damaged database, after
+    a call of ``on_damage``. Any other apsw.Error is raised as it is.
     """
     try:
         cursor = connection.execute(sql, bindings)

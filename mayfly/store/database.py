@@ -62,7 +62,7 @@ _PRAGMAS = (
 def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.Connection:
     """Return a new connection to a database file, which is created when missing.
 
-    ``vfs`` None is the default VFS.
+    ``vfs`` None is the default VFS; ``flags`` are those of ``apsw.Connection``.
     """
     connection = apsw.Connection(str(file), flags=flags, vfs=vfs, statementcachesize=200)
     connection.set_busy_timeout(_BUSY_MS)
@@ -126,7 +126,8 @@ def _check_nothing_is_lost(
 def _vfs_of(file: Path, runtime: Runtime, *, is_new: bool) -> str | None:
     """Return the VFS for a database; None is the default VFS.
 
-    Raises StoreError if the file has checksums that apsw cannot read.
+    A new file (``is_new``) gets checksums if apsw can make them. Raises StoreError if the file has
+    checksums that apsw cannot read.
     """
     vfs = runtime.vfs
     if is_new or not is_protected(file, runtime.files):
@@ -220,7 +221,10 @@ class Database:
         return self.folder is not None
 
     def connect(self, *, flags: int = DEFAULT_FLAGS) -> apsw.Connection:
-        """Return one more connection to the database, which must be on disk."""
+        """Return one more connection to the database, which must be on disk.
+
+        ``flags`` are those of ``apsw.Connection``.
+        """
         assert self.folder is not None
         return connect(self.folder / DATABASE_FILE, self.writer.open_vfs, flags=flags)
 

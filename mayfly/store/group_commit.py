@@ -170,9 +170,10 @@ class GroupCommit:
     def commit(self, *units: Unit) -> None:
         """Make the units of one caller durable, in one transaction, and return when they are.
 
-        Call it without the queue manager's lock. Raises the error of the first unit that failed:
-        MQRC_STORAGE_MEDIUM_FULL when the disk is full and nothing is kept; LostAnswer with
-        MQRC_CONNECTION_BROKEN when the outcome is unknown and the store has stopped.
+        Call it without the queue manager's lock. Raises the error of the first unit that failed.
+        After MQRC_STORAGE_MEDIUM_FULL (the disk is full) and MQRC_RESOURCE_PROBLEM (another process
+        holds the database) nothing of that unit is kept. After LostAnswer with
+        MQRC_CONNECTION_BROKEN the outcome is unknown and the store has stopped.
         """
         commit, is_queued = Commit(units, self._new_signal()), False
         is_urgent = commit.is_release()

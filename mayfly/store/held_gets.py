@@ -97,7 +97,8 @@ class HeldGets:
     def note(self, key: int, backout_count: int) -> None:
         """Add an entry for a message that was got; the queue manager's lock is held.
 
-        When the file cannot grow, the get is not recorded.
+        When the file cannot grow, the get is not recorded and nothing is raised: its backout is not
+        counted if the process is killed.
         """
         if not self._free and not self._grow():
             return

@@ -359,7 +359,7 @@ class Ledger:
     ) -> Iterator[tuple[int, list[LifeRecord]]]:
         """Yield the records with an id in positions (after, until], with the time of the first row.
 
-        Yields nothing when the ledger has no row behind ``after``.
+        Yields nothing when the ledger has no row after ``after``.
         """
         found = self._read(limited(_WITH_ID, limit), (after, until, identifier))
         oldest = self._read(_MOMENT, (after,))

@@ -66,7 +66,12 @@ class Totals:
     def __init__(
         self, queue: str, puts: int, present: int, present_volatile: int, ended: dict[str, int]
     ) -> None:
-        """Set the counters; ``ended`` counts ended messages by outcome (final ``State``)."""
+        """Set the counters of a queue.
+
+        ``puts`` counts all messages ever put, ``present`` those on the queue now;
+        ``present_volatile`` of them are not persistent. ``ended`` counts ended messages by outcome
+        (final ``State``).
+        """
         self.queue = queue
         self.puts = puts
         self.present = present
@@ -428,7 +433,7 @@ class LedgerWriter:
         *,
         high_water_ms: int,
     ) -> None:
-        """Continue the ledger behind its last position.
+        """Continue the ledger after its last position.
 
         ``high_water_ms`` is the time stored last.
         """
@@ -545,7 +550,7 @@ class LedgerWriter:
         ]
 
     def _write_together(self, ended: EndedMessages, position: int) -> None:
-        """Record messages that end together in the ledger, at the positions behind ``position``."""
+        """Record messages that end together in the ledger, at the positions after ``position``."""
         common: list[Any]
         keys, *common = ended
         first, last = keys[0], keys[-1]

@@ -374,13 +374,13 @@ class Messages:
         self.writer.executemany(_BACKOUT, keys)
 
     def in_order(self, low: int, high: int, limit: int) -> list[StoredMessage]:
-        """Return up to ``limit`` messages of a key range, in key order."""
+        """Return up to ``limit`` messages with ``low <= k < high``, in key order."""
         return self._rows(limited(IN_ORDER, limit), (low, high))
 
     def page(
         self, low: int, high: int, limit: int, max_body_bytes: int
     ) -> tuple[list[tuple[Any, ...]], bool]:
-        """Return up to ``limit`` rows of a key range, in key order, and whether no more follow.
+        """Return up to ``limit`` rows with ``low <= k < high``, by key, and whether no more follow.
 
         Rows have the columns of StoredMessage. Their data is at most ``max_body_bytes`` together;
         the first row comes in any case.
@@ -390,7 +390,7 @@ class Messages:
         return rows, len(rows) < limit and not page.is_cut
 
     def by_msg_hash(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
-        """Return up to ``limit`` messages of a key range by the hash of their MsgId, in key order.
+        """Return up to ``limit`` messages with this hash of MsgId and ``low <= k < high``, by key.
 
         A message whose MsgId contains its key has no hash, and is not found here.
         """
@@ -412,7 +412,7 @@ class Messages:
     def by_correl_id(
         self, correl_hash: int, low: int, high: int, limit: int
     ) -> list[StoredMessage]:
-        """Return up to ``limit`` messages of a key range by hash of CorrelId, in key order."""
+        """Return up to ``limit`` messages with ``low <= k < high`` by hash of CorrelId, by key."""
         return self._rows(limited(_BY_CORREL_ID, limit), (correl_hash, low, high))
 
     def expired(self, now_ms: int, after: tuple[int, int], limit: int) -> list[StoredMessage]:
@@ -423,7 +423,7 @@ class Messages:
         return self._rows(limited(_EXPIRED, limit), (now_ms, *after))
 
     def count_expired(self, low: int, high: int, now_ms: int) -> int:
-        """Count the messages of a key range that expired at ``now_ms`` or earlier.
+        """Count the messages with ``low <= k < high`` that expired at ``now_ms`` or earlier.
 
         The cost is proportional to the messages that have expired: the plus signs keep SQLite from
         reading the key range instead, which may be long.
@@ -434,11 +434,11 @@ class Messages:
         )
 
     def count(self, low: int, high: int) -> int:
-        """Count the messages of a key range by reading it; slow, used to check a counter."""
+        """Count the messages with ``low <= k < high`` by reading them; slow, to check a counter."""
         return self._number("SELECT count(*) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def lowest_key(self, low: int, high: int) -> int | None:
-        """Return the lowest key of a key range, None when it is empty."""
+        """Return the lowest key of a message with ``low <= k < high``; None without one."""
         return self._key("SELECT min(k) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def highest_key(self, low: int, high: int) -> int | None:
@@ -446,7 +446,10 @@ class Messages:
         return self._key("SELECT max(k) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def described(self, low: int, high: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return key and packed descriptor of up to ``limit`` messages of a key range, by key."""
+        """Return (key, packed descriptor) of up to ``limit`` messages with ``low <= k < high``.
+
+        They are in key order.
+        """
         rows = self.fetch(limited(_DESCRIBED, limit), (low, high))
         return [(key, packed) for key, packed in rows]
 
@@ -502,7 +505,7 @@ class Messages:
     # Without their data, or with the beginning of it
 
     def outlines(self, low: int, high: int, limit: int) -> list[Outline]:
-        """Return up to ``limit`` messages of a key range without their data, in key order."""
+        """Return up to ``limit`` messages with ``low <= k < high`` without their data, by key."""
         return [Outline._make(row) for row in self.fetch(limited(_OUTLINES, limit), (low, high))]
 
     def outlines_of(self, keys: Iterable[int]) -> list[Outline]:
@@ -619,7 +622,7 @@ class Messages:
         return self.writer.execute(_COUNT, between).fetchall() == [(move.message_count,)]
 
     def due(self, low: int, high: int, limit: int) -> list[Due]:
-        """Return up to ``limit`` staged messages of a key range without their data, by key."""
+        """Return up to ``limit`` staged messages with ``low <= k < high``, no data, by key."""
         return [Due._make(row) for row in self.fetch(limited(_DUE, limit), (low, high))]
 
     def due_alike(self, first: Due, before: int, now_ms: int, limit: int) -> Alike | None:

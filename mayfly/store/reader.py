@@ -41,8 +41,9 @@ class Reader:
     ) -> list[tuple[Any, ...]]:
         """Return all rows of an SQL statement, or the rows that ``read`` takes from its cursor.
 
-        Only committed data is read. On disk, call it without the lock of the queue manager. Raises
-        MQRC_CONNECTION_BROKEN once stopped, StoreDamaged.
+        ``bindings`` are the values of its parameters. Only committed data is read. On disk, call it
+        without the lock of the queue manager. Raises MQRC_CONNECTION_BROKEN once stopped,
+        StoreDamaged.
         """
         with self._guard:
             self.check_open()

@@ -104,7 +104,8 @@ def _copy(file: Path, new: Path) -> bool:
 def _opened(folder: Path, manager_name: str, *, accepts_older: bool = False) -> Iterator[Database]:
     """Open the database of a stopped queue manager for a block, and close it after the block.
 
-    Errors of SQLite in the block are raised as StoreError, damage as StoreDamaged.
+    With ``accepts_older`` the database may hold less than identity.json says. Errors of SQLite in
+    the block are raised as StoreError, damage as StoreDamaged.
     """
     database = Database(folder, accepts_older=accepts_older)
     try:

@@ -132,7 +132,10 @@ def finished(stage_id: int, row_count: int) -> Statement:
 
 
 def named(stage_ids: Sequence[int]) -> Statement:
-    """Return the SQL statement that makes stages the winners of their batch, in this order."""
+    """Return the SQL statement that makes stages the winners of their batch.
+
+    Only rows of winners are put on queues, in the order of ``stage_ids``.
+    """
     return _NAME, (json.dumps(stage_ids),)
 
 
@@ -193,7 +196,10 @@ class StageTable:
         return [stage_id for (stage_id,) in self._fetch(_LOSERS, (query, batch))]
 
     def surrendered(self, query: str, batch: int) -> list[bytes]:
-        """Return the blobs that list the rows which a batch has left out, in their order."""
+        """Return blobs of the rows that a batch has left out, in their order.
+
+        Each blob is a list of rows that were put on no queue.
+        """
         return [rows for (rows,) in self._fetch(_SURRENDERED, (query, batch))]
 
     def orphans(self, before_ms: int) -> list[tuple[int, str]]:

@@ -77,7 +77,7 @@ class Sequence:
         return first
 
     def extend(self) -> None:
-        """Reserve the next block of numbers durably, when ``is_low`` is True.
+        """Reserve the next block of numbers durably; to be called when ``is_low`` is True.
 
         Call it without the queue manager's lock. Raises MQRC_STORAGE_MEDIUM_FULL,
         MQRC_CONNECTION_BROKEN.

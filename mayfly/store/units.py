@@ -295,7 +295,10 @@ class Unit:
         return delta
 
     def put(self, queue_number: int, row: StoredMessage, *, persistent: bool) -> None:
-        """Add the put of a message on a queue; ``persistent`` chooses the database."""
+        """Add the put of a message on a queue.
+
+        ``persistent`` True stores it in the durable database, False in the one in memory.
+        """
         delta = self.deltas.get(queue_number)
         if delta is None:
             self.deltas[queue_number] = delta = Delta()
@@ -312,7 +315,7 @@ class Unit:
     ) -> None:
         """Add the puts of messages on a queue.
 
-        ``persistent`` chooses the database for all of them.
+        ``persistent`` True stores all of them in the durable database, False in the one in memory.
         """
         delta = self.delta(queue_number)
         delta.puts += len(rows)

@@ -63,7 +63,8 @@ def check_header(log: Path, files: Files) -> None:
 def check_end(log: Path, files: Files, valid_frames: int) -> None:
     """Raise StoreDamaged if committed transactions follow the last frame that SQLite has read.
 
-    ``valid_frames`` is the number of frames that SQLite has read. Raises OSError.
+    ``valid_frames`` is the number of frames that SQLite has read. One commit after them is no
+    damage: it may belong to the transaction that a crash interrupted. Raises OSError.
     """
     if (files.size_bytes(log) or 0) <= _HEADER.size:
         return
@@ -129,7 +130,7 @@ def _read_header(file: BinaryIO, log: Path) -> _LogHeader:
 
 
 def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iterator[int]:
-    """Yield the file offset of each valid commit frame behind the first ``frame_count`` frames."""
+    """Yield the file offset of each valid commit frame after the first ``frame_count`` frames."""
     place = _HEADER.size + frame_count * header.frame_bytes
     before = header.sums
     if frame_count:
@@ -232,9 +233,10 @@ class WriteAheadLog:
         return self.free_bytes() + self._unused_bytes() - self.owed_bytes()
 
     def write_back_beside_writers(self, connection: apsw.Connection) -> int:
-        """Write committed frames back without delaying writers; return how many.
+        """Write committed frames back into the database without delaying writers.
 
-        ``connection`` is not the writer's.
+        Returns how many frames of the log are written back, earlier ones included. ``connection``
+        is not the writer's.
         """
         with self._checkpointing:
             return connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)[1]

@@ -44,10 +44,12 @@ def look(
 ) -> Look:
     """Find the first message with ``low <= k < before`` that matches and has not expired.
 
-    Returns (message or None, expired messages before it, key at which a search continues, whether
-    the search was cut short). Messages that the selector refuses are skipped, expired or not (E11).
-    With ``in_parts`` one call does a bounded amount of work, and stops before a slow selector
-    evaluation. ``selector_results`` holds earlier results of the selector. The engine lock is held.
+    ``k`` is its key; ``before`` None is no limit. Returns (message or None, the expired messages
+    that were passed on the way, key at which a search continues, whether the search was cut short).
+    Messages that the selector refuses are skipped, expired or not. Messages locked by the
+    ``requester`` are visible to it. With ``in_parts`` one call does a bounded amount of work, and
+    stops before a slow selector evaluation. ``selector_results`` holds earlier results of the
+    selector. Nothing is removed from the queue. The engine lock is held.
     """
     if match is ANY and low == queue.low and takes_next(queue, requester):
         found = first_visible(queue)
@@ -108,8 +110,9 @@ def _cut(
 ) -> Look:
     """Return the result of a search that was cut short and continues at the key ``reached``.
 
-    Unless ``may_discard``, its expired messages are noted in ``selector_results``, not returned
-    (K7).
+    ``expired`` are the expired messages found so far. With ``may_discard`` they are in the result,
+    and the caller discards them. Without it they are noted in ``selector_results.dead``, for the
+    end of the search.
     """
     if not may_discard:
         selector_results.dead += [(row.k, persistence) for _queue, row, persistence in expired]

@@ -138,7 +138,10 @@ class ReadAhead:
             self.forget()
 
     def leave(self, key: int) -> None:
-        """Note that the message with this key has left the queue out of order."""
+        """Note that a message has left the queue while rows before it may still be there.
+
+        ``key`` is the key of the message.
+        """
         if key < self.end:
             self.gone.add(key)
             if len(self.gone) >= max(_GONE_ROWS, (len(self.rows) - self._place) // 2):
@@ -147,8 +150,8 @@ class ReadAhead:
     def arrive(self, row: StoredMessage, first: int) -> None:
         """Note that the store has a new visible row; keep it in memory if bytes for it are left.
 
-        ``first`` is the first visible key before the arrival. A row behind ``end`` is ignored
-        unless all rows of the store are in memory (``has_all``).
+        ``first`` is the first visible key before the arrival. A row with a key from ``end`` on is
+        kept only if all rows of the store are in memory (``has_all``).
         """
         key, row_bytes = row.k, _ROW_BYTES + len(row.body)
         if key >= self.end:
@@ -196,9 +199,10 @@ class ReadAhead:
     def read(
         self, messages: Messages, hidden: Container[int], first: int, high: int
     ) -> StoredMessage | None:
-        """Read rows behind ``end`` from the store until one is visible, and return that one.
+        """Read rows from the key ``end`` on until one is visible, and return that one.
 
-        None when no visible row with ``first <= k < high`` is left.
+        The rows read with it stay in memory. None when no visible row with ``first <= k < high`` is
+        left.
         """
         self.is_read = True
         while not self.has_all:
@@ -243,7 +247,7 @@ class ReadAhead:
     def _reserve(self, row_bytes: int, first: int) -> bool:
         """Return True if memory for a new row is reserved; rows that are gone are dropped first.
 
-        False when the row is too long to be kept, or the shared memory is used up.
+        False when its data is longer than 64 KB, or the shared memory is used up.
         """
         if row_bytes > _ROW_BYTES + _PAGE_BYTES:
             return False

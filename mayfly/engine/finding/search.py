@@ -48,8 +48,8 @@ class Match(NamedTuple):
     def narrowed(self, selector: Selector) -> Match:
         """Return this match with a selector added.
 
-        If the selector demands one MsgId or CorrelId, the match has it too, so that an index is
-        used.
+        If the selector demands one MsgId or CorrelId, and this match has none, the result demands
+        it too, so that an index is used.
         """
         return self._replace(
             msg_id=selector.msg_id if self.msg_id is None else self.msg_id,
@@ -122,8 +122,8 @@ def in_order(
     """Yield (row, persistence) of the visible messages that match, from the key ``low`` on, by key.
 
     The selector is not evaluated. Messages that the ``requester`` has locked are visible to it
-    alone (B5). The engine lock is held until the last row is taken; the caller may stop at any row.
-    Pages grow from one row on, unless a search for ANY has a fixed ``page`` size.
+    alone. The engine lock is held while rows are taken; the caller may stop at any row. Rows are
+    read in pages that grow from one row on; ``page`` sets a fixed size, for the match ANY only.
     """
     assert core.engine_lock.is_held()
     if queue.is_staging and not (match.msg_id is None and match.correl_id is None):

@@ -64,7 +64,7 @@ class SelectorResults:
         return known[1] if known is not None and known[0] == row.backout_count else None
 
     def note(self, row: StoredMessage, *, takes: bool) -> None:
-        """Store whether the selector selects a row."""
+        """Store whether the selector selects a row: ``takes`` is its result."""
         self.results[row.k] = row.backout_count, takes
 
     def evaluate(self, selects: Callable[[StoredMessage], bool]) -> None:
@@ -142,8 +142,8 @@ class SelectorProgress:
     def begin(self, *, from_start: bool = False) -> None:
         """Let the next step begin a new search to the end of the queue.
 
-        Drop the selector's results. It begins at the reached key, or with ``from_start`` at the
-        first key of the queue.
+        The search begins at the reached key, or with ``from_start`` at the first key of the queue.
+        Results of the selector are dropped.
         """
         self._is_passing = False
         selector_results = self.selector_results
@@ -155,7 +155,8 @@ class SelectorProgress:
     def step_from(self, low: int) -> int:
         """Return the key at which the next step of the search begins, at least ``low``.
 
-        A new search goes back to messages that have become visible since.
+        A new search goes back to messages that have become visible since the last search passed
+        them.
         """
         if not self._is_passing:
             if not self._is_kept:

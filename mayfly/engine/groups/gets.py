@@ -123,7 +123,8 @@ class GroupGets:
     ) -> PreparedGet:
         """Return a get or browse that may wait, except one of the message under the cursor.
 
-        Raises MQRC_MATCH_OPTIONS_ERROR when match options contradict logical order (G3), and
+        ``prepare_ungrouped`` prepares it when no option concerns groups. Raises
+        MQRC_MATCH_OPTIONS_ERROR when match options contradict logical order, and
         MQRC_INCONSISTENT_BROWSE.
         """
         if options & _BROWSE_ON:
@@ -164,7 +165,8 @@ class GroupGets:
     ) -> PreparedGet:
         """Return a browse that moves the cursor.
 
-        Raises MQRC_INCONSISTENT_BROWSE when BROWSE_NEXT changes to or from logical order.
+        ``prepare_ungrouped`` prepares it when no option concerns groups. Raises
+        MQRC_INCONSISTENT_BROWSE when BROWSE_NEXT changes to or from logical order.
         """
         is_logical = bool(options & c.MQGMO_LOGICAL_ORDER)
         is_first = bool(options & c.MQGMO_BROWSE_FIRST) or self._cursor.key is None
@@ -239,8 +241,9 @@ class GroupGets:
     ) -> None:
         """Raise unless the options allow a get of the message under the cursor.
 
-        Raises MQRC_INVALID_MSG_UNDER_CURSOR, and MQRC_NO_MSG_UNDER_CURSOR when no visible message
-        is at the cursor.
+        In logical order it must be the message that follows ``position``. Raises
+        MQRC_INVALID_MSG_UNDER_CURSOR, and MQRC_NO_MSG_UNDER_CURSOR when no visible message is at
+        the cursor.
         """
         index = self._index_of(path)
         with self._core.engine_lock:
@@ -265,7 +268,7 @@ class GroupGets:
     def _note_get(
         self, result: GetResult, options: int, length_bytes: int, in_unit: bool
     ) -> GetResult:
-        """Set the position of gets behind a message; return the result, with any warning.
+        """Set the position of gets to the place after a message; return the result and any warning.
 
         The warning is for a get that leaves logical order within a group. A truncated message that
         stays on the queue does not change the position.
@@ -326,7 +329,7 @@ class GroupGets:
 
 
 def _in_order(request: GetRequest, position: Position | None) -> GetRequest:
-    """Return a request without MsgSeqNumber and Offset to match, for logical order (G3).
+    """Return a request without MsgSeqNumber and Offset to match, for logical order.
 
     Raises MQRC_MATCH_OPTIONS_ERROR when the match options name another message than the next one.
     """
@@ -372,7 +375,7 @@ class GroupGetter(Getter):
     ) -> None:
         """Prepare a get that searches at ``where``.
 
-        With ``unit_of_work`` None it is outside syncpoint.
+        With ``unit_of_work`` None it is outside syncpoint: the removal is final.
         """
         super().__init__(core, path, request, unit_of_work, requester)
         self.takes_any = False
@@ -397,11 +400,11 @@ class GroupGetter(Getter):
         self.in_unit = False
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Take an available message; return its result and a transaction that the caller runs.
+        """Take an available message off the queue; return its result and a transaction to run.
 
-        None when no message is available. The transaction is None when the unit of work has all
-        changes. With ``in_parts`` one call does a bounded amount of work, and ``is_cut`` is set
-        when more is to do. The engine lock is held.
+        None when no message is available. The caller runs the transaction, which makes the removal
+        final; it is None when the unit of work has all changes. With ``in_parts`` one call does a
+        bounded amount of work, and ``is_cut`` is set when more is to do. The engine lock is held.
         """
         queue, now_ms = self.checked_queue(), self._core.now_ms()
         self.is_cut = not self._index.refresh(at_once=not in_parts)
@@ -440,9 +443,10 @@ class GroupGetter(Getter):
     ) -> tuple[GetResult, Transaction | None] | None:
         """Take the message that consists of these segments; return its result and a transaction.
 
-        The transaction is None when the unit of work has all changes, or a truncated message stays
-        on the queue. Raises MQRC_INCONSISTENT_UOW when the group was begun inside a unit of work
-        and this get is outside, or the reverse.
+        The caller runs the transaction, which makes the removal final. It is None when the unit of
+        work has all changes, or a truncated message stays on the queue. Raises
+        MQRC_INCONSISTENT_UOW when the group was begun inside a unit of work and this get is
+        outside, or the reverse.
         """
         rows = [self._row(entry) for entry in parts]
         result, message = self.look_at(queue, parts, rows, now_ms)
@@ -492,7 +496,8 @@ class GroupGetter(Getter):
     ) -> Transaction | None:
         """Remove one row in the unit of work, or in a transaction.
 
-        Returns that transaction, else None.
+        ``transaction`` None begins a new transaction, if one is needed. Returns the transaction, or
+        None if only the unit of work has changes.
         """
         queue, row, persistence = found
         if self._unit_of_work is not None and self.in_unit:
@@ -516,7 +521,9 @@ class GroupGetter(Getter):
     def _find(self, queue: LocalQueue, now_ms: int, *, in_parts: bool) -> list[Entry]:
         """Return the next available message as its segments, empty when none is available.
 
-        Expired messages on the way are collected for :meth:`_discard`.
+        Expired messages on the way are collected for :meth:`_discard`. With ``in_parts`` it may
+        stop before the end of the queue, for example at a slow selector evaluation; it then sets
+        ``is_cut``.
         """
         selector = self._request.match.selector
         selects = None
@@ -687,8 +694,9 @@ class GroupGetter(Getter):
     def _are_alive(self, needed: list[Entry], entry: Entry, queue: LocalQueue, now_ms: int) -> bool:
         """Return True if no needed message has expired.
 
-        Else mark the expired ones to be discarded (E8). Only those that this get would have
-        returned are discarded, and only if no other needed one has expired.
+        Otherwise the search continues. The expired messages are discarded by :meth:`_discard` if
+        this get would have returned all of them, and none is an uncommitted put. Else they stay on
+        the queue, and the index notes those that this get would not have returned.
         """
         dead = [e for e in needed if is_expired(e.expire_at_ms, now_ms)]
         if not dead:
@@ -707,9 +715,9 @@ class GroupGetter(Getter):
         return False
 
     def _discard(self, now_ms: int, *, has_found: bool) -> None:
-        """Discard the expired messages that were found, or put them back into the index (K7).
+        """Discard the expired messages that were found, or put them back into the index.
 
-        They stay when nothing was found and the setting ``discard_on_empty`` is off.
+        They go back when ``has_found`` is False and the setting ``discard_on_empty`` is off.
         """
         expired, self._expired = self._expired, []
         if not expired:
@@ -749,7 +757,11 @@ class GroupBrowser(GroupGetter):
         where: Where,
         locks: bool,
     ) -> None:
-        """Prepare a browse that moves ``cursor``; ``locks`` is MQGMO_LOCK."""
+        """Prepare a browse that searches at ``where`` and moves ``cursor``.
+
+        ``index`` is the group index of the queue. With ``locks`` (MQGMO_LOCK) the message is
+        locked.
+        """
         super().__init__(core, path, request, None, requester, index=index, where=where)
         self.only_looks = True
         self._cursor = cursor
@@ -760,7 +772,8 @@ class GroupBrowser(GroupGetter):
     ) -> tuple[GetResult, Transaction | None] | None:
         """Move the cursor to the message and return its result; the transaction is always None.
 
-        A truncated message that is refused does not move the cursor.
+        With MQGMO_LOCK the message is locked. A message that is too long, when truncation is not
+        accepted, does not move the cursor.
         """
         rows = [self._row(entry) for entry in parts]
         result, _message = self.look_at(queue, parts, rows, now_ms)

@@ -87,7 +87,8 @@ class Entry:
     ) -> None:
         """Take the fields that the index needs from a message.
 
-        A report counts as long as its original.
+        A report about a segment counts with the length of its original. ``pending`` is the put of
+        an open unit of work, None for a committed message.
         """
         is_report = grouping.msg_type == c.MQMT_REPORT
         length = grouping.original_length if is_report else outline.body_bytes
@@ -189,7 +190,8 @@ class Group:
     def at(self, mode: int, number: int, offset: int | None) -> list[Entry]:
         """Return the segments of a message with which a get with the options ``mode`` may begin.
 
-        Without options, and with an ``offset``, they are the segments at that offset.
+        ``number`` is the MsgSeqNumber. Without options (``mode`` 0) and with an ``offset``, they
+        are the segments at that offset.
         """
         if mode or offset is None:
             return self.available(mode, number)
@@ -246,7 +248,7 @@ class Group:
     def _first(self, mode: int) -> list[Entry]:
         """Return the first message in logical order, as a list.
 
-        Empty when the options do not allow it.
+        Empty when that message is missing, or another one that the options ``mode`` demand.
         """
         if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
             return self.complete()[:1]
@@ -288,7 +290,10 @@ class StartKeys:
     __slots__ = ("_by_place", "_mode", "keys")
 
     def __init__(self, mode: int, groups: Iterable[Group], alone: Iterable[int]) -> None:
-        """Collect the keys of groups, and the keys ``alone`` of messages in no group."""
+        """Collect the keys of groups, and the keys ``alone`` of messages in no group.
+
+        ``mode`` are the group options (MQGMO) of the gets.
+        """
         self._mode = mode
         #: The keys of a group, or in a mode that goes by message of each message by its number.
         self._by_place: dict[tuple[Group, int | None], list[int]] = {}
@@ -425,8 +430,8 @@ class GroupIndex:
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
         """Return the first message, from the key ``low`` on, with which a get may begin.
 
-        None without one. ``mode`` are its group options. A GroupId in ``match`` limits the search
-        to groups with it. The caller checks the other conditions of the match.
+        None without one. ``mode`` are the group options (MQGMO) of the get. A GroupId in ``match``
+        limits the search to groups with it. The caller checks the other conditions of the match.
         """
         group_id = match.group_id
         self._settle()
@@ -498,7 +503,10 @@ class GroupIndex:
                 self._starts_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
-        """Note that a message of a group has expired: gets that need it do not find the group."""
+        """Note that a message of a group has expired.
+
+        From now on no get finds the group that needs this message without returning it.
+        """
         assert entry.group is not None
         entry.group.spoiled.add(entry)
         self._note(entry, entry.group, is_there=True)
@@ -561,7 +569,7 @@ class GroupIndex:
     def _remove_gone(self, group: Group | None, entry: Entry) -> None:
         """Remove messages with number and offset of ``entry`` that left the queue unnoticed.
 
-        They would count as members of the group.
+        Else these messages would still count as members of the group.
         """
         found = [] if group is None else group.segments_at(entry.number, entry.offset)
         for each in found:

@@ -77,7 +77,7 @@ def check_place(descriptor: Descriptor) -> None:
 def check_segment(descriptor: Descriptor, body: bytes) -> None:
     """Raise an MQError for an invalid segment; a message that is no segment passes.
 
-    MQRC_SEGMENT_LENGTH_ZERO: no data behind its headers, unless it is the last segment.
+    MQRC_SEGMENT_LENGTH_ZERO: no data after its headers, unless it is the last segment.
     MQRC_OFFSET_ERROR: it ends above 999,999,999. MQRC_ORIGINAL_LENGTH_ERROR: a report contains more
     of its segment than OriginalLength.
     """
@@ -164,22 +164,23 @@ class GroupProgress:
         return rc.MQRC_NONE if position is None or not position.is_logical else position.incomplete
 
     def move_to(self, position: Position | None, *, in_unit: bool) -> None:
-        """Set the position; ``in_unit``: a backout of the unit of work resets it."""
+        """Set the position; with ``in_unit`` a backout of the unit of work restores the old one."""
         if in_unit and position != self.position:
             self._on_backout(self, partial(self._go_back, self.position))
         self.position = position
 
     def _go_back(self, position: Position | None) -> None:
-        """Reset the position to ``position``, after a backout."""
+        """Restore the position ``position``, after a backout."""
         self.position = position
 
 
 def position_after(
     descriptor: Descriptor, length_bytes: int, *, in_unit: bool, is_logical: bool
 ) -> Position | None:
-    """Return the position behind a message with this descriptor and length.
+    """Return the position after a message with this descriptor and length.
 
-    None when no further message of its group and no further segment follows.
+    None when no further message of its group and no further segment follows. ``in_unit`` and
+    ``is_logical`` say how the message was put or got.
     """
     flags = descriptor.msg_flags
     in_message = bool(flags & c.MQMF_SEGMENT) and not flags & c.MQMF_LAST_SEGMENT
@@ -203,6 +204,6 @@ def position_after(
 def feedback_of(msg_type: int, feedback: int) -> int:
     """Return the feedback of a report, MQFB_NONE for any other message.
 
-    By it reports about a group are kept apart from the group.
+    Reports about a group have the GroupId of that group. The feedback tells them from its messages.
     """
     return feedback if msg_type == c.MQMT_REPORT else c.MQFB_NONE

@@ -121,6 +121,7 @@ def _check_alike(
 ) -> None:
     """Raise unless a message has the persistence and syncpoint option of its group so far.
 
+    ``left`` is the position in the group; ``in_unit`` says whether this put is in a unit of work.
     The reasons are MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW.
     """
     persistence = requested.persistence
@@ -149,9 +150,10 @@ def put_in_segments(
 ) -> PutResult:
     """Put a message in as many segments as needed, all or none; return the result of the first.
 
-    All expire at the same time. Raises MQRC_MSG_TOO_BIG_FOR_Q when the message's headers do not fit
-    into a segment or segments would be under 16 bytes, MQRC_Q_FULL when not all fit on the queue,
-    and the errors of ``put.put``.
+    With ``unit_of_work`` None they are put in one transaction, complete on return. All expire at
+    the same time. Raises MQRC_MSG_TOO_BIG_FOR_Q when the message's headers do not fit into a
+    segment or segments would be under 16 bytes, MQRC_Q_FULL when not all fit on the queue, and the
+    errors of ``put.put``.
     """
     parts = _cut(path, body, request)
     prepared = [prepared_for(core, path, data, part, context) for part, data in parts]

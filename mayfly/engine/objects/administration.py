@@ -50,12 +50,13 @@ def define(
     *,
     replace: bool = False,
 ) -> None:
-    """Define a queue; attributes that are left out have their defaults.
+    """Define a queue, durably on return; attributes that are left out have their defaults.
 
-    With ``replace`` an existing queue of the same kind takes these attributes and keeps its
-    messages. QSGDISP(SHARED) defines it in the queue-sharing group. Raises
-    MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a
-    shared queue without a group, with triggering, or as a transmission queue.
+    With ``replace`` an existing queue of the same kind keeps its messages and gets these
+    attributes, and the defaults for those left out. QSGDISP(SHARED) defines it in the queue-sharing
+    group. Raises MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR, and
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared queue without a group, with triggering, or as a
+    transmission queue.
     """
     check_name(name)
     core.check_running()
@@ -75,9 +76,9 @@ def define(
 def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a queue, or for kind QMGR of the queue manager (``name`` is ignored).
 
-    A change affects later calls only: messages on the queue keep their expiry time and place (X4,
-    G1). Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE
-    when QSGDISP would change.
+    Attributes that are left out keep their values; durable on return. A change affects later calls
+    only: messages on the queue keep their expiry time and place. Raises MQRC_UNKNOWN_OBJECT_NAME,
+    MQRC_OBJECT_TYPE_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE when QSGDISP would change.
     """
     core.check_running()
     is_manager = kind == QMGR
@@ -95,9 +96,11 @@ def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> 
 
 
 def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
-    """Delete a queue; a local one must be closed and, without ``purge``, empty.
+    """Delete a queue, durably on return; a local queue must be closed by all programs.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
+    A local queue must also be empty, unless ``purge`` deletes its messages. Raises
+    MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE for
+    an open queue or uncommitted work.
     """
     core.check_running()
     core = _owner_of(core, core.registry.find(name))
@@ -112,7 +115,8 @@ def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
 def clear(core: Core, name: str) -> int:
     """Remove all messages of a local queue, without expiration reports; return their number.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, and MQRC_OBJECT_IN_USE when it is open
+    They are removed in batches, each a transaction that is complete before the next. Raises
+    MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, and MQRC_OBJECT_IN_USE when the queue is open
     or has uncommitted work.
     """
     core = _owner_of(core, core.registry.find(name))
@@ -133,8 +137,9 @@ def delete_queue(
 ) -> None:
     """Delete a local queue that at most ``own_handles`` handles have open.
 
-    ``terminated_by`` names the program in the records of its purged messages. Raises
-    MQRC_OBJECT_IN_USE, and MQRC_Q_NOT_EMPTY without ``purge``.
+    With ``purge`` its messages are deleted first; ``terminated_by`` names the program in their
+    records. Raises MQRC_OBJECT_IN_USE for more handles or uncommitted work, and MQRC_Q_NOT_EMPTY
+    for messages without ``purge``.
     """
     with core.engine_lock:
         _check_unused(queue, own_handles)
@@ -309,7 +314,8 @@ def _forget(
 ) -> None:
     """Remove a definition from memory, then from disk; add it again when the disk write fails.
 
-    Raises MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY for a local ``queue``; None is for other kinds.
+    ``queue`` is the local queue, None for other kinds; at most ``own_handles`` handles may have it
+    open. Raises MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
     """
     with core.engine_lock:
         if queue is not None:
@@ -380,9 +386,9 @@ def create_dynamic_queue(
 ) -> str | None:
     """Create a dynamic queue from a model queue and return its name; None if it is no model queue.
 
-    A ``*`` at the end of ``dynamic_name``, at position 33 or before, is replaced by a unique text.
-    ``owners`` are users who have all authority on it. Raises MQRC_DYNAMIC_Q_NAME_ERROR,
-    MQRC_OBJECT_ALREADY_EXISTS.
+    A ``*`` at the end of ``dynamic_name`` is replaced by a unique text; such a name has at most 33
+    characters. ``owners`` are users who have all authority on the queue. Raises
+    MQRC_DYNAMIC_Q_NAME_ERROR, MQRC_OBJECT_ALREADY_EXISTS.
     """
     model = core.registry.find(model_name)
     if model is None or model.kind != QMODEL:
@@ -455,7 +461,7 @@ def drop_dynamic_queue(
 
 
 def save(core: Core, definition: Definition, number: int) -> None:
-    """Store a definition, with a queue's number or 0; durable on return.
+    """Store a definition; durable on return. ``number`` is that of a local queue, else 0.
 
     Temporary dynamic queues are not stored.
     """

@@ -131,9 +131,9 @@ def open_definition(
 ) -> DefinitionHandle:
     """MQOPEN of a process, or of the queue manager, whose name may be empty.
 
-    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues and MQRC_OPTIONS_ERROR for others
-    (C8), MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED (C7), and MQRC_HANDLE_NOT_AVAILABLE beyond
-    MAXHANDS.
+    ``opened`` has the open objects of the session. ``authority`` None is not checked. Raises
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues and MQRC_OPTIONS_ERROR for others,
+    MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, and MQRC_HANDLE_NOT_AVAILABLE beyond MAXHANDS.
     """
     assert kind in _KINDS
     if options & ~_KNOWN or not options & _KNOWN:

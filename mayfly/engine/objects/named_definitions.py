@@ -46,10 +46,11 @@ CHANNEL_MODELS: Final = {
 def define_named(
     core: Core, kind: str, name: str, attributes: Mapping[str, Value], *, replace: bool = False
 ) -> None:
-    """Define a process, channel or other named object; attributes left out have their defaults.
+    """Define a process, channel or other named object; durable on return.
 
-    With ``replace`` an existing one takes these attributes. Durable on return. Raises
-    MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR.
+    Attributes that are left out have their defaults in a new object. With ``replace`` an existing
+    object gets these attributes, and keeps the values of those left out. Raises
+    MQRC_OBJECT_ALREADY_EXISTS without ``replace``, MQRC_OBJECT_NAME_ERROR.
     """
     check_name(name)
     core.check_running()
@@ -64,7 +65,7 @@ def define_named(
 def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a process, channel or other named object; durable on return.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME.
+    Attributes that are left out keep their values. Raises MQRC_UNKNOWN_OBJECT_NAME.
     """
     core.check_running()
     with core.definitions_lock:
@@ -108,7 +109,7 @@ def named_of(core: Core, kind: str) -> list[Definition]:
 def keep_named(core: Core, definition: Definition) -> None:
     """Store a new or changed definition, then set it in memory; call it without the engine lock.
 
-    A new process may start triggering that waited for it.
+    Queues that name a new process in PROCESS may get their trigger messages at once.
     """
     save(core, definition, 0)
     with core.engine_lock:
@@ -180,9 +181,11 @@ def _named_rule(rule: ChannelRuleDefinition) -> ChannelRuleDefinition:
 def _change_list(
     core: Core, existing: ChannelRuleDefinition | None, rule: ChannelRuleDefinition, action: str
 ) -> None:
-    """Add, replace or remove entries of a list rule; one without entries is deleted.
+    """Change the entries of a list rule as ``action`` (ADD, REPLACE, REMOVE) says.
 
-    Raises MQRCCF_CHLAUTH_NOT_FOUND when an entry to be removed is missing.
+    ``rule`` has the entries to add or remove, ``existing`` is the rule now, None without one. A
+    rule without entries left is deleted. Raises MQRCCF_CHLAUTH_NOT_FOUND when an entry to be
+    removed is missing.
     """
     keyword = LISTS[rule.type]
     given = entries_of(str(rule.attributes[keyword]))

@@ -157,7 +157,10 @@ class SharedDirectory(Protocol):
         """Return True if a queue is a shared queue of the group."""
 
     def refreshed(self, asker: Registry, path: ResolvedQueue) -> ResolvedQueue:
-        """Resolve a path to another member's queue again, with the present definitions."""
+        """Resolve a path to another member's queue again, with the present definitions.
+
+        Raises MQRC_Q_DELETED when the queue was deleted or replaced, or its member is closed.
+        """
 
 
 class Registry:
@@ -313,8 +316,9 @@ class Registry:
     ) -> LocalQueue | None:
         """Add a queue definition in memory, with its local queue.
 
-        Returns the local queue, ``queue`` if passed; None for other kinds of queues. Without a
-        ``number`` the queue takes a free one; raises MQRC_RESOURCE_PROBLEM when none is free.
+        Returns the local queue, None for other kinds of queues. It is ``queue`` if passed; else a
+        deleted queue with this number for which messages are still delayed; else a new one. Without
+        a ``number`` the queue takes a free one; raises MQRC_RESOURCE_PROBLEM when none is free.
         """
         self._definitions[definition.name] = definition
         self.changed()

@@ -208,12 +208,12 @@ def create_subscription(
 ) -> Subscription:
     """Create a subscription and put the matching retained publications on its queue.
 
-    Return the new subscription; a durable one is on disk by then. It expires ``life_ms`` from now;
-    None means the EXPIRY of the definition. ``takes_retained`` False delivers no retained
-    publications. ``selector_results`` are results for retained publications, computed earlier by a
-    caller that now holds a lock; None evaluates the selector here. ``replaced`` is an existing
-    subscription of the same name, removed with its managed queue in the same step. After an error
-    nothing is created, and ``replaced`` stays.
+    Return the new subscription. With ``is_durable`` it is on disk by then, and outlives its
+    session. It expires ``life_ms`` from now; None means the EXPIRY of the definition.
+    ``takes_retained`` False delivers no retained publications. ``selector_results`` are results for
+    retained publications, computed earlier by a caller that now holds a lock; None evaluates the
+    selector here. ``replaced`` is an existing subscription of the same name, removed with its
+    managed queue in the same step. After an error nothing is created, and ``replaced`` stays.
 
     Raises MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR,
     MQRC_SUB_INHIBITED, MQRC_DURABILITY_NOT_ALLOWED, and MQRC_SUBSCRIPTION_IN_USE when ``replaced``

@@ -77,8 +77,8 @@ def staged_copy(
 ) -> UncommittedPut:
     """Return a put to the staging queue for one subscriber's copy of a delayed publication.
 
-    Nothing is stored yet. The expiry limits (CAPEXPRY) of the target queue shorten the window of
-    the copy. If a limit ends before the delivery time, it is applied at delivery instead. A target
+    Nothing is stored yet. The expiry limits (CAPEXPRY) of the target queue shorten the copy's time
+    to live. A limit that ends before the delivery time is applied at the delivery instead. A target
     queue that cannot be resolved now is no error. Raises MQRC_UNKNOWN_OBJECT_NAME,
     MQRC_PUT_INHIBITED, MQRC_Q_FULL and the other errors of ``staging_path`` for the staging queue.
     The caller holds the engine lock.

@@ -177,8 +177,8 @@ def _create(
 ) -> tuple[OpenSubscription, Handle]:
     """Create a subscription as an MQSD says; return it, and a handle of its queue.
 
-    Raises MQRC_HOBJ_ERROR when it is not managed and ``wanted.queue`` is not open for input or
-    browse, and the errors of Session.subscribe.
+    It expires ``life_ms`` from now, None for never. Raises MQRC_HOBJ_ERROR when it is not managed
+    and ``wanted.queue`` is not open for input or browse, and the errors of Session.subscribe.
     """
     options, queue = wanted.options, ""
     if not options & c.MQSO_MANAGED:

@@ -79,16 +79,17 @@ def publish(
     In a unit of work the copies become visible at its commit; ``unit_of_work`` None makes them
     visible at once. All copies have one MsgId. With ``retains`` the publication is kept for later
     subscribers; an empty body then removes the kept one. With a delay, the subscriptions that match
-    now get their copies when the delay is over (D25).
+    now get their copies when the delay is over.
 
-    With ``not_own`` the publishing connection gets no copy, with ``only_here`` no other queue
-    manager does. The attributes of a queue ``alias`` override those of the topic. ``journey`` lists
-    the queue managers that a neighbour's publication has visited. With ``completion``, a
-    transaction that needs the disk is stored there for the caller to run.
+    ``context`` is the user and program that publish, ``connection`` identifies the publisher. With
+    ``not_own`` its own subscriptions get no copy, with ``only_here`` no other queue manager does.
+    The attributes of a queue ``alias`` override those of the topic. ``journey`` lists the queue
+    managers that a neighbour's publication has visited. With ``completion``, a transaction that
+    needs the disk is stored there, and the caller runs it.
 
     After an error nothing is put, staged or retained. Raises MQRC_PUBLICATION_FAILURE when a copy
-    fails that PMSGDLV or NPMSGDLV demands, and for a delay unless that attribute is ALLAVAIL (D26).
-    Raises MQRC_OPTIONS_ERROR for a delay with ``retains`` (D8), MQRC_TOPIC_STRING_ERROR,
+    fails that PMSGDLV or NPMSGDLV demands, and for a delay unless that attribute is ALLAVAIL.
+    Raises MQRC_OPTIONS_ERROR for a delay with ``retains``, MQRC_TOPIC_STRING_ERROR,
     MQRC_PUT_INHIBITED, MQRC_PUT_NOT_RETAINED, and the reasons of a put.
     """
     check_topic_string(topic, wildcards=False)
@@ -165,9 +166,9 @@ class _FanOut:
 
         ``connection`` is the publisher's, for subscriptions that ignore their publisher.
         ``selected`` maps selectors to results evaluated earlier without the lock; the others are
-        evaluated during delivery. With ``is_in_unit``, delayed copies count in the
-        depth of the staging queue only at the commit (D12). Raises MQRC_PUT_INHIBITED and the other
-        errors of :func:`publish` that do not concern one copy.
+        evaluated during delivery. With ``is_in_unit``, delayed copies count in the depth of the
+        staging queue only at the commit. The other parameters are those of :func:`publish`. Raises
+        MQRC_PUT_INHIBITED and the other errors of :func:`publish` that do not concern one copy.
         """
         assert core.engine_lock.is_held()
         self._core, self._topic, self._request, self._body = core, topic, request, body
@@ -248,11 +249,12 @@ class _FanOut:
         return [one for one in found if one is not None and one not in self._selected]
 
     def run(self) -> Transaction:
-        """Deliver to all matching subscriptions, and retain the publication if requested.
+        """Make the copies for all matching subscriptions, and retain the publication if requested.
 
-        Return the transaction with the copies. An outdated retained publication from a neighbour
-        reaches no subscriber: the transaction is empty. Raises MQRC_PUBLICATION_FAILURE,
-        MQRC_PUT_NOT_RETAINED or the error of a delayed copy; all copies are then withdrawn.
+        Return the transaction with the copies, which the caller runs. An outdated retained
+        publication from a neighbour reaches no subscriber: the transaction is empty. Raises
+        MQRC_PUBLICATION_FAILURE, MQRC_PUT_NOT_RETAINED or the error of a delayed copy; all copies
+        are then withdrawn.
         """
         if self._journey.only_for and is_outdated(
             self._core, self._topic, self.msg_id, self._prepared.descriptor
@@ -432,8 +434,9 @@ class _FanOut:
     def _miss(self, subscription: Subscription, failure: MQError) -> None:
         """Put a refused copy on the dead-letter queue, or count it as not delivered.
 
-        USEDLQ of the topic decides about the dead-letter queue. Raises MQRC_PUBLICATION_FAILURE
-        when the copy is not dead-lettered and PMSGDLV or NPMSGDLV demands its delivery.
+        ``failure`` is the error of its put. USEDLQ of the topic decides about the dead-letter
+        queue. Raises MQRC_PUBLICATION_FAILURE when the copy is not dead-lettered and PMSGDLV or
+        NPMSGDLV demands its delivery.
         """
         core, descriptor = self._core, self._prepared.descriptor
         if self._values.uses_dead_letters and core.registry.queue_manager.deadq:

@@ -84,7 +84,7 @@ class Subscriber(Protocol):
     def get(self, queue: str, *, wait_ms: int = 0) -> Message | None:
         """Get and remove the next message of a queue; None when none arrives within ``wait_ms``.
 
-        Raises the errors of MQGET.
+        In a transacted session the removal belongs to the unit of work. Raises the errors of MQGET.
         """
 
 
@@ -143,6 +143,7 @@ class OpenSubscription:
     def get(self, *, wait_ms: int = 0) -> Message | None:
         """Get the next publication, removing it; None when none arrives within ``wait_ms``.
 
+        In a transacted session the removal belongs to the unit of work: a backout gives it back.
         Raises the errors of MQGET, such as MQRC_GET_INHIBITED.
         """
         return self._session.get(self.queue, wait_ms=wait_ms)
@@ -150,8 +151,8 @@ class OpenSubscription:
     def request_retained(self) -> int:
         """Do MQSUBRQ: put the matching retained publications on its queue; return their number.
 
-        Raises MQRC_NO_RETAINED_MSG when none matches, and MQRC_HOBJ_ERROR once the subscription is
-        closed.
+        They are put at once, outside any unit of work. Raises MQRC_NO_RETAINED_MSG when none
+        matches, and MQRC_HOBJ_ERROR once the subscription is closed.
         """
         core = self._opened.core
         if not self.is_open:

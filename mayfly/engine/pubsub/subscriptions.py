@@ -68,7 +68,8 @@ class Subscription:
     def __init__(self, definition: SubscriptionDefinition, *, is_durable: bool) -> None:
         """Set all attributes from a definition, and compile its selector.
 
-        Raises MQRC_SELECTOR_SYNTAX_ERROR or another MQRC_SELECTOR_… for an invalid selector.
+        A subscription that is not durable ends with its session. Raises MQRC_SELECTOR_SYNTAX_ERROR
+        or another MQRC_SELECTOR_… for an invalid selector.
         """
         self.name = definition.name
         self.sub_id = bytes.fromhex(definition.sub_id)
@@ -250,7 +251,10 @@ class Subscriptions:
         return found.destination
 
     def _note_change(self, subscription: Subscription, step: int) -> None:
-        """Record an added (+1) or removed (-1) subscription for the hierarchy, while it records."""
+        """Record an added (``step`` +1) or removed (-1) subscription for the hierarchy.
+
+        Does nothing unless changes are recorded.
+        """
         if self.changes is not None:
             self.changes.append((subscription, step))
 

@@ -97,12 +97,14 @@ class TopicVerbs(ABC):
     ) -> PublishResult:
         """Publish a message to all current subscriptions; each copy expires separately.
 
-        ``time_to_live_ms`` None means unlimited expiry. ``priority`` and ``persistent`` None mean
-        the default of the topic. ``retain`` keeps the publication for later subscribers; an empty
-        body then removes the kept one. The topic string of ``topic_object`` is put before
-        ``topic``. With ``warn_if_no_subscribers`` the result's warning is MQRC_NO_SUBS_MATCHED when
-        no subscription matched. ``properties`` are message properties (docs/PROPERTIES.md). Raises
-        the errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR, and MQRC_NOT_AUTHORIZED.
+        In a transacted session the copies become visible at the commit, else at once. They arrive
+        ``delay_ms`` after the call. ``time_to_live_ms`` None means unlimited expiry. ``priority``
+        and ``persistent`` None mean the default of the topic. ``retain`` keeps the publication for
+        later subscribers; an empty body then removes the kept one. The topic string of
+        ``topic_object`` is put before ``topic``. With ``warn_if_no_subscribers`` the result's
+        warning is MQRC_NO_SUBS_MATCHED when no subscription matched. ``properties`` are message
+        properties (docs/PROPERTIES.md); the other parameters are fields of the MQMD. Raises the
+        errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR, and MQRC_NOT_AUTHORIZED.
         """
         check_life_ms(time_to_live_ms)
         unit_of_work, body = self._unit_in_use(), bytes_of(body)
@@ -143,12 +145,12 @@ class TopicVerbs(ABC):
         """Do MQPUT to a topic with a descriptor made by the publisher.
 
         With ``syncpoint`` it is part of the session's unit of work; without, it is final at once.
-        ``not_own`` excludes subscriptions of this connection, ``only_here`` excludes other queue
-        managers. ``alias`` is a queue alias whose topic replaces ``topic``. ``check`` replaces the
-        check of the session's user authority on the topic. ``journey`` lists the queue managers
-        that a neighbour's publication has visited. ``completion`` is as in ``Handle.put``. Raises
-        the errors of ``publish.publish``, MQRC_Q_DELETED for a deleted alias, and
-        MQRC_NOT_AUTHORIZED.
+        ``retain`` keeps the publication for later subscribers. ``not_own`` excludes subscriptions
+        of this connection, ``only_here`` excludes other queue managers. ``alias`` is a queue alias
+        whose topic replaces ``topic``. ``check`` replaces the check of the session's user authority
+        on the topic. ``journey`` lists the queue managers that a neighbour's publication has
+        visited. ``completion`` is as in ``Handle.put``. Raises the errors of ``publish.publish``,
+        MQRC_Q_DELETED for a deleted alias, and MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
         through = None
@@ -250,15 +252,18 @@ class TopicVerbs(ABC):
     ) -> OpenSubscription:
         """Do MQSUB: subscribe to a topic string; levels ``+`` and ``#`` are wildcards.
 
-        Copies arrive on ``queue``, or on a managed queue when it is empty. A durable subscription
-        needs a name and outlives the session. It expires after ``time_to_live_ms``; None means
-        never. With ``retained`` it gets the matching retained publications at once. ``correl_id``
-        is set in all copies; b"" asks for a new id, None passes on the publisher's. Several
-        sessions may join a ``shared`` one by its name: each copy goes to one of them. ``no_local``
-        ignores publications of the same connection. ``replace`` replaces a durable one of this name
-        unless it is open. With ``on_request`` copies arrive only on ``request_retained``. With
-        ``fixed_user`` no other user may resume it. Raises MQRC_SUB_ALREADY_EXISTS,
-        MQRC_NOT_AUTHORIZED and the other errors of ``subscribing.subscribe``.
+        The topic string of ``topic_object`` is put before ``topic``. Copies of the publications
+        that ``selector`` accepts arrive on ``queue``, or on a managed queue when it is empty;
+        ``priority`` is their priority. A durable subscription needs a name and outlives the
+        session. Any subscription expires after ``time_to_live_ms``; None means never. With
+        ``retained`` it gets the matching retained publications at once. ``correl_id`` is set in all
+        copies; b"" asks for a new id, None passes on the publisher's. Several sessions may join a
+        ``shared`` one by its name: each copy goes to one of them. ``no_local`` ignores publications
+        of the same connection. ``user_data`` is text stored with the subscription (USERDATA).
+        ``replace`` replaces a durable one of this name unless it is open. With ``on_request``
+        copies arrive only on ``request_retained``. With ``fixed_user`` no other user may resume it.
+        Raises MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other errors of
+        ``subscribing.subscribe``.
         """
         self._unit_in_use()
         request = SubscribeRequest(
@@ -414,9 +419,10 @@ class TopicHandle:
         )
 
     def close(self, options: int = c.MQCO_NONE) -> None:
-        """Do MQCLOSE; raises MQRC_HOBJ_ERROR when the handle is closed already.
+        """Do MQCLOSE; ``options`` may be MQCO_NONE or MQCO_QUIESCE.
 
-        Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for any option but MQCO_QUIESCE.
+        Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for any other option, and MQRC_HOBJ_ERROR when the
+        handle is closed already.
         """
         if not self.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of topic {self.topic!r} is closed")

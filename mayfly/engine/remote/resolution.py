@@ -153,11 +153,13 @@ def _check_elsewhere(name: str, reason: int) -> None:
 
 
 def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> QueueDefinition:
-    """Return the transmission queue to a queue manager: XMITQ, the one of its name, or DEFXMITQ.
+    """Return the transmission queue that leads to the queue manager ``manager``.
 
-    Raises MQRC_UNKNOWN_REMOTE_Q_MGR when none is named. When the one named is unusable, raises
-    MQRC_UNKNOWN_XMIT_Q, MQRC_XMIT_Q_TYPE_ERROR or MQRC_XMIT_Q_USAGE_ERROR; for the default one
-    MQRC_UNKNOWN_DEF_XMIT_Q, MQRC_DEF_XMIT_Q_TYPE_ERROR or MQRC_DEF_XMIT_Q_USAGE_ERROR.
+    It is the queue ``named`` (XMITQ) if that is not empty, else the queue with the name of the
+    queue manager, else ``default`` (DEFXMITQ). Raises MQRC_UNKNOWN_REMOTE_Q_MGR when there is none
+    of the three. For an unusable queue, raises MQRC_UNKNOWN_XMIT_Q, MQRC_XMIT_Q_TYPE_ERROR or
+    MQRC_XMIT_Q_USAGE_ERROR; for the default one MQRC_UNKNOWN_DEF_XMIT_Q, MQRC_DEF_XMIT_Q_TYPE_ERROR
+    or MQRC_DEF_XMIT_Q_USAGE_ERROR.
     """
     if named or find(manager) is not None:
         name, unknown = named or manager, rc.MQRC_UNKNOWN_XMIT_Q

@@ -85,11 +85,11 @@ def wrapped(
     correl_id: bytes,
     body: bytes,
 ) -> Wrapped:
-    """Return a message in the form in which it is put on a transmission queue, with an MQXQH (E23).
+    """Return a message in the form in which it is put on a transmission queue, with an MQXQH.
 
-    Both Expiry fields are the time to live left at the put. The embedded MQMD is version 1; an
-    MQMDE follows when the message is in a group or a segment. Raises MQRC_MD_ERROR for a field that
-    does not fit an MQMD.
+    ``manager_name`` is the queue manager that sends. Both Expiry fields are the time to live left
+    at the put. The embedded MQMD is version 1; an MQMDE follows when the message is in a group or a
+    segment. Raises MQRC_MD_ERROR for a field that does not fit an MQMD.
     """
     descriptor = prepared.descriptor
     inner, extension = descriptor, b""
@@ -112,7 +112,7 @@ def wrapped(
 
 
 def unwrapped(body: bytes, encoding: int) -> Embedded:
-    """Return the message behind an MQXQH; ``encoding`` is that of the outer descriptor.
+    """Return the message after an MQXQH; ``encoding`` is that of the outer descriptor.
 
     Raises MQRC_XQH_ERROR, and MQRC_MDE_ERROR for a damaged MQMDE.
     """
@@ -150,7 +150,7 @@ def seen_in_transit(row: StoredMessage, now_ms: int) -> StoredMessage:
 
 
 def embedded_or_none(body: bytes | None, descriptor: Descriptor) -> Embedded | None:
-    """Return the message behind the MQXQH of a message in transit, None without a valid MQXQH."""
+    """Return the message after the MQXQH of a message in transit, None without a valid MQXQH."""
     if body is None or descriptor.format != TRANSMISSION_FORMAT:
         return None
     try:
@@ -236,7 +236,7 @@ def _outer(prepared: Prepared, manager_name: str) -> Prepared:
 
 
 def out_of_transit(row: StoredMessage, now_ms: int) -> Embedded:
-    """Return the message behind the MQXQH of a row, with the embedded Expiry as it is now (E24).
+    """Return the message after the MQXQH of a row, with the embedded Expiry as it is now (E24).
 
     Raises MQError with reason MQFB_XMIT_Q_MSG_ERROR for a message that no channel can send: without
     a valid MQXQH, or for a queue whose name is invalid.
@@ -256,7 +256,7 @@ def out_of_transit(row: StoredMessage, now_ms: int) -> Embedded:
 
 
 def _unwrapped(body: bytes, encoding: int) -> Embedded:
-    """Return the message behind an MQXQH, checked; cache the parts that messages have in common.
+    """Return the message after an MQXQH, checked; cache the parts that messages have in common.
 
     Raises MQRC_XQH_ERROR, MQRC_MDE_ERROR, and the MQError of a descriptor that no queue accepts.
     """
@@ -313,11 +313,12 @@ def _checked(embedded: Embedded) -> Embedded:
 def check_direct_put(
     settings: Settings, descriptor: Descriptor, body: bytes, life_ms: int | None
 ) -> None:
-    """Check format, header and both Expiry values of a put to a transmission queue, before any cap.
+    """Check format, header and both Expiry values of a put to a transmission queue.
 
-    Raises MQRC_XQH_ERROR when the format is not MQXMIT, the data do not begin with an MQXQH (K3),
-    or are too short for the embedded Expiry (K5); MQRC_EXPIRY_ERROR when that is invalid (K4) or
-    conflicts with the outer one (K6). The settings ``xqh.*`` turn these checks on.
+    ``life_ms`` is the outer Expiry in ms, None for unlimited, before any CAPEXPRY shortens it.
+    Raises MQRC_XQH_ERROR when the format is not MQXMIT, the data do not begin with an MQXQH, or are
+    too short for the embedded Expiry. Raises MQRC_EXPIRY_ERROR when the embedded Expiry is invalid
+    or conflicts with the outer one. The settings ``xqh.*`` turn these checks on.
     """
     big_endian = is_big_endian(descriptor.encoding)
     if settings.enforces_xqh:

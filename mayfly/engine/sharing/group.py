@@ -72,7 +72,12 @@ class QueueSharingGroup:
         *,
         runtime: Runtime | None = None,
     ) -> None:
-        """Open the group; raises the errors of ``QueueManager`` for its folder."""
+        """Open the group; raises the errors of ``QueueManager`` for its folder.
+
+        ``path`` is the folder of the shared queues, created when missing; None keeps them in
+        memory. ``clock`` is the clock of all members; None is the time of the machine. ``runtime``
+        replaces threads, locks and files in tests.
+        """
         self._shared = SharedQueues()
         # On z/OS there is no default staging queue: delayed messages wait on the members.
         self.engine = Engine(
@@ -133,7 +138,10 @@ class QueueSharingGroup:
         raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{self.name}: connect to a member of it")
 
     def verify(self) -> Verification:
-        """Count the messages on the shared queues again, and return how the counts compare."""
+        """Count the messages on the shared queues again, and compare with the counters.
+
+        The result has ``.ok`` and ``.problems``.
+        """
         return verify(self.engine)
 
     def close(self) -> None:

@@ -456,7 +456,7 @@ def is_report_of(expired: TraceEntry, other: TraceEntry, dead_letter_queue: str 
     """Return True if ``other`` is the expiration report about the expired message ``expired``.
 
     It is recognised by queue and time: only the report comes after the expiry on the reply queue,
-    or on the dead-letter queue when the reply queue refuses it (R4). False when ``expired`` has not
+    or on ``dead_letter_queue`` when the reply queue refuses it. False when ``expired`` has not
     expired, or asked for no report.
     """
     return (

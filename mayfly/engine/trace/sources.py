@@ -441,8 +441,8 @@ def _steps(
 def _read(msg_id: bytes, descriptor: Descriptor, body: bytes) -> tuple[bytes, dict[str, object]]:
     """Return the MsgId that the sender knows, and the message properties by name.
 
-    Looks behind transmission and dead-letter headers. Without properties, or with damaged headers,
-    the dict is empty.
+    Transmission and dead-letter headers before the properties are skipped. Without properties, or
+    with damaged headers, the dict is empty.
     """
     embedded = embedded_or_none(body, descriptor)
     if embedded is not None:

@@ -69,7 +69,8 @@ def trigger_of(definition: QueueDefinition, number: int, last_ms: int | None) ->
     """Return the trigger of a local queue, None when it has none.
 
     It has none with NOTRIGGER, TRIGTYPE(NONE) or an empty INITQ. The staging queue, and a
-    transmission queue with GET(DISABLED), have none either (T1).
+    transmission queue with GET(DISABLED), have none either. ``number`` is that of the queue,
+    ``last_ms`` when its last trigger message was put, None for never.
     """
     if definition.trigger != MQTC_ON or number == STAGING_NUMBER:
         return None

@@ -151,7 +151,8 @@ class Triggering:
         """Put the trigger messages for queues on which messages have arrived.
 
         Initiation queues on which these arrive may trigger too. Each queue is then checked once,
-        because queues may name each other as initiation queues. Does nothing inside a running call.
+        because queues may name each other as initiation queues. A call during another call returns
+        at once: the other one looks at the new arrivals as well.
         """
         if self._is_looking or not self.arrived:
             # A trigger message has arrived: the function that puts it looks again.
@@ -173,18 +174,24 @@ class Triggering:
     def input_closed(self, queue: LocalQueue) -> None:
         """Check a queue that no program has open for input any more.
 
-        Messages left on it may trigger, unless TRIGTYPE is EVERY (T2).
+        A trigger message may be put for the messages left on it, unless TRIGTYPE is EVERY.
         """
         if queue.trigger is not None and not queue.trigger.is_every:
             self._check(queue)
 
     def input_opened(self, queue: LocalQueue) -> None:
-        """Check all queues that name this queue as INITQ, because it was opened for input."""
+        """Check all queues that name this queue as INITQ, because it was opened for input.
+
+        Trigger messages may be put on it for them.
+        """
         if queue.name in self._by_initiation_queue:
             self._check_queues_of(queue)
 
     def process_defined(self, name: str) -> None:
-        """Check all queues whose PROCESS is this new process; they may trigger now."""
+        """Check all queues whose PROCESS is this new process.
+
+        Trigger messages may be put for them.
+        """
         for queues in list(self._by_initiation_queue.values()):
             for queue in sorted(queues, key=attrgetter("number")):
                 if queue.trigger is not None and queue.trigger.process == name:
@@ -192,11 +199,11 @@ class Triggering:
 
     @contextmanager
     def held(self, queue: LocalQueue | None) -> Iterator[None]:
-        """Keep a queue from switching itself to NOTRIGGER while its definition changes.
+        """Keep a queue from switching itself to NOTRIGGER while the block changes its definition.
 
-        Otherwise memory and disk could see the two changes in different orders. If the queue would
-        have triggered during the block and its definition did not change, it is checked at the end.
-        None does nothing. Call it without the engine lock.
+        Otherwise memory and disk could see the two changes in different orders. If a trigger
+        message was due during the block and the definition did not change, the queue is checked
+        again at the end. With ``queue`` None the block just runs. Call it without the engine lock.
         """
         if queue is None:
             yield
@@ -242,7 +249,10 @@ class Triggering:
         return min(since) + self._interval_ms() if since else None
 
     def run(self) -> None:
-        """Let the queues trigger for which TRIGINT has passed; call it without the engine lock."""
+        """Put the trigger messages that waited for TRIGINT and are due.
+
+        Call it without the engine lock.
+        """
         core = self._core
         with core.engine_lock:
             now_ms = core.now_ms()
@@ -289,7 +299,7 @@ class Triggering:
         return last_ms is None or last_ms + self._interval_ms() <= self._core.now_ms()
 
     def _check(self, queue: LocalQueue) -> None:
-        """Let a queue trigger if enough messages are on it, even when none has just arrived.
+        """Put a trigger message for a queue if enough messages are on it, newly arrived or not.
 
         Does nothing when the queue has no trigger. With FIRST and DEPTH, it also does nothing while
         a program has the queue open for input.
@@ -414,7 +424,7 @@ class Triggering:
 
 
 def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: int) -> int:
-    """Return how many messages on a queue count for its trigger, at most ``enough``.
+    """Return how many messages on a queue count for its trigger; counting stops at ``enough``.
 
     They have at least priority TRIGMPRI. Messages that an open unit of work has put or got do not
     count; those locked by a browse do. The caller holds the engine lock.
@@ -500,11 +510,12 @@ def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
 def put_trigger_messages(
     core: Core, definition: QueueDefinition, initiation_queue: str, count: int
 ) -> tuple[Transaction, int]:
-    """Return a transaction that puts ``count`` trigger messages for a queue, and how many it keeps.
+    """Return a transaction that puts ``count`` trigger messages, and how many of them it puts.
 
-    They never expire, whatever CAPEXPRY the initiation queue has (E22), and do not survive a
-    restart. One that the initiation queue refuses goes to the dead-letter queue. If that fails too,
-    a warning is logged and the trigger message is lost (T9).
+    The caller runs the transaction. ``definition`` is that of the queue that triggers. The messages
+    never expire, whatever CAPEXPRY the initiation queue has, and do not survive a restart. One that
+    the initiation queue refuses goes to the dead-letter queue. If that fails too, a warning is
+    logged and the trigger message is lost.
     """
     transaction, kept, now_ms = Transaction(), 0, core.now_ms()
     path = core.registry.resolve(initiation_queue)
