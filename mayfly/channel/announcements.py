@@ -130,7 +130,7 @@ class Announcer:
     def begin(self) -> None:
         """Count the present subscriptions, and follow their changes from now on.
 
-        The next announcement to each neighbour is complete.
+        The next announcement to each neighbour has all topics.
         """
         self._sides.clear()
         self._announced.clear()
@@ -149,14 +149,16 @@ class Announcer:
                 announced.changed.add(change.topic)
 
     def forget(self, neighbour: str) -> None:
-        """Make the next announcement to a neighbour a complete one."""
+        """Let the next announcement to a neighbour have all topics, not only the changes."""
         self._announced.pop(neighbour, None)
 
     def announcement_for(self, neighbour: str, parent: str, *, asks: bool) -> Announcement | None:
         """Return the next announcement to a neighbour, None when no topic has changed for it.
 
         The topics are those with a subscription here or behind another neighbour. The first
-        announcement is complete. A caller that cannot send it calls :meth:`forget`.
+        announcement has all of them, a later one only the changes. ``parent`` is the parent of this
+        queue manager; with ``asks`` the announcement requests all topics of the neighbour. A caller
+        that cannot send the announcement calls :meth:`forget`.
         """
         announced, sender = self._announced.get(neighbour), self._manager.name
         if announced is None:
@@ -177,7 +179,10 @@ class Announcer:
         )
 
     def leave_announcement(self, parent: str) -> Announcement:
-        """Return the announcement by which this queue manager stops being a neighbour."""
+        """Return the announcement by which this queue manager stops being a neighbour.
+
+        ``parent`` is the parent of this queue manager.
+        """
         return Announcement(self._manager.name, parent, self._number(), leaves=True)
 
     def _count(self, change: TopicChange) -> None:
@@ -227,9 +232,10 @@ class WantedTopics:
         return [name for name, wanted in self._wanted.items() if wanted.open]
 
     def receive(self, announcement: Announcement) -> bool:
-        """Note the topics that a neighbour wants, and return True.
+        """Note the topics that a neighbour wants, and return True; :meth:`fulfil` makes proxies.
 
-        Returns False for a change whose preceding announcement was never received: it is not used.
+        Returns False, and notes nothing, if the announcement is a change and the one before it was
+        never received.
         """
         sender, topics = announcement.sender, announcement.topics
         if announcement.follows == COMPLETE:
@@ -248,8 +254,8 @@ class WantedTopics:
     def fulfil(self, neighbour: str) -> MQError | None:
         """Make and remove the proxy subscriptions that a neighbour's announcements ask for.
 
-        Returns None, or the error of one that has failed. The others are still done, and a later
-        call tries the failed ones again.
+        A failure does not stop the others, and a later call tries it again. Returns the error of
+        the last failure, None without any.
         """
         wanted, failure = self._wanted[neighbour], None
         for topic in sorted(wanted.open):
@@ -262,5 +268,8 @@ class WantedTopics:
         return failure
 
     def forget(self, neighbour: str) -> None:
-        """Forget the topics that a neighbour wants; an unknown neighbour is ignored."""
+        """Forget the topics that a neighbour wants; its proxy subscriptions stay.
+
+        An unknown neighbour is ignored.
+        """
         self._wanted.pop(neighbour, None)

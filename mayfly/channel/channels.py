@@ -122,10 +122,10 @@ class Channels:
     def stop(self, name: str, *, is_forced: bool = False) -> None:
         """Stop a channel after its current batch; with ``is_forced`` interrupt that batch.
 
-        A receiver is always interrupted; its sender notices, and retries. A server-connection
-        channel accepts no more clients. Each stays stopped when the queue manager is opened again.
-        Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_STORAGE_MEDIUM_FULL, which leaves a channel that
-        is no sender unchanged.
+        The call does not wait for a sender to stop. A receiver is always interrupted; its sender
+        notices, and retries. A server-connection channel accepts no more clients. Each stays
+        stopped when the queue manager is opened again. Raises MQRC_UNKNOWN_OBJECT_NAME, and
+        MQRC_STORAGE_MEDIUM_FULL, which leaves a channel that is no sender unchanged.
         """
         if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
@@ -308,7 +308,7 @@ class Channels:
     def _note_receiver(self, name: str, wanted: int) -> None:
         """Save whether a receiver accepts senders: ``wanted`` is INACTIVE (it does) or STOPPED.
 
-        The row has an empty partner.
+        The saved row is that of the channel itself, with an empty partner.
         """
         self.manager.channel_states.save(ChannelRow(name, is_sender=0, partner="", wanted=wanted))
 
@@ -431,8 +431,8 @@ class LocalLink:
     def send_to_keep(self, envelopes: Sequence[Envelope], spent_ms: int = 0) -> int:
         """Keep the messages of a batch until :meth:`go_on` puts them.
 
-        Their first part has been here for ``spent_ms`` already. Returns for how many ms they have
-        been here. Raises LinkDown for a link that has ended.
+        ``spent_ms`` is for how long the first of them have been here already. Returns that time at
+        the end of the call. Raises LinkDown for a link that has ended.
         """
         with self._answering():
             return self._open().keep(envelopes, spent_ms)
@@ -447,7 +447,7 @@ class LocalLink:
         return self._waiting(wait_ms)
 
     def confirm(self, luw: str, sequence: int) -> None:
-        """Commit the batch, durably together with its name and sequence number.
+        """Commit the batch, durably together with its name ``luw`` and its last sequence number.
 
         Raises LinkDown when the outcome is unknown, and the MQError of a commit that has failed.
         """

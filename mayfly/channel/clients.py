@@ -55,13 +55,15 @@ class Clients(Protocol):
     def end(self, number: int) -> bool:
         """End the socket of a conversation; return False when the server does not have this number.
 
-        Its unit of work is backed out. The client gets MQRC_CONNECTION_BROKEN.
+        All conversations of the socket end. Their units of work are backed out, and their clients
+        get MQRC_CONNECTION_BROKEN.
         """
 
     def quiesce(self, number: int) -> bool:
-        """End the socket of a conversation once its work is done; does not wait for that.
+        """End the socket of a conversation, later, when the socket has no more work.
 
-        Returns False when the server does not have this number.
+        The call does not wait for that. Work is an open unit of work, a delivery that is not
+        settled, and a running verb. Returns False when the server does not have this number.
         """
 
 
@@ -91,14 +93,18 @@ def client_connections(manager: Engine) -> list[ClientConnection]:
 
 
 def end_client(manager: Engine, number: int) -> bool:
-    """End the socket of a client's conversation; return False when no server has this number."""
+    """End the socket of a client's conversation; return False when no server has this number.
+
+    Units of work of the socket's conversations are backed out.
+    """
     return any(clients.end(number) for clients in list(_SERVERS.get(manager, ())))
 
 
 def quiesce_client(manager: Engine, number: int) -> bool:
-    """End the socket of a client's conversation once its work is done.
+    """End the socket of a client's conversation, later, when the socket has no more work.
 
-    Until then its waiting gets, and its verbs with MQ…_FAIL_IF_QUIESCING, fail with
-    MQRC_CONNECTION_QUIESCING. Returns False when no server has a conversation with this number.
+    The call does not wait for that. Until then waiting gets of the client, and its verbs with
+    MQ…_FAIL_IF_QUIESCING, fail with MQRC_CONNECTION_QUIESCING. Returns False when no server has a
+    conversation with this number.
     """
     return any(clients.quiesce(number) for clients in list(_SERVERS.get(manager, ())))

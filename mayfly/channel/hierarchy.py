@@ -187,7 +187,10 @@ class Hierarchy:
         self._held_ms = self._manager.now_ms() + _RETRY_MS
 
     def _fail(self, neighbour: str, what: str, error: MQError) -> None:
-        """Log a failure with one neighbour, and retry later; work for the others continues."""
+        """Log a failure with one neighbour, and retry later; work for the others continues.
+
+        ``what`` says in the log what has failed.
+        """
         _LOG.warning("hierarchy of %s: %s %s: %s", self._manager.name, what, neighbour, error)
         self._retry_later()
 
@@ -205,13 +208,16 @@ class Hierarchy:
             self._leave_strangers()
 
     def _leave_strangers(self) -> None:
-        """Remove the proxies of queue managers that are no neighbours any more, and leave them."""
+        """Remove the proxies of queue managers that are no neighbours any more.
+
+        A later turn announces to them that this queue manager has left.
+        """
         for stranger in self._neighbours.unknown_neighbours():
             self._neighbours.drop(stranger)
             self._leave(stranger)
 
     def _leave(self, name: str) -> None:
-        """Forget a former neighbour; a later turn announces to it that this one has left."""
+        """Forget a former neighbour; a later turn tells it that this queue manager has left."""
         self._forget(name)
         self._left.add(name)
 
@@ -317,7 +323,10 @@ class Hierarchy:
         self._incomplete.clear()
 
     def _refuse(self, session: Session, message: Message, error: MQError) -> None:
-        """Move a message that is no valid announcement to the dead-letter queue, or drop it."""
+        """Move a message that is no valid announcement to the dead-letter queue.
+
+        If the dead-letter queue refuses it, the message is dropped and logged.
+        """
         name = self._manager.name
         _LOG.warning("announcement at %s: %s refused: %s", name, message, error)
         try:
@@ -412,7 +421,8 @@ class Publications:
     def pass_on(self) -> bool:
         """Publish up to 100 arrived messages; return True if there may be more.
 
-        Raises MQError when a message can be neither published nor moved away.
+        Each is published and committed by itself. Raises MQError when a message can be neither
+        published nor moved away.
         """
         for _ in range(TURN_COUNT):
             message = _next_message(self.arrived)
@@ -441,7 +451,7 @@ class Publications:
             failed_count += self._settle(message) is not None
 
     def _settle(self, message: Message) -> MQError | None:
-        """Publish a message, or move it to another queue, and commit.
+        """Publish a message, or move it to another queue or drop it; then commit.
 
         Returns None, or the error for which the message was not published.
         """

@@ -71,6 +71,7 @@ class Receiver:
     ) -> None:
         """Open a session of the remote sender's user, or of MCAUSER for a sender of this process.
 
+        ``state`` has what this sender's batches have committed so far, ``opening`` is its request.
         Raises MQRC_NOT_AUTHORIZED for a user without authority to connect.
         """
         self._manager = manager
@@ -108,8 +109,9 @@ class Receiver:
         """Put the messages of a batch; return the ms to wait before :meth:`go_on`, or None.
 
         None means that all messages are put; a wait means that one put is to be repeated (MRTMR).
-        Raises LinkDown when this queue manager ends, and the MQError of a persistent message that
-        can be put nowhere; everything that is not committed is backed out then.
+        :meth:`commit` commits them, except fast ones, which are visible at once. Raises LinkDown
+        when this queue manager ends, and the MQError of a persistent message that can be put
+        nowhere; everything that is not committed is backed out then.
         """
         with self._lock:
             self._keep(envelopes, 0)
@@ -118,8 +120,8 @@ class Receiver:
     def keep(self, envelopes: Iterable[Envelope], spent_ms: int) -> int:
         """Keep the messages of a batch until :meth:`go_on` puts them.
 
-        Their first part has been here for ``spent_ms`` already. Returns for how many ms they have
-        been here. Raises LinkDown when this receiver has ended.
+        ``spent_ms`` is for how long the first of them have been here already. Returns that time at
+        the end of the call. Raises LinkDown when this receiver has ended.
         """
         with self._lock:
             self._check_open()
@@ -138,8 +140,9 @@ class Receiver:
     def commit(self, luw: str, sequence: int) -> None:
         """Commit the messages, durably together with the name and sequence number of their batch.
 
-        They are visible then. Raises LinkDown when the outcome is unknown, and the MQError of a
-        commit that has failed; the receiver has then ended.
+        ``luw`` is that name, ``sequence`` the number of the last message. The messages are visible
+        then. Raises LinkDown when the outcome is unknown, and the MQError of a commit that has
+        failed; the receiver has then ended.
         """
         with self._lock:
             self._check_open()
@@ -205,7 +208,8 @@ class Receiver:
     def _put(self, envelope: Envelope, life_ms: int | None) -> None:
         """Put a message, or send its expiration report if no time to live is left (``life_ms`` 0).
 
-        A fast message is put outside the batch. Raises the errors of open and put.
+        A fast message is not part of the unit of work of its batch. Raises the errors of open and
+        put.
         """
         manager, session = self._manager, self._session
         if life_ms == 0:

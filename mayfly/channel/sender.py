@@ -142,6 +142,7 @@ class RunningChannel:
     def resolve(self, *, is_committed: bool) -> None:
         """Commit or back out a batch in doubt by decision of an operator.
 
+        With ``is_committed`` its messages are removed here, otherwise they return to the queue.
         Raises MQRC_OBJECT_IN_USE while the channel runs, MQRC_CHANNEL_CONFIG_ERROR when no batch is
         in doubt.
         """
@@ -559,7 +560,7 @@ class Sender:
         self._link.ping(self._definition.name)
 
     def close(self) -> None:
-        """End the connection; messages that are not in doubt return to their places."""
+        """End the connection; messages that are not in doubt return to their queue."""
         if self._link is not None:
             end_link(self._link)
         self._taken = []
@@ -696,7 +697,7 @@ class _Retries:
         self.long_left = definition.longrty
 
     def next_wait_ms(self) -> int | None:
-        """Return how many ms to wait before the next retry; None when no retry is left."""
+        """Use up one retry and return how many ms to wait before it; None when none is left."""
         if self.short_left:
             self.short_left -= 1
             return ms_of_seconds(self._definition.shorttmr)

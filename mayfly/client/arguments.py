@@ -111,10 +111,10 @@ def put_all(
     options: int,
     **more: Unpack[ask.MessageMore],
 ) -> list[Outcome]:
-    """Put messages in order and return the outcome of each: a result or an MQError.
+    """Put messages in order, wait for all, and return the outcome of each: a result or an MQError.
 
-    If every put fails because the object has changed since it was opened, the first error is
-    raised.
+    ``more`` has fields of all messages, such as ``delay_ms``. If every put fails because the object
+    has changed since it was opened, the first error is raised.
     """
 
     def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
@@ -176,7 +176,10 @@ def _put_part(
     bodies: Sequence[bytes],
     begin: Callable[[bytes, OnDone[PutResult | None]], object],
 ) -> list[Outcome]:
-    """Begin the puts of some messages together, wait for all, and return their outcomes."""
+    """Begin the puts of some messages together, wait for all, and return their outcomes.
+
+    ``begin`` begins one put, whose outcome goes to its callback.
+    """
     outcomes: list[Outcome] = [None] * len(bodies)
     reported_count = 0
     is_done = connection.runtime.event()
@@ -230,8 +233,9 @@ def subscribed(
 ) -> Subscribed:
     """Make a subscription (MQSUB) and return its number, queue handle and attributes.
 
-    Raises MQRC_TOPIC_STRING_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other
-    reason codes of MQSUB, and ValueError for options that ``shared`` or ``no_local`` exclude.
+    The keywords are those of ``Session.subscribe``. Raises MQRC_TOPIC_STRING_ERROR,
+    MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other reason codes of MQSUB, and ValueError
+    for options that ``shared`` or ``no_local`` exclude.
     """
     check_life_ms(time_to_live_ms)
     if shared or no_local:

@@ -60,7 +60,10 @@ class ClientSubscription:
         return self._opened.facts
 
     def get(self, *, wait_ms: int = 0) -> Message | None:
-        """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit)."""
+        """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit).
+
+        In a transacted client the publication belongs to the unit of work.
+        """
         options = get_options(wait_ms) | self._get_option
         try:
             return self._connection.get(self._opened.handle, options, wait_ms=wait_ms).message
@@ -70,14 +73,16 @@ class ClientSubscription:
     def request_retained(self) -> int:
         """Request the retained publications (MQSUBRQ) and return their number.
 
-        Raises MQRC_NO_RETAINED_MSG (2437) when there is none.
+        They are put on the queue of the subscription, from which :meth:`get` returns them. Raises
+        MQRC_NO_RETAINED_MSG (2437) when there is none.
         """
         return self._connection.call(ask.RequestRetained(self._opened.number))
 
     def close(self, *, remove: bool = False) -> None:
-        """Close the subscription; a durable one continues to collect, unless ``remove`` is True.
+        """Close the subscription.
 
-        Does nothing when the client is already closed.
+        A durable one still collects publications, unless ``remove`` deletes it. Does nothing when
+        the client is already closed.
         """
         if not self._connection.is_open:
             return
@@ -98,7 +103,8 @@ class Client:
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
         """Use a connection; closing the client closes the connection.
 
-        With ``transacted``, puts and gets belong to the unit of work.
+        With ``transacted``, puts and gets belong to the unit of work until a commit or backout.
+        Otherwise each takes effect at once.
         """
         self._connection = connection
         self._objects = OpenObjects(connection)
@@ -144,8 +150,8 @@ class Client:
 
         Over a network this is much faster than single puts. If not transacted, persistent messages
         are durable on return and share disk syncs. If the queue refuses one message, the others are
-        still put. The MQError then has the reason code of the first refused message, and says how
-        many are put.
+        still put. An MQError is then raised with the reason code of the first refused message; its
+        text says how many are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
         check_life_ms(time_to_live_ms)
@@ -175,8 +181,10 @@ class Client:
     ) -> Message | None:
         """Get the next message, None when none comes within ``wait_ms`` (-1: no limit).
 
-        If not transacted, the message is gone when this returns. Raises MQRC_UNKNOWN_OBJECT_NAME,
-        MQRC_NOT_AUTHORIZED and the other reason codes of MQGET.
+        ``msg_id``, ``correl_id`` and ``selector`` say which message is wanted; None allows any. If
+        not transacted, the message is gone when this returns. Otherwise a backout returns it to its
+        queue. Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED and the other reason codes of
+        MQGET.
         """
         verb = partial(
             self._connection.get,
@@ -214,6 +222,7 @@ class Client:
     ) -> Iterator[Message]:
         """Yield the messages of a queue in get order without removing them.
 
+        ``msg_id``, ``correl_id`` and ``selector`` say which messages are wanted; None allows any.
         Each message is read when the iteration asks for it.
         """
         ids = id_of(msg_id, "msg_id"), id_of(correl_id, "correl_id")
@@ -241,9 +250,10 @@ class Client:
     ) -> PutResult:
         """Publish to all current subscribers; keywords are those of a put except ``msg_type``.
 
-        With ``warn_if_no_subscribers`` the ``warning`` of the result is MQRC_NO_SUBS_MATCHED when
-        there is none. Raises MQRC_TOPIC_STRING_ERROR, MQRC_NOT_AUTHORIZED and the other reason
-        codes of MQPUT.
+        ``retain`` keeps the publication for later subscribers. ``topic_object`` names a topic
+        object, whose topic string then comes before ``topic``. With ``warn_if_no_subscribers`` the
+        ``warning`` of the result is MQRC_NO_SUBS_MATCHED when nobody is subscribed. Raises
+        MQRC_TOPIC_STRING_ERROR, MQRC_NOT_AUTHORIZED and the other reason codes of MQPUT.
         """
         described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
@@ -298,7 +308,7 @@ class Client:
         self._connection.call(ask.Backout())
 
     def mqsc(self, script: str) -> MqscResult:
-        """Close unused objects, run MQSC commands and return their replies.
+        """Close the objects that the client holds open, run MQSC commands, return their replies.
 
         A wrong command sets ``ok`` of the result to False. Raises MQRC_NOT_AUTHORIZED for a user
         with limited authority.
@@ -310,7 +320,8 @@ class Client:
     def admin(self) -> Administration:
         """The verbs of an operator: ``counts``, ``curdepth``, ``why``, ``verify`` and others.
 
-        MQSC commands are in :meth:`mqsc`, which also closes unused objects before.
+        For MQSC commands use :meth:`mqsc`, which first closes the objects that the client holds
+        open.
         """
         return Administration(self._connection.call)
 
@@ -320,7 +331,10 @@ class Client:
         return self._connection.name
 
     def close(self, *, commit: bool = True) -> None:
-        """Disconnect: commit the unit of work, or back it out. A second call does nothing."""
+        """Disconnect: commit the unit of work, or back it out with ``commit`` False.
+
+        A second call does nothing.
+        """
         self._connection.close(commit=commit)
 
     def __enter__(self) -> Self:

@@ -100,8 +100,9 @@ class OpenObjects:
     def use(self, opening: ObjectToOpen, verb: Callable[[int], _T]) -> _T:
         """Call ``verb`` with the handle of an object and return its result.
 
-        Opens the object if it is not open. If it has changed since it was opened, calls ``verb``
-        once more with a new handle. Raises the errors of the open and of ``verb``.
+        Opens the object if it is not open. If the object has changed since then, ``verb`` has done
+        nothing, and is called once more with a new handle. Raises the errors of the open and of
+        ``verb``.
         """
         with self._lock:
             known = self._handles.pop(opening, None)

@@ -259,9 +259,9 @@ def joined(
 ) -> tuple[Descriptor, bytes]:
     """Return descriptor and body of a message with these properties added to its MQRFH2.
 
-    An MQRFH2 is created when there was none. They replace properties of the same name. Without any,
-    the message comes back unchanged. Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR or
-    MQRC_RFH_FORMAT_ERROR when the present header is malformed.
+    An MQRFH2 is created when there was none. Present properties of the same name are replaced. If
+    ``properties`` is empty, the message comes back unchanged. Raises MQRC_RFH_ERROR,
+    MQRC_RFH_STRING_ERROR or MQRC_RFH_FORMAT_ERROR when the present header is malformed.
     """
     added = list(properties)
     if not added:

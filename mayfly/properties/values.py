@@ -113,9 +113,10 @@ def converted(name: str, typed: Typed, mq_type: int) -> Typed:
 
 
 def raw_value(typed: Typed) -> bytes:
-    """Return bytes as long as the value in MQINQMP: text as UTF-8, bytes, a number as zeros.
+    """Return bytes of the length that MQINQMP reports for a value.
 
-    A null gives no bytes.
+    A text comes as UTF-8, a byte string unchanged, a number as zeros of its size. A null gives no
+    bytes.
     """
     if isinstance(typed.value, str):
         return typed.value.encode()

@@ -63,7 +63,7 @@ class Counts(NamedTuple):
     ``staged`` wait on the staging queue for their delivery time; ``live`` could be got now;
     ``uncommitted`` were put in open units of work; ``locked`` were got in open units of work, are
     claimed by a consumer, or locked by a browse; ``expired_present`` have passed their deadline and
-    are not discarded yet (E8, E12).
+    are not discarded yet.
     """
 
     staged: int

@@ -179,14 +179,14 @@ class Message(Readable):
 
     @property
     def remaining_ms(self) -> int | None:
-        """The time to expiry at the moment of the get, in ms; None if it never expires (E5)."""
+        """The time to expiry at the moment of the get, in ms; None if it never expires."""
         return remaining_ms(self._row.expire_at_ms, self.seen_ms)
 
     @property
     def remaining_tenths(self) -> int:
         """The time to expiry as MQMD.Expiry: tenths of a second rounded up, or MQEI_UNLIMITED.
 
-        The value is that of the moment of the get, not of now (E4, E5).
+        The value is that of the moment of the get, not of now.
         """
         return remaining_tenths(self._row.expire_at_ms, self.seen_ms)
 

@@ -257,7 +257,7 @@ class Open(Request[Opened], tag=3):
     """MQOPEN with MQOO options; an alias of a topic opens the topic.
 
     For MQOT_TOPIC ``name`` is a topic object or empty, and ``topic`` is appended to its topic
-    string. Raises the reason codes of the rules C1-C9, such as MQRC_UNKNOWN_OBJECT_NAME.
+    string. Raises the reason codes of MQOPEN, such as MQRC_UNKNOWN_OBJECT_NAME.
     """
 
     name: Text
@@ -390,8 +390,8 @@ class Put(_PutRequest[PutResult | None], tag=5):
 
     ``context`` is the handle whose saved context is passed on. The answer is None when the queue
     refuses a message with MQPMO_ASYNC_RESPONSE: :class:`AskStatus` reports why. Raises the reason
-    codes of the rules P1-P13 and MQRC_EXPIRY_ERROR (E2); the message was not put then, except after
-    a LostAnswer.
+    codes of MQPUT, such as MQRC_EXPIRY_ERROR; the message was not put then, except after a
+    LostAnswer.
 
     When a put outside of syncpoint reports its answer, a persistent message is durable. Messages
     keep the order of the calls, and concurrent puts share a sync. With ``begin``, 10,000 unfinished
@@ -415,8 +415,9 @@ class Put(_PutRequest[PutResult | None], tag=5):
     ) -> Self:
         """Return the MQPUT request for a message; ``more`` has the other fields of the NewMessage.
 
-        Raises MQRC_MD_ERROR for a wrong descriptor field, MQRC_PROPERTY_TYPE_ERROR for a wrong
-        property value.
+        ``context`` is the handle whose saved context is passed on, MQHO_NONE for none. Raises
+        MQRC_MD_ERROR for a wrong descriptor field, MQRC_PROPERTY_TYPE_ERROR for a wrong property
+        value.
         """
         packed = packed_descriptor(descriptor)
         return cls(packed, options, handle, context, _new_message(body, **more))
@@ -458,8 +459,9 @@ class Put1(_PutRequest[PutResult], tag=18):
     ) -> Self:
         """Return the MQPUT1 request for a message; ``more`` has the other fields of the NewMessage.
 
-        Raises MQRC_MD_ERROR for a wrong descriptor field, MQRC_PROPERTY_TYPE_ERROR for a wrong
-        property value.
+        ``name``, ``kind``, ``manager`` and ``topic`` name the object as in :class:`Open`. Raises
+        MQRC_MD_ERROR for a wrong descriptor field, MQRC_PROPERTY_TYPE_ERROR for a wrong property
+        value.
         """
         packed = packed_descriptor(descriptor)
         return cls(packed, options, _new_message(body, **more), name, kind, manager, topic)
@@ -472,7 +474,7 @@ class NewIds(Request[Ids], tag=44):
 
 
 class AskStatus(Request[Status], tag=8):
-    """MQSTAT: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last MQSTAT (P13)."""
+    """MQSTAT: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last MQSTAT."""
 
 
 # Gets
@@ -484,7 +486,7 @@ class Get(Request[GetResult], tag=6):
     ``wait_ms`` is used with MQGMO_WAIT, -1 waits for ever; ``max_length`` is in bytes, None accepts
     any length. With ``in_handle`` the properties are returned for a message handle. With
     ``with_extension`` fields that an MQMD of version 1 lacks are returned in an MQMDE. Raises the
-    reason codes of the rules G1-G13 and B1-B8, most often MQRC_NO_MSG_AVAILABLE.
+    reason codes of MQGET, most often MQRC_NO_MSG_AVAILABLE.
 
     When a get outside of syncpoint reports a persistent message, its removal is durable. Gets of
     one handle are executed in order. A get under the cursor never waits: with ``begin`` it is
@@ -612,7 +614,7 @@ class Settle(_NonTransactional[None], tag=21):
 
 
 class Unlock(Request[int], tag=7):
-    """MQGET with MQGMO_UNLOCK; the answer is 0 or MQRC_NO_MSG_LOCKED (B6)."""
+    """MQGET with MQGMO_UNLOCK; the answer is 0 or MQRC_NO_MSG_LOCKED."""
 
     handle: Handle
     options: Int64 = c.MQGMO_UNLOCK
@@ -646,11 +648,11 @@ class Commit(_NonTransactional[None], tag=9):
 
 
 class Backout(Request[None], tag=10):
-    """MQBACK: puts vanish, got messages return with their backout count raised by one (G8)."""
+    """MQBACK: puts vanish, got messages return with their backout count raised by one."""
 
 
 class Forward(_Transactional[None], tag=25):
-    """Put a message that the unit of work has got to another queue; its deadline stays (E21, Q2).
+    """Put a message that the unit of work has got to another queue; its deadline stays.
 
     ``queue`` and the MsgToken identify the message. ``name`` may be ``QUEUE@MANAGER``. Raises the
     reason codes of open and put, and MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model queue.
@@ -662,7 +664,7 @@ class Forward(_Transactional[None], tag=25):
 
 
 class DeadLetter(_Transactional[None], tag=26):
-    """Put a message that the unit of work has got on the dead-letter queue, with an MQDLH (Q1).
+    """Put a message that the unit of work has got on the dead-letter queue, with an MQDLH.
 
     Raises the reason codes of open and put.
     """
@@ -675,7 +677,7 @@ class DeadLetter(_Transactional[None], tag=26):
 class ReportException(_Transactional[bool], tag=27):
     """Send the exception report that a message got in the unit of work requests.
 
-    The answer is False when no queue accepts the report (R6).
+    The answer is False when no queue accepts the report.
     """
 
     queue: Text
@@ -684,7 +686,7 @@ class ReportException(_Transactional[bool], tag=27):
 
 
 class Move(_Transactional[int], tag=28):
-    """Move the message under the browse cursor of a queue to another queue (Q2).
+    """Move the message under the browse cursor of a queue to another queue.
 
     The message is put first, as by :class:`Forward`, so that a failing put does not raise its
     backout count; then it is got. ``descriptor`` replaces that of the message, the first
@@ -707,7 +709,7 @@ class Move(_Transactional[int], tag=28):
 class Reply(_Transactional[int], tag=77):
     """Put a reply to a ReplyToQ and ReplyToQMgr, with the context in the descriptor.
 
-    ``putter`` is a user who must be authorized for the put, as with reports (R6). A reply that its
+    ``putter`` is a user who must be authorized for the put, as with reports. A reply that its
     queue refuses goes to the dead-letter queue, and the reason code is the answer; otherwise the
     answer is 0. Raises MQRC_MISSING_REPLY_TO_Q for an empty name, MQRC_SYNCPOINT_LIMIT_REACHED, the
     reason of a dead-letter queue that refuses the reply, and MQRC_NOT_AUTHORIZED for a user with

@@ -77,7 +77,10 @@ class Receipt(StrEnum):
 
     @property
     def message_count(self) -> int:
-        """The number of messages that the call has changed; 1 for a receipt without a number."""
+        """The number of messages that the call has changed.
+
+        It is also 1 for a receipt that says why nothing was changed.
+        """
         return getattr(self, _COUNT, 1)
 
     def of(self, message_count: int) -> Receipt:

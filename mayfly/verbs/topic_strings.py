@@ -88,7 +88,7 @@ def matches(pattern: Sequence[str], levels: Sequence[str]) -> bool:
 
 
 def _skip(places: set[int], pattern: Sequence[str]) -> set[int]:
-    """Return indexes in a pattern, and those that follow when ``#`` levels match no level."""
+    """Return indexes in a pattern, with those to reach from them by skipping ``#`` levels."""
     found = set(places)
     for place in places:
         behind = place

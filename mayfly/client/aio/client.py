@@ -62,7 +62,10 @@ class AsyncSubscription:
         return self._opened.facts
 
     async def get(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> Message | None:
-        """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit)."""
+        """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit).
+
+        In a transacted client the publication belongs to the unit of work.
+        """
         return await self._get(self._opened.handle, wait_ms)
 
     async def messages(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> AsyncIterator[Message]:
@@ -73,12 +76,16 @@ class AsyncSubscription:
     async def request_retained(self) -> int:
         """Request the retained publications (MQSUBRQ) and return their number.
 
-        Raises MQRC_NO_RETAINED_MSG (2437) when there is none.
+        They are put on the queue of the subscription, from which :meth:`get` returns them. Raises
+        MQRC_NO_RETAINED_MSG (2437) when there is none.
         """
         return await self._verbs.call(ask.RequestRetained(self._opened.number))
 
     async def close(self, *, remove: bool = False) -> None:
-        """Close the subscription; a durable one continues to collect, unless ``remove`` is True."""
+        """Close the subscription.
+
+        A durable one still collects publications, unless ``remove`` deletes it.
+        """
         await self._verbs.close(ask.CloseSubscription(self._opened.number, remove))
 
 
@@ -96,7 +103,8 @@ class AsyncClient:
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
         """Use a connection in the running event loop; closing the client closes the connection.
 
-        With ``transacted``, puts and gets belong to the unit of work.
+        With ``transacted``, puts and gets belong to the unit of work until a commit or backout.
+        Otherwise each takes effect at once.
         """
         self._connection = connection
         self._verbs = AwaitableVerbs(connection)
@@ -114,8 +122,9 @@ class AsyncClient:
     ) -> bytes:
         """Put a message and return its MsgId; keywords are those of ``Client.put``.
 
-        Puts that are awaited together share a disk sync. Raises MQRC_RESOURCE_PROBLEM when 10,000
-        puts are waiting for the disk.
+        Puts that several tasks await at the same time share a disk sync. Cancelling the task does
+        not stop a put that has begun. Raises MQRC_RESOURCE_PROBLEM when 10,000 puts are waiting for
+        the disk.
         """
         described, more = put_options(**keywords)
         result = await self._put_to(to_queue(queue), body, described, self._put_option, more)
@@ -131,10 +140,10 @@ class AsyncClient:
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
-        """Put messages in order and return their MsgIds; they share frames and disk syncs.
+        """Put messages in order and return their MsgIds; they share network frames and disk syncs.
 
         A refused message does not stop the others; errors are those of ``Client.put_many``. A
-        cancelled task does not wait for the outcomes; the messages are put.
+        cancelled task does not wait for the outcomes; puts that have begun continue.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
         check_life_ms(time_to_live_ms)
@@ -166,8 +175,9 @@ class AsyncClient:
     ) -> Message | None:
         """Get the next message, None when none comes within ``wait_ms`` (-1: no limit).
 
-        If not transacted, the message is gone when this returns. Errors are those of
-        ``Client.get``.
+        ``msg_id``, ``correl_id`` and ``selector`` say which message is wanted; None allows any. If
+        not transacted, the message is gone when this returns. Otherwise a backout returns it to its
+        queue. Errors are those of ``Client.get``.
         """
         verb = partial(
             self._get_by,
@@ -180,8 +190,9 @@ class AsyncClient:
     async def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
         """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only.
 
-        Returns [] when none comes. A cancellation ends the wait. If it comes while messages are
-        being taken, they are returned, and the next verb of the task raises the cancellation.
+        Returns [] when none comes. A cancellation of the task ends the wait. A cancellation while
+        messages are taken is deferred: the messages are returned, and the next verb of the task
+        raises CancelledError.
         """
         check_max_messages(max_messages)
         self._verbs.raise_deferred_cancel()
@@ -212,6 +223,7 @@ class AsyncClient:
     ) -> AsyncIterator[Message]:
         """Yield the messages of a queue in get order without removing them.
 
+        ``msg_id``, ``correl_id`` and ``selector`` say which messages are wanted; None allows any.
         Each message is read when the iteration asks for it.
         """
         run, connection = self._verbs.run, self._connection
@@ -292,7 +304,7 @@ class AsyncClient:
         await self._verbs.call(ask.Backout())
 
     async def mqsc(self, script: str) -> MqscResult:
-        """Close unused objects, run MQSC commands and return their replies.
+        """Close the objects that no task uses, run MQSC commands and return their replies.
 
         A wrong command sets ``ok`` of the result to False. Raises MQRC_NOT_AUTHORIZED for a user
         with limited authority.
@@ -309,9 +321,9 @@ class AsyncClient:
         return await self._verbs.run(partial(work, self._connection))
 
     async def close(self, *, commit: bool = True) -> None:
-        """Disconnect: commit the unit of work or back it out. A second call does nothing.
+        """Disconnect: commit the unit of work, or back it out with ``commit`` False.
 
-        Waiting gets raise MQRC_HCONN_ERROR (2018).
+        A second call does nothing. Waiting gets raise MQRC_HCONN_ERROR (2018).
         """
         if not self._is_closed:
             self._is_closed = True
@@ -431,7 +443,10 @@ class Connecting:
     """A client before it is connected; ``await`` or ``async with`` connects."""
 
     def __init__(self, connect: Callable[[], Connection], *, transacted: bool) -> None:
-        """Take the function that connects."""
+        """Take the function that connects, which is not called yet.
+
+        ``transacted`` is that of the :class:`AsyncClient`.
+        """
         self._connect, self._transacted = connect, transacted
         self._client: AsyncClient | None = None
 

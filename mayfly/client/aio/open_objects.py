@@ -50,8 +50,9 @@ class AsyncOpenObjects:
     async def use(self, opening: ObjectToOpen, verb: Callable[[int], Awaitable[_T]]) -> _T:
         """Await ``verb`` with the handle of an object and return its result.
 
-        Opens the object if it is not open. If it has changed since it was opened, awaits ``verb``
-        once more with a new handle. Raises the errors of the open and of ``verb``.
+        Opens the object if it is not open. If the object has changed since then, ``verb`` has done
+        nothing, and is awaited once more with a new handle. Raises the errors of the open and of
+        ``verb``.
         """
         was_open = opening in self._shared
         shared = self._find(opening)
@@ -80,7 +81,7 @@ class AsyncOpenObjects:
             await self._close(self._shared.pop(opening))
 
     def end(self) -> None:
-        """Stop checking for idle handles, as the connection is being closed; close none."""
+        """Forget all handles and check them no more; the close of the connection closes them."""
         if self._timer is not None:
             self._timer.cancel()
         self._shared.clear()
@@ -112,7 +113,7 @@ class AsyncOpenObjects:
         return shared
 
     def _drop(self, opening: ObjectToOpen, shared: _Shared) -> None:
-        """Forget a handle of a changed object; its last user closes it."""
+        """Forget a handle of a changed object; the last task that uses the handle closes it."""
         shared.is_dropped = True
         if self._shared.get(opening) is shared:
             del self._shared[opening]

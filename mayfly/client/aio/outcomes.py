@@ -94,8 +94,8 @@ class AwaitableVerbs:
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
         """Await a get and return its delivery; raises MQError, for example NoMessage.
 
-        If the task is cancelled, the message goes back to its queue, and its backout count stays as
-        it was.
+        The message is held until the delivery is settled. If the task is cancelled, the message
+        goes back to its queue, and its backout count stays as it was.
         """
         self.raise_deferred_cancel()
         future, on_done = self._future(if_unwanted=self.give_back)
@@ -121,9 +121,11 @@ class AwaitableVerbs:
     async def settle_taken(self, delivery: Delivery, within: int) -> None:
         """Settle a delivery as taken: the message then belongs to the task.
 
-        ``within`` is the conversation whose unit of work takes it, 0 for none. Raises MQError if
-        the settlement fails. A cancellation meanwhile would lose the message: the next verb of the
-        task raises it instead, unless the program has handled it (``asyncio.timeout``).
+        ``within`` is the conversation whose unit of work takes the message, 0 for none. Raises
+        MQError if the settlement fails, or CancelledError if the task was cancelled as well. A
+        cancellation of the task is otherwise deferred, because it would lose the message: the next
+        verb of the task raises CancelledError, unless the program has handled the cancellation by
+        then (``asyncio.timeout``).
         """
         future, on_done = self._future()
         self.settling.add(delivery.number)
@@ -141,7 +143,8 @@ class AwaitableVerbs:
     async def run_to_end(self, work: Callable[[], _T]) -> _T:
         """Run ``work`` that takes messages on the client's thread, and return its result.
 
-        A cancellation does not interrupt it; the next verb of the task raises the cancellation.
+        A cancellation of the task does not interrupt ``work``: the next verb of the task raises
+        CancelledError.
         """
         future = self._loop.run_in_executor(self._thread, work)
         self._defer_cancel(await _cancelled_while(future))
@@ -156,7 +159,8 @@ class AwaitableVerbs:
     async def end(self, work: Callable[[], None]) -> None:
         """Wait for messages that go back to their queues, run ``work``, and end the thread.
 
-        Raises the errors of ``work``.
+        ``work`` runs on the client's thread, after the verbs that are already queued there. Raises
+        the errors of ``work``.
         """
         if self._returning:
             await asyncio.wait(tuple(self._returning))
@@ -179,7 +183,8 @@ class AwaitableVerbs:
     def give_back(self, outcome: Delivery | MQError) -> None:
         """Return a message that no task wants to its queue; its backout count stays as it was.
 
-        Does nothing for an MQError, or a delivery that is not held. Returns before it has happened.
+        Only begins the return and does not wait for it. Does nothing for an MQError, or a delivery
+        that is not held.
         """
         if isinstance(outcome, MQError) or not outcome.number:
             return

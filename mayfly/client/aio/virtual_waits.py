@@ -71,7 +71,10 @@ class VirtualWaits:
         self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
 
     def _check(self) -> None:
-        """If every task waits, advance the clock or fail the gets; then schedule the next check."""
+        """If every task waits, advance the clock; then schedule the next check.
+
+        Without ``autojump`` the clock stays, and the gets fail if nothing can end them.
+        """
         clock, wait = self._time.clock, self._wait
         if wait is None:
             return
@@ -98,9 +101,10 @@ class VirtualWaits:
     def _run_on_thread(
         self, question: Callable[[], _T], answered: Callable[[asyncio.Future[_T]], None]
     ) -> None:
-        """Run a function on the client's thread; its future is passed to ``answered`` when done.
+        """Begin to run ``question`` on the client's thread.
 
-        If the client is closed, end the checks instead.
+        When it has ended, ``answered`` gets the future with its result. If the client is closed,
+        end the checks instead.
         """
         try:
             answer = self._loop.run_in_executor(self._thread, question)
@@ -111,9 +115,10 @@ class VirtualWaits:
             answer.add_done_callback(answered)
 
     def _on_pending(self, wait: ClockWait, turn: int, answer: asyncio.Future[bool]) -> None:
-        """Check again at once if all gets were pending at this turn of the clock, else later.
+        """Check again at once if all gets are pending (the result of ``answer``), else later.
 
-        ``answer`` is the future of that result; its error fails all gets.
+        ``turn`` is the clock's count of changes at the time of the question. An error in ``answer``
+        fails all gets.
         """
         if wait is not self._wait or answer.cancelled():
             return
@@ -132,7 +137,10 @@ class VirtualWaits:
         error: RuntimeError,
         answer: asyncio.Future[list[asyncio.Future[Any]]],
     ) -> None:
-        """Fail the futures of cancelled gets with a RuntimeError; the other gets go on."""
+        """Fail the futures of cancelled gets with copies of ``error``; the other gets go on.
+
+        ``answer`` has these futures. If it has an error instead, all gets fail.
+        """
         if answer.cancelled():
             return
         self._fail(answer.result() if answer.exception() is None else self._gets, error)

@@ -36,8 +36,8 @@ def connect_to_server_of(
     """Connect through the server of a queue manager's folder; None when no server is ready.
 
     The program connects as the operator, as if it opened the folder itself: it can read the files
-    there. ``user`` None is the user that runs the program. Raises MQRC_NOT_AUTHORIZED when the
-    token is not readable, and the errors of ``remote.connect``.
+    there. ``user`` None is the user that runs the program; ``program`` becomes PutApplName. Raises
+    MQRC_NOT_AUTHORIZED when the token is not readable, and the errors of ``remote.connect``.
     """
     # A server fills the file once its socket listens.
     if not (folder / MQ_SOCKET_FILE).is_socket() or _is_empty(folder / _SERVED_FILE):

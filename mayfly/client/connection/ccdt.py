@@ -77,8 +77,10 @@ class ChannelTable:
 
         ``QM1`` selects channels with that queueManager. ``*GROUP`` selects those of GROUP and
         accepts any queue manager name. Blank and ``*`` select those without a queueManager. Asking
-        for the next channel means that the last one failed: with a weight and affinity it moves to
-        the end of the order. Raises MQRC_Q_MGR_NAME_ERROR when no channel matches.
+        for the next channel means that the last one failed. A failed channel with a weight and
+        affinity moves to the end of the order. ``random_bytes`` returns as many random bytes as it
+        is asked for; they decide the order of channels with a weight. Raises MQRC_Q_MGR_NAME_ERROR
+        when no channel matches.
         """
         group = name.removeprefix("*")
         rows = [row for row in self.channels if row.group in (group, group or "*")]
@@ -121,7 +123,8 @@ def _weighted(
 def read_table(path: Path) -> ChannelTable:
     """Read the table in a file.
 
-    Raises OSError, and MQRC_CLIENT_CONN_ERROR for an invalid table: it names the place and value.
+    Raises OSError for a file that cannot be read. Raises MQRC_CLIENT_CONN_ERROR for an invalid
+    table; its text names the wrong value and its place.
     """
     return table_of(path.read_bytes(), str(path))
 

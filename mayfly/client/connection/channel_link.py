@@ -128,7 +128,10 @@ class ChannelLink:
         return wait_ms
 
     def confirm(self, luw: str, sequence: int) -> None:
-        """Commit the batch at the receiver, with its unit-of-work id and sequence number."""
+        """Commit the batch at the receiver, and wait for the answer.
+
+        ``luw`` is the name of the batch, ``sequence`` the number of its last message.
+        """
         self._ask(Confirm(luw, sequence))
 
     def ping(self, channel: str) -> None:
@@ -145,7 +148,7 @@ class ChannelLink:
     def close(self) -> None:
         """Close the connection; the receiver is informed if it answers within 5 seconds.
 
-        A call of another thread is cut off. A second call does nothing.
+        A call of another thread that is waiting for its answer fails. A second call does nothing.
         """
         was_open, self._is_open = self._is_open, False
         if was_open and self._calling.acquire(blocking=False):

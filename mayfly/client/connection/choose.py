@@ -117,10 +117,11 @@ def routes(
 ) -> Iterator[ClientRoute] | None:
     """Return the routes to a queue manager in the order of trial, None for one on this machine.
 
-    A name such as ``*GROUP`` accepts any queue manager that answers. Raises MQRC_CLIENT_CONN_ERROR
-    for a wrong MQSERVER or table, MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL, MQRC_Q_MGR_NAME_ERROR
-    for a name without a channel. Raises MQRC_HOST_NOT_AVAILABLE for a wrong connection name, and
-    MQRC_KEY_REPOSITORY_ERROR.
+    A name such as ``*GROUP`` accepts any queue manager that answers. ``random_bytes`` returns
+    as many random bytes as it is asked for; they decide the order of channels with a weight. Raises
+    MQRC_CLIENT_CONN_ERROR for a wrong MQSERVER or table, MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL,
+    MQRC_Q_MGR_NAME_ERROR for a name without a channel. Raises MQRC_HOST_NOT_AVAILABLE for a wrong
+    connection name, and MQRC_KEY_REPOSITORY_ERROR.
     """
     if wanted.binding is Binding.LOCAL:
         return None

@@ -40,7 +40,10 @@ class Connector(Protocol):
         """
 
     def apart(self, sharing: Sharing) -> Connector:
-        """Return a connector whose connections share sockets with each other only."""
+        """Return a connector whose connections share sockets with each other only.
+
+        ``sharing`` is their group, and says how many of them may use one socket.
+        """
 
 
 class LocalConnector:
@@ -69,7 +72,10 @@ class LocalConnector:
         program: str,
         attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> Connection:
-        """Return a new connection; the password is not checked."""
+        """Return a new connection; the password is not checked.
+
+        ``attempts`` is ignored: the connection does not reconnect.
+        """
         session = self.manager.session(user, program=program, groups=None)
         return instrumented(LocalConnection(session, self.manager))
 
@@ -109,5 +115,8 @@ class NamedConnector:
         )
 
     def apart(self, sharing: Sharing) -> Connector:
-        """Return a connector to the same queue manager that shares sockets within a group."""
+        """Return a connector to the same queue manager, for connections of one group.
+
+        They share sockets with each other only, as ``sharing`` says.
+        """
         return NamedConnector(self._name, self._wanted._replace(sharing=sharing))

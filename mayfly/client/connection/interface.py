@@ -30,7 +30,8 @@ def end_dropped(end: Callable[[], None], leave: Callable[[Callable[[], None]], o
     """Run ``end``, or pass it to ``leave`` if code of Mayfly is on the call stack.
 
     ``end`` closes an object that Python has garbage-collected, perhaps in the middle of a verb.
-    That verb may hold a lock that ``end`` needs. The code of facades (pymqi, JMS) does not count.
+    ``leave`` stores it for a later call. That verb may hold a lock that ``end`` needs. The code of
+    facades (pymqi, JMS) does not count.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -214,9 +215,10 @@ class Connection(ABC):
         """Put a message (MQPUT) and return its result.
 
         The result is None when the queue refuses a message with MQPMO_ASYNC_RESPONSE. ``context``
-        is the handle whose saved context is passed on. Raises MQError: MQRC_NOT_OPEN_FOR_OUTPUT,
-        MQRC_HOBJ_ERROR, MQRC_EXPIRY_ERROR and the other reason codes of MQPUT; nothing is put then,
-        except after LostAnswer.
+        is the handle whose saved context is passed on. ``more`` has other fields of the message,
+        such as ``delay_ms``. Raises MQError: MQRC_NOT_OPEN_FOR_OUTPUT, MQRC_HOBJ_ERROR,
+        MQRC_EXPIRY_ERROR and the other reason codes of MQPUT; nothing is put then, except after
+        LostAnswer.
         """
         return self.call(ask.Put.of(handle, body, descriptor, options, context=context, **more))
 

@@ -260,9 +260,9 @@ class LocalConnection(Connection):
         """Begin several independent puts: one that fails does not stop the others.
 
         The outcomes have the order of ``puts``: a result or an MQError. An MQError in ``puts``
-        stays in its place as the outcome. Returns the outcomes when no put waits for the disk.
-        Otherwise returns the last running put; all puts share one write, and ``on_done`` gets the
-        outcomes after that write.
+        stays in its place as the outcome. Returns the outcomes when no put waits for the disk;
+        ``on_done`` is then not called. Otherwise returns the last running put; all puts share one
+        write, and ``on_done`` gets the outcomes after that write.
         """
         outcomes: list[PutResult | MQError | None] = []
         left: dict[int, Completion] = {}
@@ -314,9 +314,11 @@ class LocalConnection(Connection):
         """Put a message (MQPUT) and return its result, without the cost of a request object.
 
         The result is None when the queue refuses a message with MQPMO_ASYNC_RESPONSE. With a
-        ``completion`` the call returns before the disk write, and the completion has the rest of
-        the work. Raises MQRC_HOBJ_ERROR for a handle that is not open, MQRC_NOT_OPEN_FOR_OUTPUT for
-        a handle of another kind, MQRC_EXPIRY_ERROR, and the other reason codes of MQPUT.
+        ``completion`` the call returns before the disk write, which the caller then does with the
+        completion. ``context`` is the handle whose saved context is passed on. A limited
+        ``expiry_tenths`` is used in place of ``time_to_live_ms``. Raises MQRC_HOBJ_ERROR for a
+        handle that is not open, MQRC_NOT_OPEN_FOR_OUTPUT for a handle of another kind,
+        MQRC_EXPIRY_ERROR, and the other reason codes of MQPUT.
         """
         target = self.opened.handles.get(handle)
         if not isinstance(target, (Handle, TopicHandle)):
@@ -351,9 +353,9 @@ class LocalConnection(Connection):
     ) -> GetResult:
         """Get a message (MQGET) and return its result, without the cost of a request object.
 
-        Raises NoMessage (MQRC_NO_MSG_AVAILABLE) when none comes within ``wait_ms``, MQRC_HOBJ_ERROR
-        for a handle that is not open, and MQRC_NOT_OPEN_FOR_INPUT for a handle that is not a
-        queue's.
+        The parameters are the fields of ``requests.Get``. Raises NoMessage (MQRC_NO_MSG_AVAILABLE)
+        when none comes within ``wait_ms``, MQRC_HOBJ_ERROR for a handle that is not open, and
+        MQRC_NOT_OPEN_FOR_INPUT for a handle that is not a queue's.
         """
         source = self.opened.handles.get(handle)
         if not isinstance(source, Handle):
@@ -624,7 +626,8 @@ def _begin_put(
 ) -> UnderWay:
     """Put a message; ``on_done`` gets the result when the message is on disk.
 
-    Returns DECIDED, a running verb that cannot be cancelled. Raises the errors of a put.
+    If the disk write fails, ``on_done`` gets its MQError. Returns DECIDED, a running verb that
+    cannot be cancelled. Raises the errors of a put.
     """
     result, completion = _attempt_put(connection, request)
     return connection.end_with(completion, on_done, result)
@@ -911,8 +914,8 @@ def _begin_settle(
 ) -> UnderWay:
     """Settle deliveries; ``on_done`` gets None when that is on disk.
 
-    Returns DECIDED, a running verb that cannot be cancelled. Raises MQRC_HMSG_ERROR for a delivery
-    that is already settled.
+    If the disk write fails, ``on_done`` gets its MQError. Returns DECIDED, a running verb that
+    cannot be cancelled. Raises MQRC_HMSG_ERROR for a delivery that is already settled.
     """
     completion = Completion()
     _settle_with(connection, request, completion)
@@ -987,7 +990,8 @@ def _begin_commit(
 ) -> UnderWay:
     """Commit the unit of work; ``on_done`` gets None when that is on disk.
 
-    Returns DECIDED, a running verb that cannot be cancelled.
+    If the disk write fails, ``on_done`` gets its MQError. Returns DECIDED, a running verb that
+    cannot be cancelled.
     """
     completion = Completion()
     connection.session.commit(completion)
@@ -1009,20 +1013,21 @@ def _found(
 
 
 def _forward(connection: LocalConnection, request: ask.Forward) -> None:
-    """Put a message that the unit of work has got on another queue; its expiry time stays the same.
+    """Put a got message on another queue, in the unit of work that has got it.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model queue, MQRC_NO_MSG_AVAILABLE for a
-    message that the unit of work has not got, and the errors of a put.
+    Its expiry time stays the same. Raises MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model
+    queue, MQRC_NO_MSG_AVAILABLE for a message that the unit of work has not got, and the errors of
+    a put.
     """
     check_forward_target(connection.core, request.name)
     forward(connection.core, connection.session, request.name, _found(connection, request))
 
 
 def _dead_letter(connection: LocalConnection, request: ask.DeadLetter) -> None:
-    """Put a message that the unit of work has got on the dead-letter queue, behind an MQDLH.
+    """Put a got message on the dead-letter queue, in the unit of work that has got it.
 
-    Raises MQRC_NO_MSG_AVAILABLE for a message that the unit of work has not got, and the errors of
-    a put.
+    An MQDLH comes before its data. Raises MQRC_NO_MSG_AVAILABLE for a message that the unit of work
+    has not got, and the errors of a put.
     """
     put_dead_letter(
         connection.core, connection.session, _found(connection, request), request.reason
@@ -1030,8 +1035,9 @@ def _dead_letter(connection: LocalConnection, request: ask.DeadLetter) -> None:
 
 
 def _report_exception(connection: LocalConnection, request: ask.ReportException) -> bool:
-    """Send the exception report that a got message requests; return False if no queue accepts it.
+    """Send the exception report that a got message requests, in the unit of work.
 
+    Returns False if no queue accepts the report; True if it is put, or the message requests none.
     Raises MQRC_NO_MSG_AVAILABLE for a message that the unit of work has not got.
     """
     return report_exception(
@@ -1043,8 +1049,8 @@ def _move(connection: LocalConnection, request: ask.Move) -> int:
     """Move the message under the browse cursor to another queue, under syncpoint.
 
     Returns an arrival number: messages that arrive later on the source queue have a higher one.
-    Raises MQRC_NO_MSG_UNDER_CURSOR when the message is gone, and the errors of a put. The caller
-    must then back out.
+    Raises MQRC_NO_MSG_UNDER_CURSOR when the message is gone, and the errors of a put. After an
+    error the caller must back out.
     """
     source = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE)
     return move_under_cursor(
@@ -1157,7 +1163,7 @@ def _is_subscription_open(connection: LocalConnection, request: ask.IsSubscripti
 
 
 def _make_temporary_topic(connection: LocalConnection, _request: ask.MakeTemporaryTopic) -> str:
-    """Return a new unique topic string; it is deleted when the connection closes."""
+    """Make a temporary topic, which is deleted when the connection closes; return its string."""
     topic = make_temporary_topic(connection.session)
     connection.temporary_topics |= {topic}
     return topic
@@ -1198,7 +1204,10 @@ def _receipt(receipt: Receipt) -> ask.ReceiptRow:
 
 
 def _reschedule(connection: LocalConnection, request: ask.Reschedule) -> ask.ReceiptRow:
-    """Give the delayed messages with a MsgId another delivery time; return how many changed."""
+    """Give the delayed messages with a MsgId another delivery time.
+
+    Returns the receipt: the outcome, and how many messages changed.
+    """
     receipt = _schedule(connection, request).reschedule(
         request.msg_id, delay_ms=request.delay_ms, deliver_at_ms=request.deliver_at_ms
     )
@@ -1206,9 +1215,10 @@ def _reschedule(connection: LocalConnection, request: ask.Reschedule) -> ask.Rec
 
 
 def _reschedule_all(connection: LocalConnection, request: ask.RescheduleAll) -> int:
-    """Begin to reschedule all delayed messages that match a filter.
+    """Prepare to reschedule all delayed messages that match a filter.
 
-    Returns a number with which ``requests.GoOn`` continues.
+    Returns a number for ``requests.GoOn``. Each such request does one step; nothing is changed
+    before the first.
     """
     progress = _schedule(connection, request).reschedule_all(
         request.where,
@@ -1222,7 +1232,8 @@ def _reschedule_all(connection: LocalConnection, request: ask.RescheduleAll) -> 
 def _begin_steps(connection: LocalConnection, progress: Iterator[int]) -> int:
     """Register a bulk change of the schedule and return its number for ``requests.GoOn``.
 
-    When 16 are registered, the oldest is dropped and not continued.
+    When 16 are registered, the oldest is dropped: messages that it has not changed yet stay as they
+    are.
     """
     if len(connection.steps) >= _MAX_STEPS:
         del connection.steps[next(iter(connection.steps))]

@@ -32,9 +32,10 @@ class Schedule:
     """
 
     def __init__(self, call: Calls, *, in_unit: bool = False, position: int | None = None) -> None:
-        """Send requests by ``call`` (``Connection.call``), with ``in_unit`` in the unit of work.
+        """Send requests by ``call``, which is ``Connection.call``.
 
-        ``position`` limits changes to one message, see :meth:`at`.
+        With ``in_unit`` changes are part of the unit of work; otherwise each is durable when it
+        returns. ``position`` limits changes to one message, see :meth:`at`.
         """
         self._call, self._in_unit, self._position = call, in_unit, position
 
@@ -50,8 +51,9 @@ class Schedule:
     ) -> builtins.list[Scheduled]:
         """Return up to ``limit`` delayed messages that match a filter, ordered by delivery time.
 
-        With ``after`` the list begins behind that position of the schedule. Returns [] when no
-        message is left. Raises MQRC_OPTIONS_ERROR for a wrong ``limit`` or ``after``.
+        With ``after`` only messages with a higher position come; for the next page it is the
+        position of the last message so far. Returns [] when no message is left. Raises
+        MQRC_OPTIONS_ERROR for a wrong ``limit`` or ``after``.
         """
         # Checked here, as in one process: a value that is no number cannot even be sent.
         check_page(limit, after)
@@ -69,16 +71,22 @@ class Schedule:
         return self._call(ask.CountScheduled(queue))
 
     def cancel(self, msg_id: bytes | str) -> Receipt:
-        """Remove the delayed messages with a MsgId; the receipt says how many, or why none."""
+        """Remove the delayed messages with a MsgId; the receipt says how many, or why none.
+
+        All that the user may change are removed, or none. They are never delivered.
+        """
         request = ask.CancelScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
         return _receipt_of(self._call(request))
 
     def reschedule(
         self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
-        """Give the delayed messages with a MsgId another delivery time; the receipt says how many.
+        """Give the delayed messages with a MsgId another delivery time.
 
-        The time is ``delay_ms`` from now, or ``deliver_at_ms`` in ms since 1970, UTC.
+        The time is ``delay_ms`` from now, or ``deliver_at_ms`` in ms since 1970, UTC; a past time
+        delivers at once. Returns a receipt, which says how many messages changed, or why none did.
+        Raises MQRC_OPTIONS_ERROR for both times or neither, and MQRC_EXPIRY_ERROR for a time after
+        the expiry of a message.
         """
         request = ask.Reschedule(
             self._in_unit, stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms, self._position
@@ -86,14 +94,15 @@ class Schedule:
         return _receipt_of(self._call(request))
 
     def release(self, msg_id: bytes | str) -> Receipt:
-        """Deliver the delayed messages with a MsgId now; the receipt says how many."""
+        """Deliver the delayed messages with a MsgId now; the receipt says how many, or why none."""
         request = ask.ReleaseScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
         return _receipt_of(self._call(request))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel all delayed messages that match a filter, step by step.
 
-        Each step runs as the caller iterates, and yields the number of messages so far.
+        Each step runs as the caller iterates, and yields the number of messages so far. Outside of
+        a unit of work a step is durable when it yields.
         """
         return self._steps(ask.CancelAll(self._in_unit, where))
 
@@ -110,7 +119,7 @@ class Schedule:
         Each step runs as the caller iterates, and yields the number of messages so far. The time is
         ``delay_ms`` from now, or ``deliver_at_ms``; ``by_ms`` shifts each delivery time. Raises
         MQRC_OPTIONS_ERROR unless exactly one of the three is used, and MQRC_EXPIRY_ERROR for a time
-        after the expiry of a message. After an error nothing is changed.
+        after the expiry of a message. Both are raised before any message is changed.
         """
         request = ask.RescheduleAll(self._in_unit, where, delay_ms, deliver_at_ms, by_ms)
         return self._steps(request)
@@ -118,7 +127,8 @@ class Schedule:
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Deliver all delayed messages that match a filter now, step by step.
 
-        Each step runs as the caller iterates, and yields the number of messages so far.
+        Each step runs as the caller iterates, and yields the number of messages so far. Outside of
+        a unit of work a step is durable when it yields.
         """
         return self._steps(ask.ReleaseAll(self._in_unit, where))
 
@@ -197,10 +207,11 @@ class Ledger:
         return self._call(ask.AskFirstPosition())
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
-        """Return up to ``max_rows`` ended messages as rows after a ledger position; [] at the end.
+        """Return up to ``max_rows`` rows of the ledger, one for each ended message; [] at the end.
 
-        LEDGER_COLUMNS names the columns. Fewer rows may come even if more follow. Raises
-        PositionTrimmed if retention has removed the row after the position.
+        They are those after position ``after_position``. LEDGER_COLUMNS names the columns. Fewer
+        rows may come even if more follow. Raises PositionTrimmed if retention has removed the row
+        after the position.
         """
         rows, first_held = self._call(ask.ReadLedger(after_position, max_rows))
         if first_held is not None:
@@ -240,9 +251,9 @@ class Administration:
 
     @property
     def traces(self) -> MessageTraces:
-        """The traces of messages (where each is, how it ended), on all queue managers here.
+        """The traces of messages: where each is, or how it ended.
 
-        That is on those of the same process.
+        All queue managers in the process of this one are searched.
         """
         return MessageTraces(self._call)
 
@@ -268,7 +279,7 @@ class Administration:
     def curdepth(self, queue: str) -> int:
         """Return CURDEPTH: committed and uncommitted messages, with expired ones still present.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        Raises MQRC_UNKNOWN_OBJECT_NAME when the queue is not defined.
         """
         return self._call(ask.AskCurdepth(queue))
 
@@ -281,7 +292,10 @@ class Administration:
         return self._call(ask.Why(stored_id(identifier)))
 
     def verify(self) -> Verification:
-        """Recount all counters of the queue manager and compare each with its stored value."""
+        """Count all messages of the queue manager again, and return how its counters compare.
+
+        Nothing is repaired. Transactions wait during the count.
+        """
         return self._call(ask.Verify())
 
     def delay_processor_status(self) -> str:
@@ -296,10 +310,10 @@ class Administration:
         return self._call(ask.AskOwnTime())
 
     def follow_wall(self) -> OwnTime:
-        """Move the time of the queue manager forward to its machine's; return both from before.
+        """Move the time of the queue manager forward to that of its machine.
 
-        Raises MQRC_ENVIRONMENT_ERROR if the queue manager is ahead of that clock, and
-        MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+        Returns both times as they were before. Raises MQRC_ENVIRONMENT_ERROR if the queue manager
+        is ahead of that clock, and MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
         """
         return self._call(ask.FollowWall())
 

@@ -40,14 +40,17 @@ class PeriodicChecks:
             os.register_at_fork(after_in_child=self._start_anew)
 
     def _start_anew(self) -> None:
-        """Forget all that is checked, and the thread."""
+        """Begin with nothing to check and without a thread, also in a forked child."""
         self._runtime = Runtime()
         self._changed = self._runtime.condition()
         self._due: dict[Checked, int] = {}
         self._has_thread = False
 
     def add(self, checked: Checked) -> None:
-        """Begin to check a connection every ``tick_ms``."""
+        """Begin to check a connection every ``tick_ms``, until it is over or removed.
+
+        An exception of a check is logged, and the checks continue.
+        """
         with self._changed:
             self._due[checked] = elapsed_ms() + checked.tick_ms
             is_new, self._has_thread = not self._has_thread, True

@@ -205,7 +205,7 @@ class BegunVerbs:
     def _lose(self, begun: BegunVerb[Any], where: list[BegunVerb[Any]]) -> None:
         """Add a verb to the list ``where``, and start the repeating thread if it does not run.
 
-        ``_changed`` is held.
+        The caller holds the lock ``_changed``.
         """
         begun.was_at, begun.at, begun.under_way = begun.at, _NOWHERE, None
         where.append(begun)
@@ -215,9 +215,9 @@ class BegunVerbs:
         self._changed.notify_all()
 
     def _count_down(self, number: int) -> None:
-        """Count one verb less on the connection with this number: it has called back.
+        """Count one verb less on the connection with this number: the verb has called back.
 
-        ``_changed`` is held.
+        The caller holds the lock ``_changed``.
         """
         self._open_counts[number] -= 1
         self._changed.notify_all()
@@ -312,7 +312,7 @@ class DeliveryNumbers:
         self._known: dict[int, tuple[Connection, int]] = {}
 
     def register(self, connection: Connection, delivery: Delivery, handle: int) -> Delivery:
-        """Return the delivery with a lasting number and the program's handle.
+        """Return the delivery with a number that survives reconnects, and the program's handle.
 
         Number 0, of a message that is not held, stays 0.
         """
@@ -407,8 +407,10 @@ class ReconnectingConnection(Connection):
     ) -> UnderWay:
         """Begin a request and return the running verb; ``on_done`` gets its answer or MQError.
 
-        If this connection is lost, the request is repeated on a new one. This method raises
-        nothing: the error of a wrong request goes to ``on_done`` as well.
+        If this connection is lost, the request is repeated on a new one. A request that may have
+        taken effect is not: ``on_done`` gets MQRC_CALL_INTERRUPTED. ``on_event`` is that of
+        :meth:`Connection.begin`. This method raises nothing: the error of a wrong request goes to
+        ``on_done`` as well.
         """
         try:
             self._check(request)
@@ -560,7 +562,8 @@ class ReconnectingConnection(Connection):
     def _subscribe(self, request: ask.Subscribe) -> Subscribed:
         """Subscribe under a number that survives reconnects; each reconnect subscribes again.
 
-        It then resumes a durable subscription, and makes another one otherwise.
+        A reconnect resumes a durable subscription. In place of any other it makes a new one,
+        without retained publications.
         """
         options = request.options & ~_WAYS
         if options & c.MQSO_DURABLE:
@@ -765,7 +768,10 @@ class ReconnectingConnection(Connection):
     def _begun_get(
         self, request: ask.Get, on_done: OnDone[GetResult], _on_event: OnRefused | None
     ) -> BegunVerb[GetResult]:
-        """Return a get for :meth:`BegunVerbs.start`, which notes work in the unit of work."""
+        """Return a get for :meth:`BegunVerbs.start`.
+
+        A message that it gets under syncpoint is recorded as work of the unit of work.
+        """
 
         def begin(now: Connection, done: OnDone[GetResult]) -> UnderWay:
             self._check_unit(request)
@@ -783,8 +789,8 @@ class ReconnectingConnection(Connection):
     ) -> BegunVerb[Delivery]:
         """Return a get from several queues for :meth:`BegunVerbs.start`.
 
-        ``on_done`` gets the delivery, and ``on_refused`` refused queues, with the program's
-        numbers.
+        ``on_done`` gets the delivery. ``on_refused`` gets each queue that cannot be read, and its
+        error. Both get the numbers that the program knows.
         """
         outers: dict[int, int] = {}
 
@@ -815,7 +821,7 @@ class ReconnectingConnection(Connection):
         """Return a put for :meth:`BegunVerbs.start`.
 
         Under syncpoint the unit of work has work as soon as the put begins. A put outside syncpoint
-        whose answer is lost is not repeated.
+        whose answer is lost is not repeated: ``on_done`` gets MQRC_CALL_INTERRUPTED.
         """
         unit = self._reconnection.unit
 

@@ -135,7 +135,7 @@ class OpenedObjects:
         return made._replace(number=number, handle=handle)
 
     def remember(self, what: str, renew: Callable[[Connection], None]) -> None:
-        """Call ``renew`` with each new connection; errors name its object ``what``.
+        """Call ``renew`` with each new connection; error texts name its object as ``what`` says.
 
         A later ``renew`` with the same ``what`` replaces this one.
         """
@@ -418,7 +418,7 @@ class Reconnection:
         """Record that the unit of work has work, before the verb that adds it is answered.
 
         ``unit`` is the number of the verb's unit of work. Raises MQRC_BACKED_OUT for a unit of work
-        that was lost, also if its program has ended it since. Raises MQRC_CONNECTION_BROKEN when
+        that was lost, even after the program has ended it. Raises MQRC_CONNECTION_BROKEN when
         the connection is no longer the current one.
         """
         with self._state:
@@ -455,8 +455,9 @@ class Reconnection:
     def reconnect(self, number: int) -> None:
         """Reconnect, unless another thread has already replaced the connection with this number.
 
-        Raises MQRC_HCONN_ERROR after a close, MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH
-        or MQRC_RECONNECT_TIMED_OUT. Later calls then raise the same error at once.
+        Blocks until there is a new connection or the attempts have failed. Raises MQRC_HCONN_ERROR
+        after a close, MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH or
+        MQRC_RECONNECT_TIMED_OUT. Later calls then raise the same error at once.
         """
         with self._lock:
             if self.failure is not None:
@@ -522,7 +523,7 @@ class Reconnection:
                 raise mq_error(rc.MQRC_RECONNECT_TIMED_OUT, text) from last
 
     def _report(self, change: MQError) -> None:
-        """Call ``Attempts.on_change`` with a change of the connection; do nothing if it is None."""
+        """Call ``Attempts.on_change``, unless that is None, with a change of the connection."""
         if self._on_change is not None:
             self._on_change(change)
 

@@ -150,6 +150,7 @@ class RemoteConnection(Connection):
     ) -> None:
         """Use a conversation that the server has accepted.
 
+        ``name`` is the queue manager's, ``number`` that of the conversation there.
         ``max_message_bytes`` is the longest message body that client and channel allow.
         """
         self.name, self.number = name, number
@@ -185,7 +186,8 @@ class RemoteConnection(Connection):
     ) -> UnderWay:
         """Send a request and return the running verb; another thread calls ``on_done``.
 
-        ``on_done`` gets the answer or an MQError; this method raises nothing.
+        ``on_done`` gets the answer or an MQError; this method raises nothing. ``on_event`` is that
+        of :meth:`Connection.begin`.
         """
         try:
             if isinstance(request, ask.Put):
@@ -281,7 +283,7 @@ class RemoteConnection(Connection):
     def _prepare_status(self, _request: ask.AskStatus) -> None:
         """Wait for the answers of all asynchronous puts; raise the error of the first failed call.
 
-        Before MQSTAT, which reports only messages that a queue refused.
+        This runs before an MQSTAT is sent, which reports only messages that a queue refused.
         """
         failure = self._unanswered.end()
         if failure is not None:

@@ -276,7 +276,8 @@ class SharedLinks:
     def place(self, way: Way) -> Conversation | None:
         """Begin a conversation on a link that has space and return it; None if no link has space.
 
-        The link may already be ending: the caller must handle errors of the first request.
+        Only links with the same key ``way`` are used. The link may already be ending: the caller
+        must handle errors of the first request.
         """
         with self._lock:
             for link in self._links.get(way, ()):
@@ -285,7 +286,7 @@ class SharedLinks:
         return None
 
     def add(self, way: Way, link: RemoteLink) -> None:
-        """Let other conversations join a link; forgets links that are gone."""
+        """Let other conversations with key ``way`` join a link; forget links that have ended."""
         with self._lock:
             for known, links in list(self._links.items()):
                 if all(each.is_over for each in links):

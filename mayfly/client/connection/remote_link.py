@@ -253,7 +253,10 @@ class CallbackThread:
         self._has_thread = self._is_over = False
 
     def add(self, call: Callable[[], object]) -> None:
-        """Queue a function for the thread to call; start the thread if it does not run."""
+        """Queue a function for the thread to call; start the thread if it does not run.
+
+        An exception of the function is logged, and later functions are called.
+        """
         with self._changed:
             self._calls.append(call)
             is_new, self._has_thread = not self._has_thread, True
@@ -331,9 +334,10 @@ class RemoteLink:
     # Conversations.
 
     def admit(self, heartbeat_ms: int, max_members: int = 1) -> None:
-        """Accept longer frames and begin heartbeats: the server has accepted a conversation.
+        """Accept frames up to ANSWER_BYTES and begin heartbeats.
 
-        ``heartbeat_ms`` 0 means no heartbeats. ``max_members`` conversations may share the link.
+        The caller does so once the server has accepted a conversation. ``heartbeat_ms`` 0 means no
+        heartbeats. ``max_members`` conversations may share the link.
         """
         self._frames.max_bytes = ANSWER_BYTES
         self.max_members = max_members
@@ -354,9 +358,9 @@ class RemoteLink:
     ) -> Any:
         """Send a request, wait for its answer and return it as type ``kind``; raises MQError.
 
-        ``wait``, unless None, is called with the number of the request before its answer is read.
-        Raises MQRC_CONNECTION_BROKEN when the connection is gone. That is a LostAnswer if
-        ``is_doubtful``: the server may have run the request.
+        ``wait``, unless None, is called with the number of the request, and the request, before its
+        answer is read. Raises MQRC_CONNECTION_BROKEN when the connection is gone. That is a
+        LostAnswer if ``is_doubtful``: the server may have run the request.
         """
         slot = SentRequest(is_doubtful=is_doubtful)
         request = self._send(conversation, payload, slot)
@@ -380,8 +384,10 @@ class RemoteLink:
     ) -> int:
         """Send a request and return its number; another thread calls ``on_answer`` with the answer.
 
-        ``on_answer`` gets an MQError when the connection breaks. Raises MQRC_CONNECTION_BROKEN when
-        the request cannot be sent; ``on_answer`` is then not called.
+        ``on_answer`` gets an MQError when the connection breaks: LostAnswer if ``is_doubtful``.
+        ``on_refused`` gets the handle and error of each queue that a running get cannot read.
+        Raises MQRC_CONNECTION_BROKEN when the request cannot be sent; ``on_answer`` is then not
+        called.
         """
         slot = SentRequest(is_doubtful=is_doubtful, on_answer=on_answer, on_refused=on_refused)
         self._count_callback()
@@ -392,7 +398,7 @@ class RemoteLink:
             raise
 
     def forget(self, request: int) -> None:
-        """Drop a cancelled request, which gets no answer; an unknown number is ignored."""
+        """Forget a cancelled request: its callback is not called. An unknown number is ignored."""
         if self._slots.pop(request, None) is not None:
             self._uncount_callback()
 
@@ -493,7 +499,10 @@ class RemoteLink:
                 self._stop_reading()
 
     def tick(self) -> None:
-        """Send a heartbeat if nothing else was sent; abandon the connection after long silence."""
+        """Send a heartbeat if nothing else was sent since the last tick.
+
+        After three ticks without data from the server, abandon the connection.
+        """
         self.check()
         self._silent_ticks = 0 if self._has_received else self._silent_ticks + 1
         self._has_received = False
@@ -699,7 +708,7 @@ class RemoteLink:
             self._calls.notify_all()
 
     def _read_for_callbacks(self) -> None:
-        """Read answers while requests with callbacks are without one. Runs on a thread.
+        """Read answers while requests with callbacks have no answer. Runs on a thread.
 
         An exception abandons the link, and is raised.
         """

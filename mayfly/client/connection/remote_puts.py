@@ -148,7 +148,8 @@ class CallbackPuts:
     def put(self, put: Put, on_done: OnDone[PutResult | None]) -> None:
         """Send a put; ``on_done`` gets its result or MQError.
 
-        Raises MQError when the put cannot be sent; ``on_done`` is then not called.
+        Within a ``with`` block of :meth:`together` the put is sent by the end of the block. Raises
+        MQError when the put cannot be sent; ``on_done`` is then not called.
         """
         self._open.put(put, lambda frame: self._waiting[frame].append(on_done))
         if not self._block_count:
@@ -232,7 +233,7 @@ class UnansweredPuts:
 
         The result has MsgId and CorrelId, but no fields that the queue manager sets. Waits for
         older answers when MAX_UNANSWERED_PUTS have none. Raises MQError when the put cannot be
-        sent.
+        sent; :meth:`end` returns a failure that is known later.
         """
         if not put.message.msg_id:
             put = replace(put, message=replace(put.message, msg_id=self._new_id()))

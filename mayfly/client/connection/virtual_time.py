@@ -31,7 +31,8 @@ class VirtualTime:
     def check(self) -> None:
         """Raise RuntimeError if a wait of this thread can never end; see ``check_wait``.
 
-        That is so when no other thread or program could advance the clock or put a message.
+        A wait can never end when no other thread or program could advance the clock or put a
+        message.
         """
         check_wait(self.clock, self._visitors())
 

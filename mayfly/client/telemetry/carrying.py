@@ -113,7 +113,10 @@ class TracedMessage(Message):
     __slots__ = ("_descriptor", "creation")
 
     def __init__(self, message: Message, shown: Content, creation: SpanContext) -> None:
-        """Wrap ``message``, with the descriptor and body of ``shown``."""
+        """Wrap ``message``, with the descriptor and body of ``shown``.
+
+        ``creation`` is the context of the span in which the message was put.
+        """
         super().__init__(message.queue, row_of(message), message.seen_ms, shown.body)
         self._descriptor, self.creation = shown.descriptor, creation
 
@@ -164,7 +167,10 @@ class Continuing:
     async def __call__(
         self, scope: MutableMapping[str, Any], receive: object, send: object
     ) -> None:
-        """Run the application for one request."""
+        """Run the application for one request.
+
+        Its spans become children of the span that the headers of the request name, if any.
+        """
         texts = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in scope["headers"]

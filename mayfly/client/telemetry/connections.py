@@ -91,7 +91,10 @@ class Observed:
         return self.recorder.begin(operation, self.target(handle))
 
     def end_get(self, running: RunningOperation, result: GetResult, options: int) -> GetResult:
-        """End the span of a successful get and return the result as the program sees it."""
+        """End the span of a successful get and return the result as the program sees it.
+
+        That is without the trace context, unless contexts are shown.
+        """
         result, creation = shown(result, keeps_context=self._shows_contexts)
         running.got(result.message, creation, result.data_length)
         self._note_got(running.target, result, creation, options)
@@ -103,7 +106,7 @@ class Observed:
     ) -> Message:
         """Record one of several messages of a get, and return it as the program sees it.
 
-        That is without the trace context in its properties.
+        That is without the trace context in its properties, unless contexts are shown.
         """
         result = GetResult(message, rc.MQRC_NONE, len(message.body))
         result, creation = shown(result, keeps_context=self._shows_contexts)
@@ -113,7 +116,10 @@ class Observed:
         return result.message
 
     def end_delivery(self, running: RunningOperation, delivery: Delivery, options: int) -> Delivery:
-        """End the span of a successful get and return the delivery as the program sees it."""
+        """End the span of a successful get and return the delivery as the program sees it.
+
+        That is without the trace context, unless contexts are shown.
+        """
         delivery, creation = self.shown(delivery)
         running.got(delivery.result.message, creation, delivery.result.data_length)
         self.note_delivery(delivery, creation, options)
@@ -143,7 +149,7 @@ class Observed:
     def begin_settling(self, request: ask.Settle) -> RunningOperation:
         """Begin the span of a settlement and return it, with a link to the context of each message.
 
-        The deliveries are forgotten.
+        This object then forgets the deliveries.
         """
         numbers = request.deliveries
         known = [found for number in numbers if (found := self.held.pop(number, None))]
@@ -200,7 +206,7 @@ class _TracedPut:
     def may_try_again(self, error: MQError) -> bool:
         """Return True if the put failed because the context made the message too big.
 
-        ``request`` is then the one without the context. A second call returns False.
+        The attribute ``request`` is then the one without the context. A second call returns False.
         """
         if self.request is not self._given and error.reason in TOO_BIG:
             self.request = self._given
@@ -245,9 +251,9 @@ class TracedConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request and return the running verb.
+        """Begin a request and return the running verb; ``on_done`` gets its answer or MQError.
 
-        Its span ends before ``on_done`` is called.
+        The span of the request ends before that.
         """
         traces = _BEGINS.get(type(request))
         if traces is None:
@@ -488,7 +494,7 @@ def _begin_get_any(
     on_done: OnDone[Delivery],
     on_event: OnRefused | None,
 ) -> UnderWay:
-    """Begin a get of a message that is held, and return it; ``on_done`` gets the delivery.
+    """Begin a get of a message to hold; return the running get. ``on_done`` gets the delivery.
 
     A get of several queues is that of a message listener, whose processing span records the
     message. Such a get has no span, and its message is only counted.

@@ -135,7 +135,7 @@ class Recorder:
         running.end()
 
     def consume(self, target: Target) -> None:
-        """Count a message that was delivered to the program in the metrics."""
+        """Count in the metrics a message that was delivered to the program."""
         self.consumed.add(1, _labels(names.GET, target))
 
 
@@ -172,7 +172,7 @@ class RunningOperation:
         self.end()
 
     def got(self, message: Message, creation: SpanContext | None, body_bytes: int) -> None:
-        """Record one message that was got or browsed in the span, which stays open.
+        """Record in the span, which stays open, one message that was got or browsed.
 
         ``creation`` is the context of the span in which it was put; None adds no link.
         """

@@ -45,8 +45,8 @@ class _Instrument:
     def listener(self, mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
         """Return a function that calls a message listener within a processing span.
 
-        A listener of a connection that was made before telemetry was switched on is returned
-        unchanged.
+        An exception of the listener is recorded and raised. A listener of a connection that was
+        made before telemetry was switched on is returned unchanged.
         """
         traced: object = mq
         if not isinstance(traced, TracedConnection):
@@ -73,7 +73,7 @@ def instrument(
 
     This covers pymqi, JMS, ``mayfly.connect``, ``mayfly.aio``, listener ports, and the HTTP
     requests of a server in this process. A provider that is None is the process-wide one, even if
-    set later.
+    set later. A second call replaces the first for connections made after it.
     """
     recorder = Recorder(tracer_provider, meter_provider)
     _recorders[:] = [recorder]
@@ -107,10 +107,11 @@ def watch(
 
 @contextmanager
 def processing(message: Message, manager: str = "") -> Iterator[None]:
-    """Record a span for the work with a message within a ``with`` block, while telemetry is on.
+    """Record a span for the work with a message within a ``with`` block.
 
-    ``manager`` names the queue manager of the message. Message listeners need no such block: they
-    have a span already.
+    Nothing is recorded while telemetry is off. An exception within the block is recorded and
+    raised. ``manager`` names the queue manager of the message. Message listeners need no such
+    block: they have a span already.
     """
     if not _recorders:
         yield

@@ -172,7 +172,7 @@ def literal(kind: Kind, value: Value, index: int) -> Node:
 
 
 def named(name: str, index: int) -> Node:
-    """Return a selector part that reads the value of a name.
+    """Return a selector part that reads the value of a name at position ``index``.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR for a name that a selector may not use.
     """
@@ -181,7 +181,10 @@ def named(name: str, index: int) -> Node:
 
 
 def sent_message_id(index: int) -> Node:
-    """Return a selector part that reads the id set by an AMQP client, or else the MsgId."""
+    """Return a selector part that reads the id set by an AMQP client, or else the MsgId.
+
+    ``index`` is the position of the name in the selector.
+    """
     return _reading(SENT_MESSAGE_ID, index)
 
 
@@ -310,9 +313,10 @@ def comparison(left: Node, symbol: str, right: Node) -> Node:
 
 
 def between(part: Node, low: Node, high: Node, *, is_inside: bool) -> Node:
-    """Return the condition part BETWEEN low AND high, or NOT BETWEEN, with bounds included.
+    """Return the condition part BETWEEN low AND high, with bounds included.
 
-    ``part`` is evaluated once. Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
+    It is NOT BETWEEN if ``is_inside`` is False. ``part`` is evaluated once. Raises
+    MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
     """
     parts = [number_part(node) for node in (part, low, high)]
     value_of, low_of, high_of = (node.evaluate for node in parts)
@@ -331,9 +335,10 @@ def between(part: Node, low: Node, high: Node, *, is_inside: bool) -> Node:
 
 
 def member(part: Node, texts: Sequence[str], *, is_inside: bool) -> Node:
-    """Return the condition name IN (texts), or NOT IN; unknown when the name has no value.
+    """Return the condition name IN (texts), or NOT IN if ``is_inside`` is False.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part`` is not a single name.
+    It is unknown when the name has no value. Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part`` is not a
+    single name.
     """
     name = name_of(part)
     allowed = frozenset(comparable(name, text) for text in texts)
@@ -349,10 +354,10 @@ def member(part: Node, texts: Sequence[str], *, is_inside: bool) -> Node:
 
 
 def like(part: Node, pattern: Pattern, *, is_like: bool) -> Node:
-    """Return the condition name LIKE pattern, or NOT LIKE; unknown when the name has no value.
+    """Return the condition name LIKE pattern, or NOT LIKE if ``is_like`` is False.
 
-    A value that is no text is not LIKE any pattern. Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part``
-    is not a single name.
+    It is unknown when the name has no value. A value that is no text is not LIKE any pattern.
+    Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part`` is not a single name.
     """
     name, matches = name_of(part), pattern.matches
 
@@ -367,9 +372,9 @@ def like(part: Node, pattern: Pattern, *, is_like: bool) -> Node:
 
 
 def null(part: Node, *, is_null: bool) -> Node:
-    """Return the condition name IS NULL, or IS NOT NULL, which is never unknown.
+    """Return the condition name IS NULL, or IS NOT NULL if ``is_null`` is False.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part`` is not a single name.
+    It is never unknown. Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part`` is not a single name.
     """
     name = name_of(part)
     if is_null:

@@ -184,10 +184,11 @@ def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[byte
 
 
 def may_hold(text_end: bytes, encoding: int, body: bytes) -> bool:
-    """Return True if an MQRFH2 may contain a text with this end, such as ``>red</colour``.
+    """Return True if an MQRFH2 may contain ``text_end``, the end of an element.
 
-    False is certain. The search is valid because text in a UTF-8 header without entities is
-    unchanged; for other headers the result is True.
+    Such an end is ``>red</colour``. False means that it certainly does not. The search is valid
+    because text in a UTF-8 header without entities is unchanged; for other headers the result is
+    True.
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     if not 0 < end <= len(body):
@@ -364,7 +365,7 @@ class MessageFields:
 
     @property
     def size(self) -> int:
-        """How many characters of the message reading one name may have to search."""
+        """The most characters of the message that must be searched to read one name."""
         row, descriptor = self.row, self.descriptor
         size = _FIXED_SIZE if row.topic is None else _FIXED_SIZE + len(row.topic)
         if descriptor.format == FORMAT:
@@ -405,9 +406,9 @@ class MessageFields:
         return value
 
     def may_hold(self, text_end: bytes) -> bool:
-        """Return True if the MQRFH2 may contain a text with this end; False is certain.
+        """Return True if the MQRFH2 may contain ``text_end``, such as ``>red</colour``.
 
-        Without an MQRFH2 the result is False.
+        False means that it certainly does not. Without an MQRFH2 the result is False.
         """
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
@@ -470,9 +471,9 @@ class MessageFields:
         return find_delay_header(DELAY_FORMAT, self.row.body)
 
     def _behind_delay(self) -> tuple[int, int, bytes] | None:
-        """Return encoding, character set and body from an MQRFH2 after an MQHDDLY on.
+        """Return encoding, character set and bytes of an MQRFH2 that follows an MQHDDLY.
 
-        Returns None without one.
+        The bytes go to the end of the body. None if no MQRFH2 follows an MQHDDLY.
         """
         delay = self.delay_header()
         if delay is None or delay.format != FORMAT:

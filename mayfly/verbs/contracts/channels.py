@@ -237,8 +237,8 @@ def introduction_of(payload: bytes) -> Introduction:
 def channel_request_of(payload: bytes) -> ChannelRequest:
     """Return the request of a sender, after CONNECT, that is packed in a payload.
 
-    Raises WrongFrame, whose text has the wrong field and its value. Its ``field`` is ``verb`` for a
-    number that is no verb of a sender, and for a second CONNECT.
+    Raises WrongFrame, whose text has the wrong field and its value. The attribute ``field`` of the
+    error is ``verb`` for a number that is no verb of a sender, and for a second CONNECT.
     """
     verb = first_value(payload)
     kind = REQUESTS.get(verb) if type(verb) is int else None

@@ -394,7 +394,7 @@ class Frames:
         """Take the callbacks; ``max_bytes`` is the longest payload of a frame.
 
         The first bytes expected are the preamble, for ``on_begin``. ``on_long`` is called once for
-        each long frame of which only a part has arrived.
+        each frame longer than LONG_FRAME_BYTES of which only a part has arrived.
         """
         self._on_begin, self._on_frame, self._on_long = on_begin, on_frame, on_long
         self.max_bytes = max_bytes
@@ -404,8 +404,8 @@ class Frames:
     def take(self, data: bytes) -> None:
         """Add received bytes, and call ``on_frame`` for each frame that is now complete.
 
-        The preamble goes to ``on_begin`` first. Raises WrongFrame for a frame longer than
-        ``max_bytes``.
+        The preamble goes to ``on_begin`` first. While ``is_paused`` is True frames are kept for
+        :meth:`go_on`. Raises WrongFrame for a frame longer than ``max_bytes``.
         """
         if self._is_over:
             return
