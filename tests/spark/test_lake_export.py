@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from mayfly.pipeline.spark.timeline import timeline_of
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -18,7 +19,6 @@ from mayfly.pipeline.lake.part import part_between
 from mayfly.pipeline.lake.plot import draw_timeline
 from mayfly.pipeline.lake.timeline import QueueShare
 from mayfly.pipeline.spark.export import export_lives
-from mayfly.pipeline.spark.timeline import timeline_of
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 
