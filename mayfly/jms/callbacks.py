@@ -60,8 +60,8 @@ class ExceptionReports:
     def report_change(self, change: MQError) -> None:
         """Pass a reconnect attempt, a reconnect or a final loss to the exception listener, if set.
 
-        ``change`` has its reason code, such as MQRC_RECONNECTING. Unlike :meth:`report` this logs
-        nothing: the connection has logged the event.
+        The reason code of ``change`` names the event, such as MQRC_RECONNECTING. Unlike
+        :meth:`report` this logs nothing: the connection has logged the event.
         """
         self._report(jms_error(change))
 
@@ -163,7 +163,8 @@ class CallingThread:
 class CompletionListener(Protocol):
     """Gets the outcome of each asynchronous send.
 
-    Must not close, commit or roll back its session.
+    Must not close, commit or roll back its session. An exception that it raises goes to the
+    exception listener of the connection.
     """
 
     def on_completion(self, message: Message) -> None:
@@ -172,8 +173,8 @@ class CompletionListener(Protocol):
     def on_exception(self, message: Message, error: JMSException | JMSRuntimeException) -> None:
         """Handle a message that was not sent.
 
-        ``error`` is a JMSException if the classic API sent it, a JMSRuntimeException if the
-        simplified API did (D10).
+        ``error`` is a JMSException for a send of the classic API, a JMSRuntimeException for one of
+        the simplified API.
         """
 
 

@@ -69,10 +69,10 @@ class Connection:
     ) -> None:
         """Connect by calling ``connect``, as each session will; the factory creates connections.
 
-        Transactions may last ``lifetime_ms``, 0 for unlimited. With ``connects_late`` the
-        connection itself connects only when ``mq`` is needed; sessions alone do not need it. Raises
-        the errors of ``connect``, such as MQRC_CONNECTION_BROKEN, and InvalidClientIDException for
-        a wrong ``client_id`` or one in use.
+        Transactions may last ``lifetime_ms``, 0 for unlimited; a later commit fails and rolls back.
+        With ``connects_late`` the connection itself connects only when ``mq`` is needed; sessions
+        alone do not need it. Raises the errors of ``connect``, such as MQRC_CONNECTION_BROKEN, and
+        InvalidClientIDException for a wrong ``client_id`` or one in use.
         """
         self.lifetime_ms = lifetime_ms
         self._connect = connect

@@ -145,7 +145,9 @@ class SubscriptionSource:
         self._subscription: Subscribed | None = None
 
     def open(self, mq: QueueConnection) -> int:
-        """Subscribe and return the handle of the subscription's queue; later calls open the queue.
+        """Subscribe, and return a new handle of the subscription's queue, open for input.
+
+        Later calls only open the queue again.
 
         Raises MQError with the reason codes of ``requests.JoinSubscription``, and with
         MQRC_NO_SUBSCRIPTION if the subscription has ended.
@@ -239,7 +241,7 @@ def move_away(mq: QueueConnection, handle: int, message: QueueMessage) -> None:
     these cases an exception report is sent if requested, in the same unit of work.
 
     Raises MQRC_BACKOUT_THRESHOLD_REACHED if no queue accepts the message, or the report of a
-    persistent one (D22). The caller must then back out the unit of work.
+    persistent one. The caller must then back out the unit of work.
     """
     descriptor = message.descriptor
     try:
@@ -386,7 +388,7 @@ class MessageConsumer:
 
         Returns None as :meth:`receive` does. Raises MessageFormatException for a body of another
         type; in AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE the next call then receives the same
-        message.
+        message. In other modes the message comes again only after a rollback or recover.
         """
         self._check_open()
         if self._session.listening.is_used:
@@ -427,8 +429,9 @@ class MessageConsumer:
         return timeout_ms
 
     def interrupt(self) -> None:
-        """End the get of a receive on another thread, which then sees the stopped connection.
+        """End the get of a receive on another thread, because the connection was stopped.
 
+        The receive goes on: it waits for the start of the connection, up to the end of its time.
         Does nothing for a consumer with a message listener.
         """
         with self._session.lock:

@@ -144,9 +144,10 @@ class JMSContext:
 
     @simplified
     def create_context(self, session_mode: int = AUTO_ACKNOWLEDGE) -> JMSContext:
-        """Return another context on the same connection, which closes with its last context.
+        """Return another context on the same connection.
 
-        Raises IllegalStateRuntimeException for a closed context.
+        The close of the last context also closes the connection. Raises
+        IllegalStateRuntimeException for a closed context.
         """
         self._session.check_open()
         self._connection.begin()
@@ -186,8 +187,8 @@ class JMSContext:
     def close(self) -> None:
         """Close the context and roll back; a receive on another thread returns None.
 
-        The last context of a connection closes it. A second call does nothing. Waits for running
-        listeners. Raises IllegalStateRuntimeException inside a listener.
+        The close of the last context also closes the connection. A second call does nothing. Waits
+        for running listeners. Raises IllegalStateRuntimeException inside a listener.
         """
         self._session.check_not_called_back("close")
         with self._lock:

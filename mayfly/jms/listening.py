@@ -292,9 +292,10 @@ class ListenerThread(CallingThread):
             self._changed.notify_all()
 
     def _take(self, listener: ListenerState, delivery: Delivery) -> None:
-        """Make a delivery the message of a listener, which comes last when the next message is due.
+        """Make a delivery the message of a listener.
 
-        The lock must be held.
+        The other listeners then take precedence over this one for the next message. The lock must
+        be held.
         """
         self._current, self._waiting_for = listener, []
         if listener in self._listeners:
@@ -319,7 +320,8 @@ class ListenerThread(CallingThread):
     def _process(self, listener: ListenerState, delivery: Delivery) -> None:
         """Convert a delivery to a JMS message and call its listener.
 
-        If the conversion fails, the error is reported and the listener gets nothing for now.
+        If the conversion fails, the error is reported, and the listener gets no message until an
+        object definition changes or the connection is started.
         """
         try:
             message = listener.consumer.accept(delivery)
@@ -359,8 +361,9 @@ class ListenerThread(CallingThread):
             self._session.connection.reports.report(failure)
 
     def _hold(self, listener: ListenerState, error: MQError) -> None:
-        """Report an error, and give the listener no message until a definition changes or a start.
+        """Report an error, and stop giving messages to the listener.
 
+        It gets messages again after an object definition has changed, or the connection is started.
         After MQRC_BACKED_OUT (connection lost) the error is only reported.
         """
         if error.reason == rc.MQRC_BACKED_OUT:

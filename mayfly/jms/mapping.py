@@ -327,7 +327,10 @@ def _properties(
 
 
 def _names(descriptor: Descriptor, jms: dict[str, str]) -> Iterable[str]:
-    """Return the names of JMSX* and JMS_IBM_* properties that such a message may have."""
+    """Return the names of the JMSX* and JMS_IBM_* properties that a received message may have.
+
+    They depend on its descriptor and ``jms``, the jms folder of its MQRFH2.
+    """
     names = _ALWAYS
     if descriptor.report:
         names += tuple(REPORT_BITS)
@@ -424,9 +427,10 @@ def outgoing(
 ) -> EncodedMessage:
     """Return a JMS message in the form in which it is put: descriptor, CorrelId and body.
 
-    The body begins with an MQRFH2 unless the destination's ``target_client`` is TARGET_CLIENT_MQ.
-    Raises MessageFormatException for text that does not fit its character set,
-    MQRC_TARGET_CCSID_ERROR for an unknown one.
+    ``special`` has the descriptor fields that properties of the message set. The body begins with
+    an MQRFH2 unless the destination's ``target_client`` is TARGET_CLIENT_MQ. Raises
+    MessageFormatException for text that does not fit its character set, MQRC_TARGET_CCSID_ERROR for
+    an unknown one.
     """
     is_text = message.kind in _DATA_FORMATS
     ccsid = special.coded_char_set_id
@@ -470,7 +474,8 @@ def _descriptor(
 ) -> Descriptor:
     """Return the descriptor of a message to send; equal arguments get the same object.
 
-    With ``has_header`` the encoding and character set of the data are in the MQRFH2 instead.
+    ``special`` has the descriptor fields that properties of the message set. With ``has_header``
+    the encoding and character set of the data are in the MQRFH2 instead.
     """
     msg_type = special.msg_type
     if msg_type is None:

@@ -193,7 +193,10 @@ class Message(PropertyAccess):
         self._are_properties_writeable = self._is_body_writeable = False
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return the body as sent, text in ``codec``; here empty, None for a null body."""
+        """Return the body as it is sent: empty, because a plain Message has none.
+
+        Classes with a body return that, with text encoded in ``codec``, and None for a null body.
+        """
         return b""
 
 
@@ -214,8 +217,8 @@ class TextMessage(Message):
     def text(self) -> str | None:
         """The text, or None; the first access decodes a received text.
 
-        Raises MessageFormatException if its bytes are not valid in its character set, or that is
-        unknown.
+        Raises MessageFormatException if its bytes are not valid in its character set, or if the
+        character set is unknown.
         """
         if self._raw is not None:
             raw, codec, ccsid = self._raw

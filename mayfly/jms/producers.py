@@ -100,10 +100,10 @@ class MessageProducer(ReadOnlySettings):
         """Send ``[destination,] message [, delivery_mode, priority, time_to_live]``.
 
         The destination is required exactly if the producer has none. The last three may be
-        keywords; those left out are the producer's. Time to live (ms) and delay are checked
-        together again (D7). Raises JMSException with the reason code of the failed put,
-        IllegalStateException for a closed producer. With a completion listener, another thread
-        passes the outcome to that instead.
+        keywords; those left out are the producer's. The time to live (ms) must be 0 or at least the
+        delivery delay, except on a queue with TTLFROM(RELEASE). Raises JMSException with the reason
+        code of the failed put, IllegalStateException for a closed producer. A completion listener
+        gets the outcome of the put instead, on another thread.
         """
         self._check_open()
         destination, message, settings = self._arguments(what, terms)

@@ -123,7 +123,10 @@ class OwningSession(Protocol):
         """Raise IllegalStateException if the session is closed."""
 
     def begin_work(self, now_ms: int | None = None) -> None:
-        """Start the time limit of the transaction at ``now_ms``, or now, if it has no work yet."""
+        """Start the time limit of the transaction, unless the transaction has work already.
+
+        It counts from ``now_ms``, None for now.
+        """
 
     def undo(self) -> None:
         """Back out the unit of work of the session."""

@@ -74,7 +74,7 @@ class SendSettings:
         """Set the time to live in ms, 0 for unlimited.
 
         Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for one shorter than the
-        delay, unless expiry may count from the delivery (D7).
+        delay, unless expiry may count from the delivery, as on a queue with TTLFROM(RELEASE).
         """
         if type(time_to_live_ms) is not int or not 0 <= time_to_live_ms <= LONGEST_LIFE_MS:
             text = f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms"
@@ -86,9 +86,9 @@ class SendSettings:
         """Set the delivery delay in ms.
 
         The errors are JMSException. MQRC_FUNCTION_NOT_SUPPORTED: a delay other than 0, and a queue
-        manager below command level 800 (D5). MQRC_EXPIRY_ERROR: the delay is longer than the time
-        to live, unless expiry may count from the delivery (D7). MQRC_OPTIONS_ERROR: no whole
-        number, negative, or a delivery time after the year 2109.
+        manager below command level 800. MQRC_EXPIRY_ERROR: the delay is longer than the time to
+        live, unless expiry may count from the delivery, as on a queue with TTLFROM(RELEASE).
+        MQRC_OPTIONS_ERROR: no whole number, negative, or a delivery time after the year 2109.
         """
         mq = self.mq
         if type(delay_ms) is not int:
@@ -125,7 +125,7 @@ class SendSettings:
     def _check_ttl_covers_delay(self, time_to_live_ms: int, delay_ms: int) -> None:
         """Raise JMSException with MQRC_EXPIRY_ERROR if a message would expire before its delivery.
 
-        Passes if expiry may count from the delivery (D7).
+        Does nothing if expiry may count from the delivery, as on a queue with TTLFROM(RELEASE).
         """
         if time_to_live_ms and delay_ms > time_to_live_ms and self._ttl_must_cover_delay():
             text = f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms"
@@ -167,7 +167,7 @@ class ReadOnlySettings:
 
     @property
     def disable_message_id(self) -> bool:
-        """True if sent messages show no JMSMessageID; they still have one."""
+        """True if sent messages show no JMSMessageID; they still have a MsgId."""
         return self._settings.disables_id
 
     @property
@@ -292,7 +292,10 @@ class _Sending(NamedTuple):
 
     @property
     def _has_delay_and_ttl(self) -> bool:
-        """True if the message has both a delay and a time to live, which must then agree (D7)."""
+        """True if the message has both a delay and a time to live.
+
+        TTLFROM of the queue then decides when expiry begins to count.
+        """
         return bool(self.settings.delay_ms and self.time_to_live_ms)
 
     def _put1(
@@ -326,8 +329,8 @@ class _Sending(NamedTuple):
     ) -> tuple[EncodedMessage, SendTerms]:
         """Return the message in the form in which it is put, and the terms of its send.
 
-        ``now_ms`` is the time of the send; expiry counts from ``begin_ms``. To a temporary queue it
-        is sent non-persistent.
+        ``now_ms`` is the time of the send; expiry counts from ``begin_ms``. With ``is_temporary``,
+        for a temporary queue, the message is non-persistent.
         """
         destination, settings = self.destination, self.settings
         persistence_choice = destination.persistence

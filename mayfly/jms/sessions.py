@@ -277,12 +277,12 @@ class Session:
             return QueueBrowser(self, queue, selector)
 
     def commit(self) -> None:
-        """Commit the unit of work.
+        """Commit the unit of work; first waits for the outcomes of asynchronous sends.
 
         Raises IllegalStateException if not transacted, or inside the on_message of a listener port.
-        Raises TransactionRolledBackException if it was rolled back instead: with MQRC_BACKED_OUT
-        after its time limit. Raises JMSException if the connection breaks; the outcome may then be
-        unknown.
+        Raises TransactionRolledBackException if the unit of work was rolled back instead, with
+        MQRC_BACKED_OUT if it was over its time limit. Raises JMSException if the connection breaks;
+        the outcome may then be unknown.
         """
         self._check_thread("commit")
         with self.lock:
@@ -317,9 +317,10 @@ class Session:
                 self._back_out()
 
     def begin_work(self, now_ms: int | None = None) -> None:
-        """Start the time limit of the transaction at ``now_ms``, or now, if it has no work yet.
+        """Start the time limit of the transaction, unless the transaction has work already.
 
-        Called before each send and receive, so that the wait of a receive counts as well (L9).
+        It counts from ``now_ms``, None for now. Called before each send and receive, so that the
+        wait of a receive counts as well.
         """
         if self._lifetime_ms and not self.has_work:
             self._begun_ms = self.mq.now_ms() if now_ms is None else now_ms
@@ -405,7 +406,7 @@ class Session:
             self.mq.call(ask.CloseObject(opened.handle))
 
     def interrupt(self) -> None:
-        """End the receives of other threads, which then see that the connection is stopped."""
+        """End the gets of other threads: their receives then wait for the connection to start."""
         for consumer in list(self._consumers):
             consumer.interrupt()
 

@@ -321,8 +321,9 @@ class QueueManager:
     def end_dropped(self, end: Callable[[], None], handle: int = c.MQHO_NONE) -> None:
         """Run ``end``, which closes an object that Python has garbage-collected.
 
-        Inside a verb ``end`` runs before the next verb. Does nothing if the connection is closed or
-        broken, or if ``handle`` is not open any more; MQHO_NONE is not checked.
+        It runs now or, while a verb is running, before the next verb. Does nothing if the
+        connection is closed or broken, or if ``handle`` is not open any more; MQHO_NONE is not
+        checked.
         """
         mq = self._mq
         if mq is None or not self.is_connected:
@@ -340,7 +341,7 @@ class QueueManager:
 
     @raises_mqmi
     def commit(self) -> None:
-        """Commit (MQCMIT): puts of the unit of work become visible, its gets are final (G9).
+        """Commit (MQCMIT): puts of the unit of work become visible, its gets are final.
 
         Raises PYIFError when not connected, MQMIError if the commit fails.
         """
@@ -350,12 +351,12 @@ class QueueManager:
     def backout(self) -> None:
         """Back out (MQBACK): puts of the unit of work vanish, its gets return to their queues.
 
-        The backout counts of those messages rise (G8). Raises PYIFError when not connected.
+        The backout counts of the messages got rise. Raises PYIFError when not connected.
         """
         self.get_handle().call(ask.Backout())
 
     def put1(self, qDesc: str | bytes | OD, msg: str | bytes, *opts: Any) -> None:
-        """Put one message (MQPUT1); ``opts`` are an MD and a PMO, updated in place (P11).
+        """Put one message (MQPUT1); ``opts`` are an MD and a PMO, updated in place.
 
         ``qDesc`` is a queue name, or an OD of a queue or topic. Raises MQMIError, also for a
         warning: the message is then put. Raises TypeError for other arguments, PYIFError when not

@@ -314,8 +314,9 @@ def _convert(
 ) -> _Made:
     """Convert the MQ headers at the start of data, then the data after them.
 
-    ``reason`` of the result is not 0 if a later part could not be converted. Raises MQError if
-    nothing could be converted.
+    ``format_name`` is the format of ``raw``. ``is_cut`` True means that the end of ``raw`` is
+    missing. ``reason`` of the result is not 0 if a later part could not be converted. Raises
+    MQError if nothing could be converted.
     """
     headers: list[_Placed] = []
     start, coding, view = 0, source, memoryview(raw)
@@ -360,7 +361,8 @@ def _without_headers(
 ) -> _Made:
     """Convert data that do not begin with a header; data without a format stay unchanged.
 
-    Raises MQRC_FORMAT_ERROR for a format other than MQSTR, and the errors of converting text.
+    ``is_cut`` True means that the end of ``raw`` is missing. Raises MQRC_FORMAT_ERROR for a format
+    other than MQSTR, and the errors of converting text.
     """
     if not (raw and format_name) or source == wanted:
         return _Made(raw, source)

@@ -72,7 +72,7 @@ class XQH(Header, layout=structures.XQH):
         """Return the version 1 MD in the transmission queue header at the start of ``buf``.
 
         The fields of version 2 have their initial values. The header itself is not changed. Raises
-        ValueError for a shorter ``buf``.
+        ValueError if ``buf`` ends before the end of the MD.
         """
         md = MD()
         # A get fills in what version 2 has besides; here those fields keep their initial values.

@@ -106,12 +106,14 @@ class HandleContents:
     def set(
         self, name: str, mq_type: int, value: object, description: Description, options: int
     ) -> None:
-        """Set a property (MQSETMP) at the place that the MQSMPO options select.
+        """Set a property (MQSETMP); ``mq_type`` is its MQTYPE_* constant.
 
-        Raises MQRC_OPTIONS_ERROR, MQRC_PD_ERROR, MQRC_PROPERTY_NOT_AVAILABLE if a needed cursor is
-        missing, MQRC_MIXED_CONTENT_NOT_ALLOWED. For a wrong name it raises MQRC_PROPERTY_NAME_ERROR
-        or MQRC_PROPERTY_NAME_LENGTH_ERR, for a wrong type or value MQRC_PROPERTY_TYPE_ERROR or
-        MQRC_PROP_NUMBER_FORMAT_ERROR.
+        The MQSMPO ``options`` choose which property is replaced, or where the new one is inserted.
+        Raises MQRC_OPTIONS_ERROR, MQRC_PD_ERROR for a wrong ``description``,
+        MQRC_PROPERTY_NOT_AVAILABLE if a needed cursor is missing, and
+        MQRC_MIXED_CONTENT_NOT_ALLOWED for ``a.b`` beside ``a.b.c``. For a wrong name it raises
+        MQRC_PROPERTY_NAME_ERROR or MQRC_PROPERTY_NAME_LENGTH_ERR, for a wrong type or value
+        MQRC_PROPERTY_TYPE_ERROR or MQRC_PROP_NUMBER_FORMAT_ERROR.
         """
         if options not in _SET_OPTIONS:
             raise _wrong_options("SMPO", options)
@@ -352,10 +354,12 @@ class _Properties:
     ) -> Any:
         """Return the value of a property (MQINQMP); ``default``, unless None, for a missing one.
 
-        ``max_value_length`` is in bytes, by default 64. ``property_type`` applies with
-        MQIMPO_CONVERT_TYPE. Raises MQMIError, with MQRC_PROPERTY_NOT_AVAILABLE for a missing
-        property without a default. With MQRC_PROPERTY_VALUE_TOO_BIG, its ``value`` is the part that
-        fits, and ``dataLength`` the full length.
+        ``max_value_length`` is in bytes, by default 64. ``impo_options`` are MQIMPO options.
+        ``property_type`` is the type of the result with MQIMPO_CONVERT_TYPE, else without effect.
+        Another ``pd`` than MQPD_NONE raises MQRC_PD_ERROR. Raises MQMIError, with
+        MQRC_PROPERTY_NOT_AVAILABLE for a missing property without a default. With
+        MQRC_PROPERTY_VALUE_TOO_BIG, its ``value`` is the part that fits, and ``dataLength`` the
+        full length.
         """
         max_bytes = max_value_length or MessageHandle.default_value_length
         try:
@@ -382,8 +386,9 @@ class _Properties:
     ) -> None:
         """Set a property (MQSETMP); ``value_length`` is in bytes, by default the complete text.
 
-        Raises MQMIError with MQRC_BUFFER_LENGTH_ERROR for a length that does not fit the type,
-        MQRC_SMPO_ERROR, MQRC_PD_ERROR, and the reason codes of ``HandleContents.set``.
+        ``pd`` is the descriptor of the property, ``smpo`` the options; None is their initial
+        values. Raises MQMIError with MQRC_BUFFER_LENGTH_ERROR for a length that does not fit the
+        type, MQRC_SMPO_ERROR, MQRC_PD_ERROR, and the reason codes of ``HandleContents.set``.
         """
         pd = PD() if pd is None else pd
         smpo = SMPO() if smpo is None else smpo
@@ -398,7 +403,7 @@ class _Properties:
 
     @raises_mqmi
     def dlt(self, name: str | bytes, dmpo: DMPO | None = None) -> None:
-        """Delete a property (MQDLTMP).
+        """Delete a property (MQDLTMP); ``dmpo`` are the options, None for their initial values.
 
         Raises MQMIError with MQRC_DMPO_ERROR, MQRC_OPTIONS_ERROR, and MQRC_PROPERTY_NOT_AVAILABLE
         for a missing one.
@@ -522,7 +527,10 @@ def _too_big(error: ValueTooBig, max_bytes: int) -> MQMIError:
 
 
 def _wrong_length(length: int, dt: str) -> MQError:
-    """Return (not raise) MQRC_BUFFER_LENGTH_ERROR for the ``value_length`` of a type."""
+    """Return (not raise) MQRC_BUFFER_LENGTH_ERROR for a ``value_length`` that is wrong for a type.
+
+    ``dt`` is the name of the type in an MQRFH2, such as ``string``.
+    """
     return mq_error(rc.MQRC_BUFFER_LENGTH_ERROR, f"value_length {length} is not that of a {dt}")
 
 

@@ -263,11 +263,13 @@ class Subscription:
     ) -> Self:
         """Make, resume or alter a subscription (MQSUB), by an SD or by names and options.
 
-        Returns the Subscription itself. Without options it is new, managed and not durable.
-        ``sub_queue`` as a name is opened for input. The SD is updated: Options, SubCorrelId,
-        SubExpiry, PubPriority, and those of SubUserData, SelectionString and ResObjectString that
-        have a buffer. An open subscription can only be altered, by its name. Raises PYIFError if it
-        is already open, TypeError for a wrong SD, and MQMIError with the reason codes of MQSUB.
+        Returns the Subscription itself. Names and options left out keep their earlier values; an SD
+        takes precedence over them. Without options the subscription is new, managed and not
+        durable. ``sub_queue`` as a name is opened for input. The SD is updated: Options,
+        SubCorrelId, SubExpiry, PubPriority, and those of SubUserData, SelectionString and
+        ResObjectString that have a buffer. An open subscription can only be altered, by its name.
+        Raises PYIFError if it is already open, TypeError for a wrong SD, and MQMIError with the
+        reason codes of MQSUB.
         """
         self.topic_name = topic_name or self.topic_name
         self.topic_string = topic_string or self.topic_string
@@ -329,10 +331,11 @@ class Subscription:
 
     @raises_mqmi
     def subrq(self, sub_action: int = _RETAINED, sro: SRO | None = None) -> None:
-        """Request retained publications (MQSUBRQ, as in ibmmq).
+        """Request retained publications (MQSUBRQ, as in ibmmq), to be got from the queue.
 
-        Sets ``sro.NumPubs`` to their number. Raises PYIFError when not open, MQMIError with
-        MQRC_NO_RETAINED_MSG, MQRC_ACTION_ERROR, MQRC_SRO_ERROR or MQRC_OPTIONS_ERROR.
+        ``sub_action`` can only be MQSR_ACTION_PUBLICATION. Sets ``sro.NumPubs`` to the number of
+        publications. Raises PYIFError when not open, MQMIError with MQRC_NO_RETAINED_MSG,
+        MQRC_ACTION_ERROR, MQRC_SRO_ERROR or MQRC_OPTIONS_ERROR.
         """
         if self._opened is None:
             raise PYIFError("Subscription not open.")
@@ -351,8 +354,9 @@ class Subscription:
         """Close the subscription (MQCLOSE), and its queue if ``close_sub_queue`` is True.
 
         A durable subscription remains, unless MQCO_REMOVE_SUB removes it. Messages can be got while
-        the queue is open. Raises PYIFError when not open, MQMIError with MQRC_OPTIONS_ERROR, and
-        with MQRC_OPTION_NOT_VALID_FOR_TYPE for MQCO_KEEP_SUB if it is not durable.
+        the queue is open. ``close_sub_queue_options`` are the MQCO options for the queue. Raises
+        PYIFError when not open, MQMIError with MQRC_OPTIONS_ERROR, and with
+        MQRC_OPTION_NOT_VALID_FOR_TYPE for MQCO_KEEP_SUB if it is not durable.
         """
         opened = self._opened
         if opened is None:
@@ -496,9 +500,10 @@ class Topic(_Openable):
     ) -> Self:
         """Open (MQOPEN) with MQOO options; without options the first publication opens.
 
-        Returns the Topic itself. Omitted arguments stay unchanged. Raises PYIFError if already open
-        or for an OD that is not a topic's, MQMIError with MQRC_TOPIC_STRING_ERROR,
-        MQRC_UNKNOWN_OBJECT_NAME and the other reason codes of MQOPEN.
+        Returns the Topic itself. A name or topic string left out keeps its earlier value. Without
+        an OD, one is made of these two. Raises PYIFError if already open or for an OD that is not a
+        topic's, MQMIError with MQRC_TOPIC_STRING_ERROR, MQRC_UNKNOWN_OBJECT_NAME and the other
+        reason codes of MQOPEN.
         """
         if self._opened is not None:
             raise PYIFError("The Topic is already open.")
@@ -528,9 +533,10 @@ class Topic(_Openable):
         self.pub(msg, *opts)
 
     def sub(self, sub_desc: SD | None = None, sub_queue: QueueGiven | None = None) -> Subscription:
-        """Subscribe to this topic and return the new Subscription; an SD names the topic itself.
+        """Subscribe to this topic, and return the new Subscription.
 
-        Raises the errors of ``Subscription.sub``.
+        An SD must name its topic: that of this object counts only without an SD. ``sub_queue`` is
+        the queue for a subscription that is not managed. Raises the errors of ``Subscription.sub``.
         """
         subscription = Subscription(self._connection)
         return subscription.sub(

@@ -256,8 +256,10 @@ class MQOpts:
     ) -> None:
         """Set a variable-length string, such as ObjectString, to bytes, or text as UTF-8.
 
-        None clears it. ``vs_buffer_size`` is how many bytes a verb may return in it. Raises
-        TypeError for another value, AttributeError if the structure has no such string.
+        None clears it. ``vs_buffer_size`` is how many bytes a verb may return in it. ``vs_offset``
+        and ``vs_ccsid`` only set VSOffset and VSCCSID: verbs refuse an offset other than 0, and
+        read the string as UTF-8 always. Raises TypeError for another value, AttributeError if the
+        structure has no such string.
         """
         raw = vs_value.encode() if isinstance(vs_value, str) else vs_value
         if not isinstance(raw, bytes | None):

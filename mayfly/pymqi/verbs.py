@@ -370,8 +370,8 @@ def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo
     """Put a message to a queue or topic (MQPUT); updates MD and PMO.
 
     Raises MQMIError, also for a warning: the message is then put or published. With
-    MQPMO_ASYNC_RESPONSE, MQSTAT reports the errors of the queue instead. If it refuses the message,
-    MD and PMO stay unchanged.
+    MQPMO_ASYNC_RESPONSE, MQSTAT reports the errors of the queue instead. If the queue refuses the
+    message, MD and PMO stay unchanged.
     """
     fields, given = vars(md), vars(pmo)
     options = given["Options"]
@@ -478,8 +478,8 @@ def _check_pmo(given: Fields) -> None:
 def _destination(queue: str, manager: str, own_manager: str) -> Fields:
     """Return the PMO fields for the resolved queue; a publication has an empty ``queue``.
 
-    ``own_manager`` is the connected queue manager. The result is shared: the caller must not change
-    it.
+    ``manager`` is the resolved queue manager, ``own_manager`` is the connected queue manager. The
+    result is shared: the caller must not change it.
     """
     is_here = manager == own_manager
     return {
@@ -498,10 +498,10 @@ def padded_name(name: str) -> bytes:
 
 
 def _match(fields: Fields, given: Fields) -> MatchArguments:
-    """Return the ids and numbers by which a get selects a message (G2), from MD and GMO fields.
+    """Return the ids and numbers by which a get selects a message, from MD and GMO fields.
 
     MatchOptions select them; a GMO of version 1 matches MsgId and CorrelId. Raises
-    MQRC_MATCH_OPTIONS_ERROR, MQRC_WRONG_GMO_VERSION or MQRC_WRONG_MD_VERSION (G3).
+    MQRC_MATCH_OPTIONS_ERROR, MQRC_WRONG_GMO_VERSION or MQRC_WRONG_MD_VERSION.
     """
     version, wanted = given["Version"], given["MatchOptions"]
     if given["Options"] & c.MQGMO_LOGICAL_ORDER:
@@ -529,7 +529,7 @@ def _match(fields: Fields, given: Fields) -> MatchArguments:
 
 
 def _check_match_options(md_version: int, gmo_version: int, wanted: int) -> None:
-    """Raise an error for match options that MD and GMO versions do not allow (G3).
+    """Raise an error for match options that MD and GMO versions do not allow.
 
     MQRC_MATCH_OPTIONS_ERROR for unknown options, MQRC_WRONG_GMO_VERSION, MQRC_WRONG_MD_VERSION for
     too low versions.

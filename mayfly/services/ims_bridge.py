@@ -93,10 +93,10 @@ def feedback_of(error: MQError) -> int:
 def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ask.Reply:
     """Return the reply to a request, with an MQIIH if the request had one.
 
-    It is put with the authority of the requester. Its expiry is unlimited. With
-    MQIIH_PASS_EXPIRATION it is the remaining expiry of the request when the bridge got it: the time
-    in the bridge is not subtracted (E30). Then the expiration report options are copied, too, with
-    the ReplyToQ for the report.
+    The reply is put with the authority of the requester. Its expiry is unlimited, unless the
+    request has MQIIH_PASS_EXPIRATION. Then it is the remaining expiry of the request when the
+    bridge got it: the time in the bridge is not subtracted. The expiration report options are then
+    copied, too, with the ReplyToQ for the report.
     """
     original = message.descriptor
     passes_expiry = _flags(request) & c.MQIIH_PASS_EXPIRATION
@@ -228,7 +228,8 @@ class RequestHandler:
     def begin(self, on_done: OnDone[Delivery]) -> UnderWay:
         """Begin to wait for the next request; while gets are inhibited the wait continues.
 
-        ``on_done`` is called with the request or an MQError.
+        Returns the wait, which can be cancelled, at once. ``on_done`` is called with the request or
+        an MQError.
         """
         return self.connection.begin(
             ask.GetAny([self._handle], _GET | c.MQGMO_WAIT, tells_refusals=True),
@@ -239,8 +240,9 @@ class RequestHandler:
     def process(self, message: Message) -> bool:
         """Answer or refuse a request and commit; return False if the request was backed out.
 
-        That happens if the transaction program fails; the request is then tried again. If neither
-        the reply queue nor the dead-letter queue takes a message, backs out and raises the MQError.
+        That happens if the transaction program fails; the request is then on the queue again. If
+        neither the reply queue nor the dead-letter queue takes a message, backs out and raises the
+        MQError.
         """
         try:
             is_done = self._process_in_unit(message)
@@ -432,7 +434,8 @@ class ImsBridge:
     def _next(self, handler: RequestHandler) -> Message | None:
         """Wait for the next request and get it; None if the bridge must stop.
 
-        While the bridge is held, it first waits for a change of definitions.
+        While the bridge is held after a failed request, it first waits until an object definition
+        changes.
         """
         while not self._is_stopping:
             if self._held_at_count == self._change_count:
@@ -446,7 +449,8 @@ class ImsBridge:
     def _process(self, handler: RequestHandler, message: Message) -> None:
         """Answer a request; hold the bridge if the request would come back at once without end.
 
-        Raises ConnectionBroken; other errors are logged.
+        A held bridge takes no requests until an object definition changes. Raises ConnectionBroken;
+        other errors are logged.
         """
         # Read before the attempt: a definition changed during it may be the missing one.
         change_count = self._change_count

@@ -96,8 +96,9 @@ class RequeuedLetters:
     def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
         """Record the progress of a letter that was put elsewhere.
 
-        ``sequence`` is a sequence number of its queue from before: a letter with a lower number is
-        another letter. Outdated entries are dropped, and the oldest one at 100,000 entries.
+        ``sequence`` is the result of :func:`apply_rule` for it. A letter with a lower arrival
+        number arrived earlier, and so is not this one come back. Outdated entries are dropped, and
+        the oldest one at 100,000 entries.
         """
         identity = _identity(letter)
         self._by_identity.pop(identity, None)
@@ -106,9 +107,9 @@ class RequeuedLetters:
         self._by_identity[identity] = _RequeuedLetter(state, now_ms + self._memory_ms, sequence)
 
     def state_of(self, letter: DeadLetter, now_ms: int) -> RuleState:
-        """Return the progress of a letter that has come back, and forget it.
+        """Return the progress of a letter that has come back, and drop its entry.
 
-        Else a new RuleState.
+        Returns a new RuleState for any other letter.
         """
         identity = _identity(letter)
         sent = self._by_identity.get(identity)
@@ -133,9 +134,10 @@ def _identity(letter: DeadLetter) -> int:
 def apply_rule(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
     """Apply a rule to the letter under the browse cursor, and commit.
 
-    Returns a sequence number that is lower than the arrival numbers of all later letters; 0 after
-    DISCARD. Raises MQRC_NO_MSG_UNDER_CURSOR if the letter has expired or was taken, and the MQError
-    of put, get or commit; the caller then backs out.
+    ``letters`` is the handle of the dead-letter queue. Returns a sequence number that is lower than
+    the arrival numbers of all later letters; 0 after DISCARD. Raises MQRC_NO_MSG_UNDER_CURSOR if
+    the letter has expired or was taken, and the MQError of put, get or commit; the caller then
+    backs out.
     """
     sequence = 0
     if rule.action is Action.DISCARD:
@@ -149,8 +151,9 @@ def apply_rule(connection: Connection, letters: int, rule: Rule, letter: DeadLet
 def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
     """Move the letter under the cursor to the queue that its rule names, without a commit.
 
-    Returns a sequence number that is lower than the arrival numbers of all later letters. Raises
-    MQError, for example if the letter names no queue.
+    ``letters`` is the handle of the dead-letter queue. Returns a sequence number that is lower than
+    the arrival numbers of all later letters. Raises MQError, for example if the letter names no
+    queue.
     """
     queue, manager = rule.destination(letter)
     if not queue:
@@ -288,7 +291,10 @@ class DeadLetterHandler:
             is_over = self._is_over()
 
     def stop(self) -> None:
-        """End :meth:`run` from any thread; the letter in work is either finished or unchanged."""
+        """Make :meth:`run` end, from any thread; this call may return before it has ended.
+
+        The letter in work is either finished or unchanged.
+        """
         self._stopped.set()
         with suppress(MQError):
             self._connection.call(ask.CloseObject(self._letters))
@@ -388,7 +394,8 @@ class DeadLetterHandler:
     def _handle(self, message: Message) -> None:
         """Apply the rules to a message, unless it was left alone or its retry is due later.
 
-        After a programming error the message is backed out and left alone, with a log entry.
+        After a programming error the message is backed out, and left alone while it stays on the
+        queue, with a log entry.
         """
         position, now_ms = key_of(message), message.seen_ms
         state = self._waiting.get(position)
@@ -406,7 +413,11 @@ class DeadLetterHandler:
             self.counts[Outcome.LEFT] += 1
 
     def _process(self, message: Message, position: int, state: RuleState | None) -> None:
-        """Apply the rules to a message, and record its outcome and the state of its retries."""
+        """Apply the rules to a message, and record its outcome and the state of its retries.
+
+        ``position`` identifies the message on the queue. ``state`` is its progress, None for a new
+        one.
+        """
         now_ms = message.seen_ms
         letter = dead_letter_of(message)
         if state is None:

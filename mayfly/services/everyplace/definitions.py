@@ -79,7 +79,7 @@ class QueueDefinitions:
         home_server.is_defined = True
 
     def delete(self, queue: AnyQueue) -> None:
-        """Delete a queue defined here, once its expired messages are removed and it is empty (M9).
+        """Remove expired messages from a queue defined here, then delete the queue if it is empty.
 
         Its home-server definition goes with it. Raises EveryplaceError with
         MQRC_UNKNOWN_OBJECT_NAME, MQRC_Q_NOT_EMPTY, or MQRC_OBJECT_IN_USE. The last means that a

@@ -104,7 +104,10 @@ class FinishedExchanges:
     """The exchanges begun by one partner in one era that are finished here, by number."""
 
     def __init__(self, era: int, below: int = 1, numbers: Iterable[int] = ()) -> None:
-        """Count as finished all numbers less than ``below``, and ``numbers``."""
+        """Count as finished all numbers less than ``below``, and ``numbers``.
+
+        ``era`` distinguishes the partner from other queue managers that had its name.
+        """
         self.era = era
         self.below = below
         self.numbers = set(numbers)

@@ -125,10 +125,11 @@ class EveryplaceQueueManager:
     def start_trickle(self, interval_ms: int) -> None:
         """Transmit all asynchronous queues, and pull for all home-server queues, at an interval.
 
-        The clock drives it; the first run is one interval of ``interval_ms`` from now. Another call
-        changes the interval. From now on verbs of all queue managers of the runtime run one at a
-        time. A folder does not remember it. Raises MQRC_OPTIONS_ERROR for a wrong interval, or a
-        clock that cannot drive work.
+        This only begins the trickle; the clock makes its runs, and errors of a run are logged. The
+        first run is one interval of ``interval_ms`` from now. Another call changes the interval.
+        From now on verbs of all queue managers of the runtime run one at a time. The folder does
+        not store the trickle. Raises MQRC_OPTIONS_ERROR for a wrong interval, or a clock that
+        cannot drive work.
         """
         with self.unit():
             begun = PeriodicTransmitter(self, interval_ms)
@@ -136,9 +137,9 @@ class EveryplaceQueueManager:
         self._trickle = begun
 
     def stop_trickle(self) -> None:
-        """Stop the trickle; on return no run is under way on another thread.
+        """Stop the periodic runs of :meth:`start_trickle`.
 
-        Does nothing without a trickle.
+        On return no run is under way on another thread. Does nothing without a trickle.
         """
         trickle, self._trickle = self._trickle, None
         if trickle is not None:
@@ -191,11 +192,12 @@ class EveryplaceQueueManager:
         rule: QueueRule | None = None,
         max_depth: int | None = None,
     ) -> None:
-        """Create a local queue; ``expiry_ms`` counts from the arrival of each message (M1).
+        """Create a local queue; ``expiry_ms`` counts from the arrival of each message.
 
-        Raises EveryplaceError: MQRC_OBJECT_ALREADY_EXISTS for a name that is taken,
-        MQRC_OBJECT_NAME_ERROR for a wrong one, MQRC_EXPIRY_ERROR for a wrong interval,
-        MQRC_OPTIONS_ERROR for a wrong rule or depth.
+        ``expiry_ms`` and ``max_depth`` None are no limit, ``rule`` None is no rule. Raises
+        EveryplaceError: MQRC_OBJECT_ALREADY_EXISTS for a name that is taken, MQRC_OBJECT_NAME_ERROR
+        for a wrong one, MQRC_EXPIRY_ERROR for a wrong interval, MQRC_OPTIONS_ERROR for a wrong rule
+        or depth.
         """
         self.definitions.check_new(name, None)
         self.definitions.create_local(name, QueueAttributes(expiry_ms, max_depth), rule)
@@ -280,10 +282,11 @@ class EveryplaceQueueManager:
     def alter_queue(
         self, queue: str, queue_manager: str | None = None, **attributes: int | None
     ) -> None:
-        """Change ``expiry_ms`` or ``max_depth``; present messages expire by it at their next check.
+        """Change ``expiry_ms`` or ``max_depth`` of a queue that keeps messages here.
 
-        Raises RuleRefused when the rule refuses, MQRC_EXPIRY_ERROR for a wrong interval, and
-        MQRC_OPTIONS_ERROR for another attribute or a wrong depth.
+        The one left out keeps its value; None is no limit. Messages on the queue expire by the new
+        interval at their next check. Raises RuleRefused when the rule refuses, MQRC_EXPIRY_ERROR
+        for a wrong interval, and MQRC_OPTIONS_ERROR for another attribute or a wrong depth.
         """
         altered = activated(self.definitions.queue_with_messages(queue, queue_manager))
         try:
@@ -299,11 +302,12 @@ class EveryplaceQueueManager:
 
     @verb
     def delete_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Delete a queue, once its expired messages are removed and it is empty (M9).
+        """Remove the expired messages of a queue, then delete the queue if it is empty.
 
-        A remote queue that is defined here loses only its definition. Another one is deleted at
-        ``queue_manager``, over the link. Raises MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while a
-        transmission or a pull is unfinished that would leave a message locked for ever.
+        Of a remote queue that is defined here, only the definition is deleted. One that is not
+        defined here is deleted at ``queue_manager``, over the link. Raises MQRC_Q_NOT_EMPTY if
+        messages are left, and MQRC_OBJECT_IN_USE while a transmission or a pull is unfinished that
+        would leave a message locked for ever.
         """
         target = self.definitions.route(queue, queue_manager)
         if isinstance(target, SynchronousQueue) and self.definitions.is_elsewhere(target):
@@ -364,8 +368,8 @@ class EveryplaceQueueManager:
         """Put a copy of a message and return its identity.
 
         With a confirm id other than 0 it is available after ``confirm_put_message``. An expired
-        message is removed on arrival and its rule called (M6). A message that was put before, here
-        or elsewhere, raises MQRC_OBJECT_ALREADY_EXISTS unless it has Msg_Resend (M16). Raises
+        message is removed on arrival and the queue's rule is called. A message that was put before,
+        here or elsewhere, raises MQRC_OBJECT_ALREADY_EXISTS unless it has Msg_Resend. Raises
         MQRC_Q_FULL and RuleRefused.
         """
         target = self.definitions.route(queue, queue_manager)
@@ -386,7 +390,7 @@ class EveryplaceQueueManager:
     def confirm_put_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Make a message available that was put with a confirm id, behind those available now.
+        """Make a message available that was put with a confirm id, behind those of its priority.
 
         An expired message is removed instead. Raises MQRC_NO_MSG_AVAILABLE when the queue has no
         such message.
@@ -398,10 +402,11 @@ class EveryplaceQueueManager:
     def get_message(
         self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
     ) -> MessageFields | None:
-        """Return the next message, None when no unexpired message is available (M7).
+        """Remove and return the next message; None when no unexpired message is available.
 
-        With a confirm id other than 0 it stays, locked, until ``confirm_get_message`` or ``undo``.
-        Raises RuleRefused, and MQRC_OPTION_NOT_VALID_FOR_TYPE for an asynchronous remote queue.
+        With a confirm id other than 0 it stays on the queue, locked, until ``confirm_get_message``
+        or ``undo``. Raises RuleRefused, and MQRC_OPTION_NOT_VALID_FOR_TYPE for an asynchronous
+        remote queue.
         """
         check_confirm_id(confirm_id)
         return self.definitions.route(queue, queue_manager).take(confirm_id)
@@ -421,7 +426,8 @@ class EveryplaceQueueManager:
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
         """Undo the unconfirmed puts and gets with this confirm id; return their number.
 
-        Raises RuleRefused, and MQRC_OPTIONS_ERROR for 0.
+        Messages put are removed; messages got are available again. Raises RuleRefused, and
+        MQRC_OPTIONS_ERROR for 0.
         """
         check_confirm_id(confirm_id)
         if not confirm_id:
@@ -455,8 +461,8 @@ class EveryplaceQueueManager:
     def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
         """Send the available messages of an asynchronous queue; return how many have arrived.
 
-        This is the first stage of transmission (M12): the other side does not show them to gets
-        yet.
+        This is the first stage of transmission: the other side does not show them to gets yet. A
+        message that does not arrive stays for the next call; errors are logged.
         """
         return self.definitions.asynchronous(queue, queue_manager).transmit_put()
 
@@ -464,7 +470,8 @@ class EveryplaceQueueManager:
     def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
         """Make messages that have arrived available at the other side; return how many.
 
-        This is the second stage of transmission (M12, M13). They are removed here.
+        This is the second stage of transmission. Messages made available there are removed here.
+        The first error is logged and ends the stage; the other messages stay for the next call.
         """
         return self.definitions.asynchronous(queue, queue_manager).transmit_confirm()
 

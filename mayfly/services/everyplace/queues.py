@@ -81,13 +81,13 @@ class QueuedMessage:
 
 
 class OrderedMessages:
-    """Messages in the order of their places, which are unique: the order of gets."""
+    """Messages in get order: by ``place``, a pair of numbers that is unique on the queue."""
 
     def __init__(self) -> None:
         self._placed: list[tuple[tuple[int, int], QueuedMessage]] = []
 
     def add(self, queued: QueuedMessage) -> None:
-        """Insert a message at its place."""
+        """Insert a message in get order, by its ``place``."""
         bisect.insort(self._placed, (queued.place, queued))
 
     def remove(self, queued: QueuedMessage) -> None:
@@ -124,7 +124,10 @@ class QueueAttributes:
 
 
 def duplicate(message: MessageFields, why: str) -> EveryplaceError:
-    """Return the error for a message that was put before: MQRC_OBJECT_ALREADY_EXISTS (M16)."""
+    """Return (not raise) MQRC_OBJECT_ALREADY_EXISTS for a message that was put before.
+
+    ``why`` says where, for the text.
+    """
     return EveryplaceError(
         rc.MQRC_OBJECT_ALREADY_EXISTS, f"duplicate message {message.uid}: {why}; see Msg_Resend"
     )
@@ -264,10 +267,10 @@ class MessageQueue:
     # Removing
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
-        """Return the next message, None when no unexpired message is available (M7).
+        """Remove and return the next message; None when no unexpired message is available.
 
-        Expired messages in front of it are removed. With a confirm id the message stays, locked,
-        until ``confirm_get`` or ``undo``. Raises RuleRefused.
+        Expired messages in front of it are removed. With a confirm id it stays on the queue,
+        locked, until ``confirm_get`` or ``undo``. Raises RuleRefused.
         """
         queued = self._next_permitted()
         if queued is None:
@@ -447,7 +450,7 @@ class MessageQueue:
         )
 
     def mark(self, queued: QueuedMessage, state: MessageState, confirm_id: int = 0) -> None:
-        """Change the state and confirm id of a message, which stays at its place."""
+        """Change the state and confirm id of a message; its order among the messages stays."""
         if self._journal is not None:
             self.note(queued)
         if queued.state in _SEEN_BY_GET:
@@ -555,7 +558,7 @@ class MessageQueue:
         self._place(queued)
 
     def _place(self, queued: QueuedMessage) -> None:
-        """Insert a message at its place, into the indexes, too."""
+        """Insert a message into the queue in get order, by its ``place``, and into the indexes."""
         self._by_uid[queued.message.uid] = queued
         if queued.exchange is not None:
             self._by_exchange[queued.exchange] = queued
@@ -585,5 +588,8 @@ class MessageQueue:
         return self.owner.clock.now_ms()
 
     def _not_there(self, what: str) -> EveryplaceError:
-        """Return the error MQRC_NO_MSG_AVAILABLE for a message that is not on the queue."""
+        """Return (not raise) MQRC_NO_MSG_AVAILABLE for a message that is not on the queue.
+
+        ``what`` describes the message, for the text.
+        """
         return EveryplaceError(rc.MQRC_NO_MSG_AVAILABLE, f"{what}: not on queue {self.name}")

@@ -473,7 +473,7 @@ class HomeServerQueue:
     def _confirm(self) -> None:
         """Confirm each stored message to the server, which deletes it.
 
-        LinkDown without an answer.
+        Raises LinkDown without an answer; the messages left are confirmed by a later call.
         """
         while self.stored:
             exchange = self.stored[0]

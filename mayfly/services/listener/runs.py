@@ -256,8 +256,9 @@ class PortRun(ABC):
     def spawn(self, work: Callable[[], None], *, is_session: bool = True) -> None:
         """Start a thread that calls ``work``; a session's thread must be reserved before.
 
-        The run ends when its last thread has ended. Raises JMSException with MQRC_RESOURCE_PROBLEM
-        if the operating system refuses the thread.
+        ``is_session`` False is the dispatcher, which needs no thread of the pool. The run ends when
+        its last thread has ended. Raises JMSException with MQRC_RESOURCE_PROBLEM if the operating
+        system refuses the thread.
         """
         work_of_run = partial(self._run, work, is_session)
         thread = self.factory.runtime.thread(work_of_run, "mayfly-listener")
@@ -304,7 +305,7 @@ class PortRun(ABC):
                 thread.join()
 
     def _enter(self, thread: Thread, *, is_session: bool) -> None:
-        """Count a thread that is about to start."""
+        """Count a thread that is about to start; one of a session uses up a reserved thread."""
         if is_session:
             self._reserved_count -= 1
         alive = [one for one in self._threads if one.is_alive() or not one.ident]
@@ -312,7 +313,10 @@ class PortRun(ABC):
         self._running_count += 1
 
     def _leave(self, *, is_session: bool) -> bool:
-        """Count a thread as ended; return True if it was the last one."""
+        """Count a thread as ended; return True if it was the last one.
+
+        The thread of a session (``is_session``) goes back to the pool.
+        """
         self._running_count -= 1
         if is_session:
             self.pool.give_back()
@@ -399,7 +403,7 @@ class Recovery:
 
 
 class NonASF(PortRun):
-    """A run in non-ASF mode: each session has a thread, and they compete for the messages (L8)."""
+    """A run in non-ASF mode: each session has a thread, and they compete for the messages."""
 
     def __init__(
         self,
@@ -616,9 +620,9 @@ class ASF(PortRun):
     def may_end_thread(self, worker: _Worker, *, is_unused: bool) -> bool:
         """Return True if the thread of an idle worker must end, False if it must go on waiting.
 
-        The thread ends if it is unused for too long, another port needs it, the run stops, or the
-        worker was removed. The session stays open if the dispatcher has no other session to find a
-        message with.
+        The thread ends if ``is_unused`` (the unused timeout is over), another port needs it, the
+        run stops, or the worker was removed. The session stays open if the dispatcher has no other
+        session to find a message with.
         """
         with self.pool.changed:
             if not (is_unused or worker.is_unwanted or self.is_stopping):
@@ -677,7 +681,10 @@ class ASF(PortRun):
             self._close_free()
 
     def _next(self) -> None:
-        """Find one message and hand it to a session without a thread, or wait until needed."""
+        """Get one message, and start a thread for a session to deliver it.
+
+        A call may instead only open a session, wait for a change, or request a thread.
+        """
         with self.pool.changed:
             if self._failure is not None:
                 failure, self._failure = self._failure, None

@@ -202,7 +202,8 @@ UNUSED = frozenset(
 def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
     """Return the table entry for the unused timeout of a named port.
 
-    Raises ValueError for any other property.
+    ``key`` is the property name in upper case, ``name`` as it was given, for the error. Raises
+    ValueError for any other property.
     """
     if key.startswith(_UNUSED_TIMEOUT_PREFIX) and key != _UNUSED_TIMEOUT_PREFIX:
         return _UNUSED_TIMEOUT
@@ -267,7 +268,10 @@ def translated(properties: Properties, *, port_name: str = "") -> Translation:
 
 
 def _pool_timeout_problem(key: str, port_name: str, settings: dict[str, int]) -> str | None:
-    """Return why an unused timeout cannot become a poolTimeout; None if it can."""
+    """Return why an unused timeout cannot become a poolTimeout; None if it can.
+
+    ``key`` is the property of the timeout, ``settings`` are the fields of the port's PortSettings.
+    """
     named, unused_ms = named_port(key), settings.get("unused_timeout_ms", 0)
     if named not in ("", port_name.upper()):
         return f"it is for the port {named}"

@@ -208,10 +208,10 @@ class TransactionService:
         self.now_ms = manager.now_ms
 
     def begin(self, session: Transacted, begun_ms: int | None = None) -> Transaction:
-        """Begin a transaction for the unit of work of a session; its timeouts count from now.
+        """Begin a transaction for the unit of work of a session.
 
-        ``begun_ms`` is the present moment, if the caller has just asked the queue manager. Raises
-        MQError if the queue manager cannot be asked.
+        Its timeouts count from ``begun_ms`` (epoch ms); None asks the queue manager for its present
+        time. Raises MQError if the queue manager cannot be asked.
         """
         begun_ms = self.now_ms() if begun_ms is None else begun_ms
         transaction = Transaction(self, session, begun_ms)
@@ -257,7 +257,7 @@ class TransactionService:
             return transaction.end_as(status)
 
     def close(self) -> None:
-        """Stop the timeouts; open transactions may still end."""
+        """Stop the timeouts; open transactions can still be committed or rolled back."""
         with self._lock:
             self._is_timed = True
             self._open.clear()
@@ -325,5 +325,5 @@ class TransactionService:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop the timeouts; open transactions may still end."""
+        """Stop the timeouts; open transactions can still be committed or rolled back."""
         self.close()
