@@ -138,9 +138,17 @@ def spark_session(
 
 
 def lake_place(text: str | Path) -> str:
-    """Return the place of a lake: a path of this machine, or a URL unchanged."""
+    """Return the place of a lake: a path of this machine, or a URL unchanged.
+
+    Raises BadParameter for a URL that has lost a slash.
+    """
     place = str(text)
-    return place if is_url(place) else str(local_path(place))
+    if not is_url(place):
+        return str(local_path(place))
+    if "://" not in place:
+        scheme = place.partition(":")[0]
+        raise typer.BadParameter(f"{place} is no URL: it has one slash behind {scheme}:")
+    return place
 
 
 def check_lake(lake: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mayfly.cli.outcomes import ExitCode
 from tests.cli.conftest import Invoke
-from tests.cli.test_processes import serving
+from tests.cli.test_processes import ANY_PORT, serving
 from tests.lake.made import small_lake
 
 
@@ -30,7 +30,7 @@ def lake(queue: Invoke, home: Path) -> Path:
         queue("put", "QM1", "Q1", "x")
         queue("get", "QM1", "Q1")
     folder = home / "lake"
-    with serving(home, "QM1"):
+    with serving(home, "QM1", "--flight", ANY_PORT):
         words = ["run", str(folder), "--qmgr", "QM1", "--available-now", "--format", "delta"]
         first = answered(queue, *words)
         assert (first["lake"], first["rows"] > 3) == (str(folder), True)

@@ -31,7 +31,7 @@ def paths() -> Iterator[tuple[str, Any]]:
 
 def test_every_path_of_the_command_line_is_a_text_until_its_scheme_is_known() -> None:
     found = dict(paths())
-    assert {"ledger run lake", "ledger report lake", "replay --out", "why --lake"} <= found.keys()
+    assert {"ledger export target", "replay --out", "why --lake"} <= found.keys()
     wrong = [words for words, parser in found.items() if parser is not values.local_path]
     assert wrong == [], "give it parser=local_path: a Path eats a slash of s3a://"
 
@@ -39,9 +39,6 @@ def test_every_path_of_the_command_line_is_a_text_until_its_scheme_is_known() ->
 @pytest.mark.parametrize(
     "words",
     [
-        "ledger run s3a://bucket/x --url grpc://127.0.0.1:1",
-        "ledger report s3a://bucket/x",
-        "ledger report s3a:/bucket/x",
         "ledger export . s3a://bucket/x.csv",
         "ledger report . --plot s3a://bucket/x.png",
         "replay s3a://bucket/x",
@@ -69,6 +66,27 @@ def test_a_url_is_refused_by_its_scheme_and_nothing_is_written(
     said = " ".join(answer.output.split())
     assert (answer.exit_code, "s3a:" in said) == (ExitCode.USAGE, True), said
     assert "not supported" in said or "neither mq:// nor mqs://" in said
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "ledger run s3a://bucket/x --format parquet --url grpc://127.0.0.1:1",
+            "--format parquet: s3a://bucket/x is a lake of Delta tables",
+        ),
+        ("ledger report s3a:/bucket/x", "s3a:/bucket/x is no URL: it has one slash behind s3a:"),
+        ("ledger report nowhere://bucket/x", "lake nowhere://bucket/x: "),
+    ],
+)
+def test_the_url_of_a_lake_keeps_its_slashes_and_no_folder_of_its_name_is_made(
+    mayfly: Invoke, home: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
+    monkeypatch.chdir(home)
+    answer = mayfly(*words.split())
+    assert answer.exit_code in (ExitCode.USAGE, ExitCode.PIPELINE)
+    assert said in " ".join(answer.output.split())
     assert list(home.iterdir()) == []
 
 

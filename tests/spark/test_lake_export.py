@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from mayfly.pipeline.spark.timeline import timeline_of
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -19,6 +18,7 @@ from mayfly.pipeline.lake.part import part_between
 from mayfly.pipeline.lake.plot import draw_timeline
 from mayfly.pipeline.lake.timeline import QueueShare
 from mayfly.pipeline.spark.export import export_lives
+from mayfly.pipeline.spark.report import timeline_of
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 
@@ -108,14 +108,14 @@ def test_what_cannot_be_exported_is_named(spark: SparkSession, lake: Path, tmp_p
 def test_the_course_is_by_the_hour_with_the_worst_queue_first(
     spark: SparkSession, lake: Path
 ) -> None:
-    write_lake(lake, [life(7, "Q2", ended_ms=START_MS + 8 * 3_600_000)], 7, date="2023-11-15")
+    write_lake(lake, [life(7, "Q2", ended_ms=START_MS + 96 * 3_600_000)], 7, date="2023-11-15")
     course = timeline_of(spark, lake)
-    names = ["2023-11-14T22", "2023-11-14T23", "2023-11-15T00", "2023-11-15T06"]
+    names = ["2023-11-14T22", "2023-11-14T23", "2023-11-15T00", "2023-11-18T22"]
     hours = np.array(names, "datetime64[ms]")
     assert (course.step_ms, course.starts.tolist()) == (3_600_000, hours.tolist())
     assert course.ended["got"].tolist() == [2, 1, 1, 1]
     assert course.ended["expired"].tolist() == [1, 0, 0, 0]
-    assert course.waited_s["p50"].tolist() == [0.25, 3600.0, 7195.0, 28793.0]
+    assert course.waited_s["p50"].tolist() == [0.25, 3600.0, 7195.0, 345593.0]
     assert course.queues == (QueueShare("Q1", 3, 1), QueueShare("Q2", 3, 0))
     assert [share.expired_percent for share in course.queues] == [pytest.approx(100 / 3), 0.0]
 
