@@ -340,7 +340,11 @@ class Channels:
         return definition
 
     def _receiver_status(self, state: ChannelRow, receiver: Receiver | None) -> ChannelStatus:
-        """Return the attributes that DISPLAY CHSTATUS shows for one sender of a receiver."""
+        """Return the attributes that DISPLAY CHSTATUS shows for one partner of a receiver channel.
+
+        ``receiver`` None means that the partner has not connected: the status is INACTIVE, or
+        STOPPED.
+        """
         status, traffic, heartbeat_s = Status.INACTIVE, NO_TRAFFIC, 0
         if receiver is not None and receiver.is_open:
             status = Status.PAUSED if receiver.is_paused else Status.RUNNING

@@ -165,9 +165,11 @@ def _outcome_of(
 ) -> tuple[GetResult, Transaction | None] | None:
     """Wait for the outcome of a get; return it, or None if the caller must search again.
 
-    When the wait is interrupted, or the session or handle is closed, the message goes back to its
-    queue. A unit of work that the close has committed keeps it. Raises MQRC_HCONN_ERROR or
-    MQRC_HOBJ_ERROR after a close.
+    The outcome is the result, and the transaction that takes the message, which the caller runs, or
+    None in a unit of work. Raises the error with which the wait ends, such as
+    MQRC_NO_MSG_AVAILABLE, and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR when session or handle is closed
+    meanwhile. The message then goes back to its queue, as after KeyboardInterrupt; a unit of work
+    that the close has committed keeps it.
     """
     requester = getter.requester
     try:

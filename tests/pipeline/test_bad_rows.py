@@ -175,7 +175,13 @@ columns = { queue = "'ANY'", payload = "cast(value as binary)" }
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("other_source", ["", FILES], ids=["alone", "beside files"])
+@pytest.mark.parametrize(
+    "other_source",
+    [
+        pytest.param("", id="alone"),
+        pytest.param(FILES, id="beside files", marks=pytest.mark.soak),
+    ],
+)
 def test_G8_a_message_that_an_expression_cannot_have_leaves_its_batch(
     session: SparkSession, tmp_path: Path, other_source: str
 ) -> None:

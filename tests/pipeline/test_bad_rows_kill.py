@@ -115,7 +115,8 @@ def finish(config: PipelineConfig, spark: SparkSession) -> None:
     assert supervisor.run().end is Termination.DONE
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kills", [20])
 def test_kills_lose_and_double_nothing_of_batches_with_bad_messages(
     session: SparkSession, tmp_path: Path, kills: int
 ) -> None:

@@ -356,7 +356,11 @@ def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
 
 
 def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
-    """Draw the numbers of messages over time as areas, and expired ones as bars below 0."""
+    """Draw how many messages were available, and how many delayed, over time, as two areas.
+
+    Expired messages are bars below 0. ``calls`` has a row for each message; ``span`` is the first
+    and the last moment in epoch ms.
+    """
     fine, coarse = _presences(calls, span)
     counts = [fine.available_count, fine.staged_count]
     axes.stackplot(moments(fine.moments_ms), counts, colors=[AVAILABLE, STAGED])

@@ -125,7 +125,10 @@ class Gates:
                 thread.result()
 
     def answers(self) -> list[GateAnswer]:
-        """Return a copy of the gates' answers so far, in order of time."""
+        """Return the result of each gate's get so far, in the order in which the gets ended.
+
+        The list is a copy.
+        """
         return list(self._answers)
 
     def reported(self) -> list[bytes]:

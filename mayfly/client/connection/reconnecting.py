@@ -857,9 +857,10 @@ class ReconnectingConnection(Connection):
     def _begun_settle(
         self, request: ask.Settle, on_done: OnDone[None], _on_event: OnRefused | None
     ) -> BegunVerb[None]:
-        """Return a settlement for :meth:`BegunVerbs.start`.
+        """Return the verb that settles deliveries, which has not begun, for BegunVerbs.start.
 
-        Deliveries that went back with a lost connection need no request; see :meth:`_settling`.
+        Deliveries that went back to their queues with a lost connection need no request; if that is
+        true of all, ``on_done`` gets None at once.
         """
         settling = self._settling(request)
 

@@ -206,7 +206,7 @@ class SendingClient(LinkEndpoint):
             self._forget_part(delivery, part)
 
     def _forget_part(self, delivery: Raw, part: bytearray) -> None:
-        """Stop to count an incomplete message, and return its reserved memory."""
+        """Give the memory of an incomplete message, reserved or counted, back to the budget."""
         reservation = self._reservations.pop(delivery, None)
         if reservation is not None:
             self._host.end_reservation(reservation)

@@ -140,8 +140,9 @@ class HttpConnection:
     def statuses(self) -> list[ClientConnection]:
         """Return the status of each conversation, or of each channel without an open conversation.
 
-        A client that sends only administrative requests has no conversation; its status has the
-        negative number of the connection. Empty before the first admission.
+        A client that sends only administrative requests has no conversation, and so no number of
+        one: its status has minus the number of the connection in that field. Empty before the first
+        admission.
         """
         numbers: dict[tuple[str, str], list[int]] = {}
         for key, conversation in list(self._conversations.items()):

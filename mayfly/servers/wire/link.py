@@ -606,9 +606,10 @@ class ClientLink(asyncio.Protocol):
     # Called by conversations and the server.
 
     def send(self, conversation: int, request: int, payload: bytes) -> None:
-        """Send a frame to a conversation of the client.
+        """Send a frame to a conversation of the client; does not wait until it is written.
 
-        If it answers a request of more than 1 KiB, the bytes of the request are no longer counted.
+        If it answers a request of more than 1 KiB, the memory budget no longer counts the bytes of
+        that request.
         """
         if self._held:
             length = self._held.pop((conversation, request), None)

@@ -325,9 +325,10 @@ class EveryplaceQueueManager:
 
     @verb
     def deactivate_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Deactivate a queue; the next call on it activates it and checks expiry again (M8).
+        """Deactivate a queue; the next call on it activates it and looks for expired messages (M8).
 
-        Does nothing for a queue that is not active.
+        ``queue_manager`` None means this one. Does nothing for a queue that is not active. Raises
+        EveryplaceError for an unknown queue.
         """
         self.definitions.queue_with_messages(queue, queue_manager).deactivate()
 
