@@ -239,8 +239,8 @@ def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
     """Return how long the listener's onMessage takes for each message, as --on-message says it.
 
     ``on_message`` is a text such as ``p50=2s,p99=9s,max=15s``, or the name of a CSV file of
-    measured times; None means ``longest_ms`` for each message. Raises ValueError if both are None, or if the text
-    or the file is wrong.
+    measured times; None means ``longest_ms`` for each message. Raises ValueError if both are None,
+    or if the text or the file is wrong.
     """
     from mayfly.pipeline.advise.processing_times import always, from_file, from_text
 
