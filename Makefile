@@ -96,15 +96,8 @@ shape: $(READY)
 	@$(BIN)/python -m tests.shape $(OF)
 
 # Clients of AMQP in other languages; each is skipped where its toolchain is missing, or where its
-# packages cannot be fetched.
-# A lake in an object store, whose S3 is moto's, comes along.
-MOTO := .venv/.moto
-$(MOTO): $(READY)
-	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt 'moto[server]==5.2.5' \
-	  || echo "moto is left out: it cannot be fetched"
-	@touch $@
-
-interop: $(AMQP) $(MOTO)
+# packages cannot be fetched. A lake in an object store, whose S3 is moto's, where that is installed.
+interop: $(AMQP)
 	@$(BIN)/python -m interop
 	@$(BIN)/python -m pytest -q -m object_store tests/lake
 

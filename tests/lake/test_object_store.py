@@ -1,4 +1,4 @@
-"""A lake in an object store, whose S3 is moto's: ``make interop`` installs it and runs this."""
+"""A lake in an object store, whose S3 is moto's; ``make interop`` runs it where that is there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tests.spark.lakes import INSTANCE, balance
 
 pytestmark = [
     pytest.mark.object_store,
-    pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed"),
+    pytest.mark.skipif(
+        find_spec("moto") is None, reason="moto is missing: pip install 'moto[server]==5.2.5'"
+    ),
 ]
 LAKE = "s3://lakes/mayfly"
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -163,17 +164,25 @@ def copy_ledger(
 ) -> Iterator[Progress]:
     """Copy the ledger up to its present end, and yield the progress after each commit.
 
-    ``lake`` is of the client's store. Raises BulkError if the server fails, and LakeError.
+    ``lake`` is of the client's store. The next batch is read while one is written. Raises BulkError
+    if the server fails, and LakeError if the lake does.
     """
     info = client.info()
     position, last = lake.position, info.last_position
-    while position < last:
-        until = min(position + batch_rows_max, last)
-        batches = list(client.read(position, until, instance_id=info.instance_id))
-        rows = pa.Table.from_batches(batches, LEDGER)
-        lake.add(rows, until)
-        yield Progress(until, rows.num_rows)
-        position = until
+
+    def read(after: int) -> tuple[pa.Table, int]:
+        """Return the batch behind a position, and the position of its last row."""
+        until = min(after + batch_rows_max, last)
+        batches = client.read(after, until, instance_id=info.instance_id)
+        return pa.Table.from_batches(list(batches), LEDGER), until
+
+    with ThreadPoolExecutor(1, "mayfly-ledger") as reader:
+        coming = reader.submit(read, position) if position < last else None
+        while coming is not None:
+            rows, until = coming.result()
+            coming = reader.submit(read, until) if until < last else None
+            lake.add(rows, until)
+            yield Progress(until, rows.num_rows)
 
 
 def compact_tables(place: str | Path) -> dict[str, Compacted]:
