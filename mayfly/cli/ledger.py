@@ -307,26 +307,16 @@ def run(
     _check_server(url, token_file, qmgr)
     every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
     print_batch = _batch_printer(as_json, available_now)
-    if is_of_delta:
-        row_count = _copy_to_delta(
-            lake,
-            url,
-            token_file,
-            qmgr,
-            available_now=available_now,
-            every_ms=every_ms,
-            print_batch=print_batch,
-        )
-    else:
-        row_count = _stream_to_parquet(
-            lake,
-            url,
-            token_file,
-            qmgr,
-            available_now=available_now,
-            every_ms=every_ms,
-            print_batch=print_batch,
-        )
+    bring = _copy_to_delta if is_of_delta else _stream_to_parquet
+    row_count = bring(
+        lake,
+        url,
+        token_file,
+        qmgr,
+        available_now=available_now,
+        every_ms=every_ms,
+        print_batch=print_batch,
+    )
     if as_json:
         # The last line of several, or the one document of a job.
         print_json({"lake": str(lake), "rows": row_count}, indent=2 if available_now else None)

@@ -22,17 +22,24 @@ from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.errors import PositionTrimmed
 from mayfly.pipeline.bulk.schema import LEDGER, ledger_batch
 from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.check import check_lake
-from mayfly.pipeline.lake.delta import DeltaLake, compact_tables, copy_ledger, lake_url
+from mayfly.pipeline.lake.delta import (
+    DeltaLake,
+    Progress,
+    compact_tables,
+    copy_ledger,
+    lake_url,
+)
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.lives import lives_with_ids
 from mayfly.pipeline.lake.open_tables import BALANCES, LIVES, REPORTS_OWED, TABLES
 from mayfly.pipeline.lake.part import part_between
 from mayfly.servers.flight import FlightServer
-from tests.bulk.books import START_MS, TOKEN, life
+from tests.bulk.books import START_MS, TOKEN, kept_books, life
 from tests.bulk.lives import live, queue_manager
 from tests.lake.made import varied_lake
 from tests.spark.lakes import INSTANCE, Entry, balance, numbered
@@ -194,6 +201,30 @@ def test_a_crash_between_two_tables_leaves_the_old_position_and_doubles_nothing(
     assert [row["position"] for row in table_of(tmp_path, "balances")] == [2, 4]
     assert [row["position"] for row in table_of(tmp_path, "reports_owed")] == [1, 5]
     assert [row["position"] for row in table_of(tmp_path, "lives")] == [1, 3, 5]
+
+
+def test_a_new_lake_begins_with_the_first_row_that_retention_has_left(tmp_path: Path) -> None:
+    """A lake that has begun misses rows, and says so."""
+    with (
+        kept_books() as books,
+        FlightServer(books, port=0, token=TOKEN) as server,
+        LedgerClient(server.url, token=TOKEN) as client,
+    ):
+        books.end_many(10)
+        with opened(tmp_path / "early", client.info().instance_id) as early:
+            assert [*copy_ledger(client, early)] == [Progress(10, 10)]
+            books.end_many(10)
+            books.trim(4)
+            with pytest.raises(PositionTrimmed):
+                next(copy_ledger(client, early))
+            assert early.position == 10
+        with opened(tmp_path / "late", client.info().instance_id) as late:
+            assert [*copy_ledger(client, late, batch_rows_max=3)] == [
+                Progress(19, 3),
+                Progress(20, 1),
+            ]
+    assert [row["position"] for row in table_of(tmp_path / "late", "lives")] == [17, 18, 19, 20]
+    assert check_lake(tmp_path / "late").texts == []
 
 
 def test_a_second_writer_of_the_same_ledger_is_refused(tmp_path: Path) -> None:

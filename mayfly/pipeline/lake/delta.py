@@ -164,11 +164,12 @@ def copy_ledger(
 ) -> Iterator[Progress]:
     """Copy the ledger up to its present end, and yield the progress after each commit.
 
-    ``lake`` is of the client's store. The next batch is read while one is written. Raises BulkError
-    if the server fails, and LakeError if the lake does.
+    ``lake`` is of the client's store. A new one begins with the oldest row that the ledger has. The
+    next batch is read while one is written. Raises BulkError if the server fails, PositionTrimmed
+    if retention has removed rows that the lake lacks, and LakeError if the lake fails.
     """
     info = client.info()
-    position, last = lake.position, info.last_position
+    position, last = lake.position or info.first_position - 1, info.last_position
 
     def read(after: int) -> tuple[pa.Table, int]:
         """Return the batch behind a position, and the position of its last row."""
