@@ -87,7 +87,7 @@ def lake_errors() -> Iterator[None]:
 
     try:
         yield
-    except (BulkError, PipelineError) as error:
+    except (BulkError, PipelineError, ValueError) as error:
         code = ExitCode.USAGE if isinstance(error, ValueError) else ExitCode.PIPELINE
         raise CommandFailed(code, str(error)) from error
 

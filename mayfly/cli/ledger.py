@@ -23,7 +23,6 @@ from mayfly.cli.lake_engine import (
     lake_errors,
     lake_part,
     lake_place,
-    pipeline_errors,
     spark_session,
 )
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of
@@ -512,7 +511,7 @@ def _answers(
 
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
     """Raise CommandFailed if the server does not answer or refuses, before Spark starts."""
-    with pipeline_errors():
+    with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
 
         with LedgerClient(url, token_file=token_file, manager=qmgr) as client:
@@ -535,7 +534,7 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
             ExitCode.PIPELINE, f"{qmgr} is not served; start it: mayfly serve {qmgr}"
         )
     token_file = None if served.token_file is None else Path(served.token_file)
-    with pipeline_errors():
+    with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
         from mayfly.pipeline.bulk.folder_socket import folder_url
 

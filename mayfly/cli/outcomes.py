@@ -22,7 +22,7 @@ _EXTRAS = {
     "deltalake": "delta",
     "pyspark": "spark",
     "pandas": "spark",
-    "numpy": "spark",
+    "numpy": "lake",
     "google": "spark",
     "plotly": "demo",
     "matplotlib": "demo",

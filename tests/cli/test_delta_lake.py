@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import deltalake
 import pytest
 
 from mayfly.cli.outcomes import ExitCode
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, environment
 from tests.cli.test_processes import ANY_PORT, serving
 from tests.lake.made import small_lake
 
@@ -57,6 +59,30 @@ def test_a_ledger_is_copied_reported_proved_compacted_and_exported(
     assert (one["queue"], one["outcome"], len(one["msg_id"])) == ("Q1", "got", 48)
     trace = queue("why", "QM1", one["msg_id"], "--lake", str(lake))
     assert trace.exit_code == 0, trace.output
+
+
+def test_a_machine_without_spark_needs_none(queue: Invoke, home: Path) -> None:
+    queue("put", "QM1", "Q1", "x")
+    queue("get", "QM1", "Q1")
+    lake = str(home / "lake")
+    commands = [
+        ["run", lake, "--qmgr", "QM1", "--available-now", "--format", "delta"],
+        *([verb, lake] for verb in ("report", "verify", "compact")),
+    ]
+    program = (
+        "import json, sys; sys.modules['pyspark'] = None; from mayfly.cli.app import app\n"
+        "for words in json.loads(sys.argv[1]): app(['ledger', *words], standalone_mode=False)"
+    )
+    with serving(home, "QM1", "--flight", ANY_PORT):
+        answer = subprocess.run(
+            [sys.executable, "-c", program, json.dumps(commands)],
+            env=environment(home),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert "is complete" in answer.stdout
 
 
 def test_a_lost_row_is_found(queue: Invoke, lake: Path) -> None:
