@@ -186,6 +186,7 @@ def _paced(peer: AmqpPeer, count: int) -> list[float]:
     with _taker(peer, count) as taker, closing(_client(peer)) as client:
         sender, begin = client.sender(peer.address), time.perf_counter()
         for n in range(count):
+            # Paced: latency is measured at a fixed rate, not at that of the answers.
             time.sleep(max(0.0, begin + n / _PER_SECOND - time.perf_counter()))
             client.put(sender, [encoded(time.time_ns().to_bytes(8, "big").ljust(200))])
         return _delays_of(taker)
@@ -221,6 +222,7 @@ def _lives(ours: AmqpPeer, count: int, ahead_ms: int) -> Iterator[Figure]:
             lives_ms = [max(end_ms - now_ms, 1) for end_ms in ends_ms]
             client.put(sender, [encoded(bytes(200), ttl=life / 1_000) for life in lives_ms])
     slack_ms = first_ms - time.time() * 1_000
+    # The server discards by the real clock, and tells nobody.
     time.sleep(max(0.0, slack_ms + _WINDOW_MS + 3_000) / 1_000)
     yield Figure(
         f"AMQP {count:,} of many lives are put", "-", "", True, f"{slack_ms:,.0f} ms before"

@@ -69,6 +69,7 @@ class _Postgres:
 
     def get(self) -> bytes:
         while (row := self._connection.execute(self._take, binary=True).fetchone()) is None:
+            # A table has no get that waits, so its consumers poll.
             time.sleep(_POLL_SECONDS)
         return bytes(row[0])
 

@@ -157,6 +157,7 @@ def _latency_ms(
         assert waiter.stdout is not None
         waiter.stdout.readline()
         for _ in range(size.waits):
+            # The waiter waits again; no message waits for it.
             time.sleep(0.001)
             body = time.perf_counter_ns().to_bytes(8, "big")
             connection.put(queue, body, descriptor)
@@ -176,6 +177,7 @@ def _idle(size: Size) -> Iterator[Figure]:
             grown = (_resident_kib(server.pid) - before) / 1_024
             yield at_most(f"memory of {size.idle} idle connections{kind}", grown, ceiling, " MB")
             begun = processor_seconds(server.pid)
+            # The load of idle time is what is measured.
             time.sleep(size.idle_seconds)
             load = (processor_seconds(server.pid) - begun) / size.idle_seconds * 100
             yield at_most(f"processor time of {size.idle} idle connections{kind}", load, 1, " %")

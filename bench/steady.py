@@ -128,6 +128,7 @@ class _Putter(threading.Thread):
         self.begin_ms = self._clock.now_ms()
         for unit in range(self._unit_count):
             due = begin + unit * _PER_UNIT / _PUTS_A_SECOND
+            # Paced: the rate of puts is fixed.
             time.sleep(max(0.0, due - time.perf_counter()))
             self._put_unit(unit)
         self.end_ms = self._clock.now_ms()
