@@ -201,18 +201,18 @@ def _span(core: Core, where: EndedFilter) -> tuple[int, int]:
     ledger = core.store.ledger
     first, last = ledger.first_position(), ledger.last_position()
     if where.from_ms is not None:
-        first = _position_at(core, where.from_ms - _DISORDER_MS, (first, last))
+        first = _position_at(core, where.from_ms - _DISORDER_MS, first, last)
     if where.before_ms is not None:
-        last = _position_at(core, where.before_ms + _DISORDER_MS, (first, last + 1)) - 1
+        last = _position_at(core, where.before_ms + _DISORDER_MS, first, last + 1) - 1
     return first, last
 
 
-def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
-    """Return the first ledger position of a range whose message ended at or after a moment.
+def _position_at(core: Core, moment_ms: int, low: int, high: int) -> int:
+    """Return the first ledger position whose message ended at or after a moment (epoch ms).
 
-    ``within`` is (first, end); the result is its end if every message ended earlier.
+    Positions from ``low`` to below ``high`` are searched; the result is ``high`` if every message
+    there ended earlier.
     """
-    low, high = within
     while low < high:
         middle = (low + high) // 2
         rows = core.store.statistics_reader.rows(

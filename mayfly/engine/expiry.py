@@ -372,7 +372,7 @@ class ExpiryScan:
         while True:
             with core.engine_lock:
                 now_ms = core.now_ms()
-                rows = requester.messages(persistence).expired(now_ms, after, BATCH)
+                rows = requester.messages(persistence).expired(now_ms, *after, BATCH)
                 found: list[Found] = []
                 for row in rows:
                     queue = requester.registry.by_number(queue_number_of(row.k))

@@ -103,7 +103,7 @@ class Marks:
             heappush(lease_ends, (until_ms, row.k))
             if len(lease_ends) > 2 * len(co_operating.keys) + _STALE_ENDS:
                 lease_ends[:] = {
-                    lease_end for lease_end in lease_ends if self._is_current(lease_end)
+                    lease_end for lease_end in lease_ends if self._is_current(*lease_end)
                 }
                 heapify(lease_ends)
 
@@ -166,16 +166,15 @@ class Marks:
             lease_ends = co_operating.lease_ends
             has_ended = False
             while lease_ends and lease_ends[0][0] <= now_ms:
-                lease_end = heappop(lease_ends)
-                if self._is_current(lease_end):
-                    self.unmark_for_set(lease_end[1])
+                until_ms, key = heappop(lease_ends)
+                if self._is_current(until_ms, key):
+                    self.unmark_for_set(key)
                     has_ended = True
             if has_ended:
                 offer(number)
 
-    def _is_current(self, lease_end: tuple[int, int]) -> bool:
-        """Return True if (until_ms, key) is the end of a mark that still exists."""
-        until_ms, key = lease_end
+    def _is_current(self, until_ms: int, key: int) -> bool:
+        """Return True if the set still has a mark on a message that ends at ``until_ms``."""
         marked = self.marked.get(key)
         return marked is not None and marked.marker is not None and marked.until_ms == until_ms
 

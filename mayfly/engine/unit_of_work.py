@@ -139,8 +139,8 @@ class UnitOfWork(Hold):
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
         self.adopt(transaction)
-        for put in staged:
-            self._add(put)
+        for queue, row, persistence in staged:
+            self._add(queue, row, persistence)
         self._effects.extend(effects)
         self._operation_count += 1
 
@@ -151,7 +151,7 @@ class UnitOfWork(Hold):
         """
         for queue, row, persistence in transaction.arrivals:
             # It is reserved already.
-            self._add((queue, row, bool(persistence)))
+            self._add(queue, row, bool(persistence))
         for queue_owner, part in transaction.parts.items():
             self.at(queue_owner).adopt(part)
 
@@ -212,7 +212,7 @@ class UnitOfWork(Hold):
         if self.began_ms is None:
             self.began_ms = held.began_ms
         for put in held._puts.values():
-            self._add(put)
+            self._add(*put)
         self._operation_count += held._operation_count
         for queue_owner, part in held._parts.items():
             self.at(queue_owner).absorb(part)
@@ -480,10 +480,9 @@ class UnitOfWork(Hold):
         """Return the committed messages that it has got, on all members of the group."""
         return [taken for part in self.parts() for taken in part._takes]
 
-    def _add(self, put: tuple[LocalQueue, StoredMessage, bool]) -> None:
+    def _add(self, queue: LocalQueue, row: StoredMessage, is_persistent: bool) -> None:
         """Add a put that its queue counts already, in the order of gets."""
-        queue, row, _persistent = put
-        self._puts[row.k] = put
+        self._puts[row.k] = queue, row, is_persistent
         insort(self._keys.setdefault(queue.number, []), row.k)
 
     def _clear(self) -> None:

@@ -78,10 +78,10 @@ class SystemClock:
         wall_ns = self._wall_ns()
         elapsed_ns = self._elapsed_ns()
         anchor = self._anchor
-        own_ns = elapsed_ns + anchor[0] if anchor[1] is None else _own_ns(elapsed_ns, anchor)
+        own_ns = elapsed_ns + anchor[0] if anchor[1] is None else _own_ns(elapsed_ns, *anchor)
         difference_ms = (wall_ns - own_ns) // _NS_PER_MS
         if difference_ms or self._seen_difference_ms or anchor[1] is not None:
-            own_ns = self._follow(elapsed_ns, own_ns, difference_ms, anchor)
+            own_ns = self._follow(elapsed_ns, own_ns, difference_ms, *anchor)
         now_ms = own_ns // _NS_PER_MS
         if now_ms < self._last_ms:
             return self._last_ms
@@ -90,7 +90,7 @@ class SystemClock:
 
     def difference_ms(self) -> int:
         """Return wall clock minus this clock, in ms: negative while the wall clock is behind."""
-        return (self._wall_ns() - _own_ns(self._elapsed_ns(), self._anchor)) // _NS_PER_MS
+        return (self._wall_ns() - _own_ns(self._elapsed_ns(), *self._anchor)) // _NS_PER_MS
 
     def accept_wall(self) -> None:
         """Set this clock to the wall clock if that is ahead, by any amount.
@@ -125,7 +125,12 @@ class SystemClock:
             driver.wake()
 
     def _follow(
-        self, elapsed_ns: int, own_ns: int, difference_ms: int, anchor: tuple[int, int | None]
+        self,
+        elapsed_ns: int,
+        own_ns: int,
+        difference_ms: int,
+        offset_ns: int,
+        slowed_since_ns: int | None,
     ) -> int:
         """Follow the wall clock as far as the rules of the class allow; return the new time in ns.
 
@@ -137,10 +142,10 @@ class SystemClock:
             # The wall clock is back: the next step is a new one, even if it is the same again.
             self._seen_difference_ms = 0
             self._is_step_kept = False
-        is_slowed = anchor[1] is not None
+        is_slowed = slowed_since_ns is not None
         if -SLEW_MS <= difference_ms < 0:
             if not is_slowed:
-                self._anchor = (anchor[0], elapsed_ns)
+                self._anchor = (offset_ns, elapsed_ns)
             return own_ns
         is_followed = 0 < difference_ms <= self.tolerance_ms and not self._is_step_kept
         if is_followed:
@@ -174,9 +179,11 @@ class SystemClock:
         )
 
 
-def _own_ns(elapsed_ns: int, anchor: tuple[int, int | None]) -> int:
-    """Return the clock's time in ns at an elapsed time, from its anchor (offset, slowed since)."""
-    offset_ns, slowed_since_ns = anchor
+def _own_ns(elapsed_ns: int, offset_ns: int, slowed_since_ns: int | None) -> int:
+    """Return the clock's time in ns at an elapsed time: that plus an offset.
+
+    Since the elapsed time ``slowed_since_ns``, if any, it is slowed down.
+    """
     if slowed_since_ns is None:
         return elapsed_ns + offset_ns
     return elapsed_ns + offset_ns - (elapsed_ns - slowed_since_ns) // _SLOWED_BY

@@ -415,12 +415,14 @@ class Messages:
         """Return up to ``limit`` messages with ``low <= k < high`` by hash of CorrelId, by key."""
         return self._rows(limited(_BY_CORREL_ID, limit), (correl_hash, low, high))
 
-    def expired(self, now_ms: int, after: tuple[int, int], limit: int) -> list[StoredMessage]:
+    def expired(
+        self, now_ms: int, after_expire_at_ms: int, after_key: int, limit: int
+    ) -> list[StoredMessage]:
         """Return up to ``limit`` messages that expired at ``now_ms`` or earlier, earliest first.
 
-        ``after`` is the (expire_at_ms, key) of the last message of the page before.
+        They come after the message with that expiry time and key, the last of the page before.
         """
-        return self._rows(limited(_EXPIRED, limit), (now_ms, *after))
+        return self._rows(limited(_EXPIRED, limit), (now_ms, after_expire_at_ms, after_key))
 
     def count_expired(self, low: int, high: int, now_ms: int) -> int:
         """Count the messages with ``low <= k < high`` that expired at ``now_ms`` or earlier.

@@ -148,7 +148,7 @@ def test_an_upload_to_a_server_that_has_vanished_fails(
     monkeypatch.setattr(bulk_client, "channel_options", lambda: channel_options(10_000))
     with Line(server.url) as line, StageClient(line.url, token=TOKEN) as client:
         client.info()
-        upload = client.begin("query", 0, (0, "attempt"))
+        upload = client.begin("query", 0, 0, "attempt")
         upload.write(pa.RecordBatch.from_pylist([{"payload": b"x"}], schema=STAGED))
         line.die()
         with pytest.raises(ServerNotReachable):

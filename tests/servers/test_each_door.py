@@ -454,7 +454,7 @@ class Doors:
 
     def _browse_flight(self) -> None:
         for within in self._consumers.ranges("Q1", 1):
-            batches = list(self._consumers.browse("Q1", within, Filters()))
+            batches = list(self._consumers.browse("Q1", *within, Filters()))
             for batch in batches:
                 assert batch.to_pylist()
 

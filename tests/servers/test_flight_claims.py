@@ -186,7 +186,7 @@ def test_what_came_after_a_mark_is_not_claimed(session: Session, client: QueueCl
 
 def browse(client: QueueClient, count: int = 1, filters: Filters = Filters()) -> list[bytes]:  # noqa: B008  # it is a constant
     parts = client.ranges("Q1", count)
-    return [body for part in parts for body in bodies(client.browse("Q1", part, filters))]
+    return [body for part in parts for body in bodies(client.browse("Q1", *part, filters))]
 
 
 def test_a_browse_gives_what_is_alive_and_changes_nothing(

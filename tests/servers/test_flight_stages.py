@@ -87,8 +87,8 @@ def test_the_schema_has_every_column_that_a_put_reads() -> None:
 def test_rows_go_through_stage_and_commit_onto_their_queue(
     client: StageClient, session: Session
 ) -> None:
-    assert client.stage("q", 0, (0, "a"), [numbered(3), numbered(2, 3)]) == 5
-    assert client.stage("q", 0, (1, "b"), [numbered(2, 5)]) == 2
+    assert client.stage("q", 0, 0, "a", [numbered(3), numbered(2, 3)]) == 5
+    assert client.stage("q", 0, 1, "b", [numbered(2, 5)]) == 2
     assert session.get("Q1") is None
     assert client.commit("q", 0, [(0, "a"), (1, "b")]) == Committed(0, 7, 0, 0)
     assert bodies(session, "Q1") == named(7)
@@ -99,7 +99,7 @@ def test_a_batch_of_many_transactions_and_pages_arrives_whole_and_in_order(
     client: StageClient, manager: QueueManager
 ) -> None:
     count = 30 * TRANSACTION_ROWS + 7
-    upload = client.begin("q", 0, (0, "a"))
+    upload = client.begin("q", 0, 0, "a")
     upload.write(numbered(count, persistence=1), max_bytes=100_000)
     assert upload.finish() == count
     assert client.commit("q", 0, [(0, "a")]).put_count == count
@@ -110,9 +110,9 @@ def test_a_batch_of_many_transactions_and_pages_arrives_whole_and_in_order(
 
 
 def test_what_is_repeated_changes_nothing(client: StageClient, session: Session) -> None:
-    client.stage("q", 3, (0, "a"), [numbered(5)])
+    client.stage("q", 3, 0, "a", [numbered(5)])
     first = client.commit("q", 3, [(0, "a")])
-    assert client.stage("q", 3, (0, "again"), [numbered(5)]) == 0
+    assert client.stage("q", 3, 0, "again", [numbered(5)]) == 0
     assert client.commit("q", 3, [(0, "again")]) == first
     assert client.commit("q", 2, [(0, "older")]).batch == 3
     assert bodies(session, "Q1") == named(5)
@@ -138,7 +138,7 @@ def test_every_value_travels(client: StageClient, session: Session) -> None:
         "put_appl_name": "far away",
         "payload": bytes(range(256)),
     }
-    client.stage("q", 0, (0, "a"), [batch(row)])
+    client.stage("q", 0, 0, "a", [batch(row)])
     client.commit("q", 0, [(0, "a")])
     message = session.get("Q1")
     assert message is not None
@@ -152,7 +152,7 @@ def test_every_value_travels(client: StageClient, session: Session) -> None:
 def test_null_and_empty_data_are_told_apart(client: StageClient, session: Session) -> None:
     rows = [{"queue": "Q1", "payload": payload} for payload in (b"x", b"", None, b"y")]
     session.core.registry.queue_manager.deadq = DEAD
-    client.stage("q", 0, (0, "a"), [batch(*rows)])
+    client.stage("q", 0, 0, "a", [batch(*rows)])
     assert client.commit("q", 0, [(0, "a")]) == Committed(0, 3, 0, 1)
     assert bodies(session, "Q1") == [b"x", b"", b"y"]
     [letter] = bodies(session, DEAD)
@@ -160,7 +160,7 @@ def test_null_and_empty_data_are_told_apart(client: StageClient, session: Sessio
 
 
 def test_a_row_without_a_destination_names_the_option(client: StageClient) -> None:
-    client.stage("q", 0, (0, "a"), [batch({"queue": "NOWHERE", "payload": b"x"})])
+    client.stage("q", 0, 0, "a", [batch({"queue": "NOWHERE", "payload": b"x"})])
     with pytest.raises(RowsRefused, match=r"deadLetterQueue.*MQRC_UNKNOWN_OBJECT_NAME \(2085\)"):
         client.commit("q", 0, [(0, "a")])
     assert client.commit("q", 0, [], dead_letter_queue=DEAD) == Committed(0, 0, 0, 1)
@@ -173,7 +173,7 @@ def test_a_row_that_nobody_takes_is_left_to_its_source_when_that_asks_for_it(
         {"queue": name, "payload": b"%d" % n, "source_row": n + 10}
         for n, name in enumerate(("Q1", "NOWHERE", "Q1"))
     ]
-    client.stage("q", 0, (0, "a"), [batch(*rows)])
+    client.stage("q", 0, 0, "a", [batch(*rows)])
     assert client.commit("q", 0, [(0, "a")], surrenders=True) == Committed(0, 2, 0, 0)
     [(row, reason, text)] = client.surrendered("q", 0)
     assert (row, reason) == (11, rc.MQRC_UNKNOWN_OBJECT_NAME)
@@ -197,7 +197,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(
         raise KeyError("the task dies")
 
     with pytest.raises(KeyError, match="the task dies"):
-        client.stage("q", 0, (0, "a"), breaks_off())
+        client.stage("q", 0, 0, "a", breaks_off())
     with pytest.raises(StageLost):
         client.commit("q", 0, [(0, "a")])
 
@@ -205,7 +205,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(
 def test_a_wrong_token_is_refused(server: FlightServer) -> None:
     with StageClient(server.url, token="wrong") as client:
         with pytest.raises(WrongToken):
-            client.stage("q", 0, (0, "a"), [numbered(1)])
+            client.stage("q", 0, 0, "a", [numbered(1)])
         with pytest.raises(WrongToken):
             client.commit("q", 0, [])
 
@@ -218,10 +218,10 @@ def test_the_manager_is_named_where_several_are_served(
         FlightServer([manager, other], port=0, token=TOKEN) as server,
     ):
         with StageClient(server.url, token=TOKEN, manager="QM1") as client:
-            client.stage("q", 0, (0, "a"), [numbered(1)])
+            client.stage("q", 0, 0, "a", [numbered(1)])
             assert client.commit("q", 0, [(0, "a")]).put_count == 1
         with StageClient(server.url, token=TOKEN) as client, pytest.raises(UnknownManager):
-            client.stage("q", 0, (0, "a"), [numbered(1)])
+            client.stage("q", 0, 0, "a", [numbered(1)])
         with (
             StageClient(server.url, token=TOKEN, manager="QM2") as client,
             pytest.raises(BadRequest, match="QM2 is served without its queues"),
@@ -280,7 +280,7 @@ def test_a_queue_manager_on_disk_finishes_after_a_restart(tmp_path: Path) -> Non
             FlightServer(manager, port=0, token=TOKEN) as server,
             StageClient(server.url, token=TOKEN) as client,
         ):
-            client.stage("q", 0, (0, "a"), [numbered(count, persistence=1)])
+            client.stage("q", 0, 0, "a", [numbered(count, persistence=1)])
     with (
         QueueManager("QM1", tmp_path) as manager,
         FlightServer(manager, port=0, token=TOKEN) as server,

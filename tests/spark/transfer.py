@@ -183,7 +183,7 @@ class Feeder(Thread):
         stage = (0, secrets.token_hex(8))
         try:
             with StageClient(self._url, token=TOKEN) as client:
-                client.stage("feeder", self.batch_count, stage, [rows])
+                client.stage("feeder", self.batch_count, *stage, [rows])
                 client.commit("feeder", self.batch_count, [stage])
         except BulkError:
             return False
@@ -269,7 +269,7 @@ class Transfer:
             on_queue = sum(
                 batch.num_rows
                 for within in client.ranges("Q1", 1)
-                for batch in client.browse("Q1", within, Filters())
+                for batch in client.browse("Q1", *within, Filters())
             )
             return not on_queue and not any(s.message_count for s in client.standings())
 

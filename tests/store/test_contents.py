@@ -71,7 +71,7 @@ def test_every_read_shows_whole_copies(store: Store) -> None:
     assert messages.row(copies[1].k) == copies[1]
     assert messages.by_msg_id(msg_id, LOW, HIGH, 9) == copies
     assert messages.by_correl_id(id_hash(b"c" * 24), LOW, HIGH, 9) == copies
-    assert messages.expired(NOW_MS, (0, 0), 9) == copies
+    assert messages.expired(NOW_MS, 0, 0, 9) == copies
     assert messages.described(LOW, HIGH, 9) == [(row.k, row.descriptor) for row in copies]
     assert [one.body_bytes for one in messages.outlines(LOW, HIGH, 9)] == [len(BODY)] * 4
     assert [(one.body_bytes, one.row) for one in messages.with_id([NUMBER], msg_id, 9)] == [

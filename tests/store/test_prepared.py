@@ -19,7 +19,7 @@ READS: dict[str, Callable[[Messages], object]] = {
     "page": lambda messages: messages.page(LOW, HIGH, 8, 1_000),
     "by_msg_id": lambda messages: messages.by_msg_id(GENERATED, LOW, HIGH, 8),
     "by_correl_id": lambda messages: messages.by_correl_id(1, LOW, HIGH, 8),
-    "expired": lambda messages: messages.expired(1, (0, 0), 8),
+    "expired": lambda messages: messages.expired(1, 0, 0, 8),
     "described": lambda messages: messages.described(LOW, HIGH, 8),
     "row": lambda messages: messages.row(LOW),
     "due": lambda messages: messages.due(LOW, HIGH, 8),

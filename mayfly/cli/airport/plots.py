@@ -70,9 +70,8 @@ def moments(at_ms: Ints | int) -> Any:
     return np.asarray(at_ms).astype("datetime64[ms]")
 
 
-def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
+def mark_hours(axes: Axes, start_ms: int, end_ms: int) -> None:
     """Set the range (epoch ms) of a time axis, with a tick every three hours."""
-    start_ms, end_ms = span
     axes.set_xlim(moments(start_ms), moments(end_ms))
     ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
     minutes = [ms % DAY_MS // MINUTE_MS for ms in ticks_ms.tolist()]
@@ -131,7 +130,7 @@ def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
         calls = summary.of_airport(of_day, airport)
         for trace in _life_traces(summary.lives_of(calls), is_named=column == 1):
             figure.add_trace(trace, row=1, col=column)
-        for trace in _presence_traces(calls, span_ms(of_day)):
+        for trace in _presence_traces(calls, *span_ms(of_day)):
             figure.add_trace(trace, row=2, col=column)
     figure.update_yaxes(autorange="reversed", row=1)
     # Plotly does not find the range for areas on shared axes.
@@ -193,13 +192,13 @@ def draw_day_png(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
     for column, airport in enumerate(AIRPORTS):
         calls = summary.of_airport(of_day, airport)
         _draw_lives(axes[0, column], summary.lives_of(calls))
-        _draw_presence(axes[1, column], calls, span_ms(of_day))
+        _draw_presence(axes[1, column], calls, *span_ms(of_day))
         axes[0, column].set_title(_airport_title(of_day, airport), fontsize=12)
         axes[1, column].set_xlabel("local time")
     axes[0, 0].invert_yaxis()
     axes[0, 0].set_ylabel("flight, by scheduled departure")
     axes[1, 0].set_ylabel("calls on the queue\n(below 0: expired in 30 min)")
-    mark_hours(axes[1, 0], span_ms(of_day))
+    mark_hours(axes[1, 0], *span_ms(of_day))
     handles = [matplotlib.patches.Patch(color=color, label=name) for color, name in _NAMES.items()]
     figure.legend(handles=handles, loc="outside lower left", ncols=3, frameon=False, fontsize=11)
     save(figure, _day_title(of_day, month, day), _RULE, path)
@@ -276,9 +275,9 @@ def _segments(
     )
 
 
-def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
+def _presence_traces(calls: pa.Table, start_ms: int, end_ms: int) -> list[Any]:
     """Return Plotly areas for the numbers of messages over time, and bars for expired ones."""
-    fine, coarse = _presences(calls, span)
+    fine, coarse = _presences(calls, start_ms, end_ms)
     shared = {"showlegend": False}
     # Stacked here, the lower layer last: the range of the axis needs the heights.
     available = fine.available_count
@@ -355,13 +354,13 @@ def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
     plain(axes)
 
 
-def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
+def _draw_presence(axes: Axes, calls: pa.Table, start_ms: int, end_ms: int) -> None:
     """Draw how many messages were available, and how many delayed, over time, as two areas.
 
-    Expired messages are bars below 0. ``calls`` has a row for each message; ``span`` is the first
-    and the last moment in epoch ms.
+    Expired messages are bars below 0. ``calls`` has a row for each message; the time axis
+    goes from ``start_ms`` to ``end_ms``.
     """
-    fine, coarse = _presences(calls, span)
+    fine, coarse = _presences(calls, start_ms, end_ms)
     counts = [fine.available_count, fine.staged_count]
     axes.stackplot(moments(fine.moments_ms), counts, colors=[AVAILABLE, STAGED])
     middles = moments(coarse.moments_ms - _BAR_STEP_MS // 2)
@@ -386,10 +385,12 @@ def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
     plain(axes)
 
 
-def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence, summary.Presence]:
+def _presences(
+    calls: pa.Table, start_ms: int, end_ms: int
+) -> tuple[summary.Presence, summary.Presence]:
     """Return the numbers of messages in each state, in steps of 5 minutes and of 30 minutes."""
-    start_ms = span[0] // _BAR_STEP_MS * _BAR_STEP_MS
-    end_ms = span[1] + _BAR_STEP_MS
+    start_ms = start_ms // _BAR_STEP_MS * _BAR_STEP_MS
+    end_ms += _BAR_STEP_MS
     fine, coarse = (
         summary.presence(calls, np.arange(start_ms, end_ms, step_ms))
         for step_ms in (_AREA_STEP_MS, _BAR_STEP_MS)
@@ -442,12 +443,12 @@ def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
     moments_ms = np.arange(*span, _WALL_STEP_MS)
     wall = summary.presence(_in_the_day(day), moments_ms)
     exact = summary.presence(virtual, moments_ms)
-    _draw_depth(waiting, moments_ms, (wall.staged_count, exact.staged_count), _WALL_STAGED)
+    _draw_depth(waiting, moments_ms, wall.staged_count, exact.staged_count, _WALL_STAGED)
     waiting.set_title("Calls that wait for their delivery time", fontsize=12, loc="left")
-    _draw_depth(there, moments_ms, (wall.available_count, exact.available_count), AVAILABLE)
+    _draw_depth(there, moments_ms, wall.available_count, exact.available_count, AVAILABLE)
     there.set_title("Calls that can be got", fontsize=12, loc="left")
     _draw_lake(lake, day)
-    mark_hours(lake, span)
+    mark_hours(lake, *span)
     lake.set_xlabel("local time of the day")
     hours = day.compression.minutes(SECOND_MS) / 60
     title = (
@@ -456,12 +457,8 @@ def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
     save(figure, title, _WALL_RULE, path)
 
 
-def _draw_depth(axes: Axes, moments_ms: Ints, counts: tuple[Ints, Ints], color: str) -> None:
-    """Draw numbers of messages: filled for the wall clock, a thin line for the virtual clock.
-
-    ``counts`` are (wall clock, virtual clock).
-    """
-    by_the_wall, virtual = counts
+def _draw_depth(axes: Axes, moments_ms: Ints, by_the_wall: Ints, virtual: Ints, color: str) -> None:
+    """Draw numbers of messages: filled for the wall clock, a thin line for the virtual clock."""
     axes.step(moments(moments_ms), by_the_wall, where="post", color=color, linewidth=2.4)
     axes.fill_between(moments(moments_ms), by_the_wall, step="post", color=color, alpha=0.18)
     axes.plot(moments(moments_ms), virtual, color=INK, linewidth=0.9)

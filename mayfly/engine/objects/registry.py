@@ -20,7 +20,7 @@ from mayfly.engine.attributes import (
 from mayfly.engine.authority.records import AuthorityRecords
 from mayfly.engine.descriptors import Context, Prepared
 from mayfly.engine.pubsub.subscriptions import Subscriptions
-from mayfly.engine.pubsub.topics import TopicTree
+from mayfly.engine.pubsub.topics import RetainedPlace, TopicTree
 from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.remote.resolution import Remote, route
 from mayfly.lifetime.window import lowest_cap_ms
@@ -198,8 +198,8 @@ class Registry:
         self.subscriptions = Subscriptions()
         #: Objects that are neither queue nor topic, by kind and name: processes, channels.
         self.named: dict[tuple[str, str], Definition] = {}
-        #: Topic string -> key and persistence of its retained publication (pubsub/retained.py).
-        self.retained: dict[str, tuple[int, int]] = {}
+        #: Topic string -> its retained publication (pubsub/retained.py).
+        self.retained: dict[str, RetainedPlace] = {}
 
     def find(self, name: str) -> QueueDefinition | None:
         """Return the definition of a queue of any kind, shared ones included; None without one.

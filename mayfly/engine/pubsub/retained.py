@@ -28,6 +28,7 @@ from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.pubsub.copies import prepared_for
 from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
 from mayfly.engine.pubsub.subscriptions import Subscription
+from mayfly.engine.pubsub.topics import RetainedPlace
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
@@ -119,7 +120,7 @@ def retain(
     if only_here:
         row = row._replace(only_here=True)
     arrive(core, transaction, path, silent, row)
-    place = row.k, PERSISTENT if silent.persistent else VOLATILE
+    place = RetainedPlace(row.k, PERSISTENT if silent.persistent else VOLATILE)
     return partial(_yield_or_settle if yields else _settle, core, topic, place)
 
 
@@ -211,16 +212,16 @@ def load_retained(core: Core) -> None:
                 older = _kept(core, row.topic)
                 if older is not None:
                     superseded.append(older)
-                core.registry.retained[row.topic] = row.k, PERSISTENT
+                core.registry.retained[row.topic] = RetainedPlace(row.k, PERSISTENT)
         low = rows[-1].k + 1
     with core.engine_lock:
         core.committer.deferred += [_removal(core, found) for found in superseded]
 
 
-def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
+def _settle(core: Core, topic: str, place: RetainedPlace) -> Transaction | None:
     """Index a publication as the retained one of its topic; return the removal of the previous one.
 
-    ``place`` is its key and persistence. Returns None without a previous one. Also returns None,
+    Returns None without a previous one. Also returns None,
     and changes nothing, when the new publication expired before its commit (E17).
     """
     if _found(core, place) is None:
@@ -231,7 +232,7 @@ def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | Non
     return None if older is None else _removal(core, older)
 
 
-def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
+def _yield_or_settle(core: Core, topic: str, place: RetainedPlace) -> Transaction | None:
     """Index a neighbour's publication as :func:`_settle` does, unless it is outdated.
 
     Returns the transaction that removes the publication if outdated, else the previous one; None
@@ -246,7 +247,7 @@ def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transact
     return _settle(core, topic, place)
 
 
-def _forget(core: Core, topic: str, place: tuple[int, int]) -> None:
+def _forget(core: Core, topic: str, place: RetainedPlace) -> None:
     """Remove a topic from the index unless its entry is no longer ``place``."""
     if core.registry.retained.get(topic) == place:
         del core.registry.retained[topic]
@@ -261,8 +262,8 @@ def _kept(core: Core, topic: str) -> Found | None:
     return None if place is None else _found(core, place)
 
 
-def _found(core: Core, place: tuple[int, int]) -> Found | None:
-    """Return the retained publication at ``place`` (key, persistence) as (queue, row, persistence).
+def _found(core: Core, place: RetainedPlace) -> Found | None:
+    """Return the retained publication at ``place`` as (queue, row, persistence).
 
     None when it is gone, or an uncommitted get or another change has hidden it. A browse lock does
     not hide it.
@@ -354,7 +355,7 @@ def _matching(
         yield topic, row
 
 
-def _topics(retained: dict[str, tuple[int, int]], topic_string: str) -> list[str]:
+def _topics(retained: dict[str, RetainedPlace], topic_string: str) -> list[str]:
     """Return the topics with a retained publication that match a topic string with wildcards.
 
     The list is empty when none matches.

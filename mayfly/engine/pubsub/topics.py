@@ -44,6 +44,13 @@ _PARENT: dict[str, Value] = {k: v for k, v in defaults_of(TOPIC).items() if k in
 _CACHE_SIZE = 10_000
 
 
+class RetainedPlace(NamedTuple):
+    """Where the retained publication of a topic is: its key, and the persistence of its store."""
+
+    key: int
+    persistence: int
+
+
 class TopicValues(NamedTuple):
     """The effective attributes of one topic string, each from the nearest object that sets it.
 

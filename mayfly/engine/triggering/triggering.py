@@ -62,7 +62,6 @@ _LOG = logging.getLogger("mayfly.trigger")
 _FORMAT = "MQTRIG"
 _APPLICATION_LENGTH = 28
 #: Fields of the MQTM that come from APPLICID, ENVRDATA and USERDATA; their lengths in bytes.
-_PROCESS_FIELDS = (("ApplId", 256), ("EnvData", 128), ("UserData", 128))
 _TRIGGER_DATA_LENGTH = 64
 
 
@@ -557,26 +556,37 @@ def _body(core: Core, definition: QueueDefinition) -> bytes:
     """Return the MQTM for a queue; without a defined process its program fields are empty."""
     name = definition.process
     process = core.registry.named.get((PROCESS, name))
-    texts, appl_type = ("", "", ""), 0
     if isinstance(process, ProcessDefinition):
-        appl_type = process.appltype
-        texts = process.applicid, process.envrdata, process.userdata
-    return _packed(definition.name, name, definition.trigdata, appl_type, texts)
+        applicid, userdata = process.applicid, process.userdata
+        appltype, envrdata = process.appltype, process.envrdata
+    else:
+        applicid = envrdata = userdata = ""
+        appltype = 0
+    return _packed(
+        definition.name, name, definition.trigdata, appltype, applicid, envrdata, userdata
+    )
 
 
 @lru_cache(maxsize=1024)
 def _packed(
-    queue: str, process: str, trigger_data: str, appl_type: int, texts: tuple[str, str, str]
+    queue: str,
+    process: str,
+    trigger_data: str,
+    appltype: int,
+    applicid: str,
+    envrdata: str,
+    userdata: str,
 ) -> bytes:
     """Return an MQTM with these fields as bytes; texts too long for their fields are cut."""
-    fields = zip(_PROCESS_FIELDS, texts, strict=True)
     return TM.pack(
         {
             "QName": queue,
             "ProcessName": process,
             "TriggerData": _cut(trigger_data, _TRIGGER_DATA_LENGTH),
-            "ApplType": appl_type,
-            **{field: _cut(text, length) for (field, length), text in fields},
+            "ApplType": appltype,
+            "ApplId": _cut(applicid, 256),
+            "EnvData": _cut(envrdata, 128),
+            "UserData": _cut(userdata, 128),
         }
     )
 

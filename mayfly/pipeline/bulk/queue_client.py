@@ -247,15 +247,12 @@ class QueueClient(LedgerClient):
         answer = self._call(contract.RANGES, contract.RangesRequest(queue, count))
         return [(low, high) for low, high in answer["ranges"]]
 
-    def browse(
-        self, queue: str, within: tuple[int, int], filters: Filters
-    ) -> Iterator[pa.RecordBatch]:
+    def browse(self, queue: str, low: int, high: int, filters: Filters) -> Iterator[pa.RecordBatch]:
         """Yield the live messages with ``low <= key < high`` that pass the filters.
 
         They come in the order of a get, in batches of schema MESSAGE, and stay on the queue. Raises
         BulkError.
         """
-        low, high = within
         ids = _hex(filters.msg_id), _hex(filters.correl_id)
         request = contract.BrowseRequest(queue, low, high, *ids, filters.priority)
         yield from self._read(contract.BROWSE_VERB, request)

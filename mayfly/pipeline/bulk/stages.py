@@ -75,15 +75,16 @@ class StageClient(LedgerClient):
         self,
         query: str,
         batch: int,
-        stage: tuple[int, str],
+        partition: int,
+        attempt: str,
         rows: Iterable[pa.RecordBatch],
     ) -> int:
         """Upload rows of schema STAGED to a new stage, on no queue yet; return their number.
 
-        ``stage`` is (partition, attempt). Returns 0 if the batch was committed before. Raises
-        BulkError; then no stage is left.
+        The stage is named by the partition and the attempt of a task. Returns 0 if the batch was
+        committed before. Raises BulkError; then no stage is left.
         """
-        upload = self.begin(query, batch, stage)
+        upload = self.begin(query, batch, partition, attempt)
         try:
             for batch_of_rows in rows:
                 upload.write(batch_of_rows)
@@ -92,12 +93,11 @@ class StageClient(LedgerClient):
             raise
         return upload.finish()
 
-    def begin(self, query: str, batch: int, stage: tuple[int, str]) -> Upload:
+    def begin(self, query: str, batch: int, partition: int, attempt: str) -> Upload:
         """Begin an upload to a new stage (partition, attempt) of a batch; raises BulkError.
 
         A stage is a table of rows that are on no queue until a commit.
         """
-        partition, attempt = stage
         request = self._request(VERSION, StageRequest(query, batch, partition, attempt))
         descriptor = flight.FlightDescriptor.for_command(json.dumps({STAGE_VERB: request}).encode())
         options = flight.FlightCallOptions(headers=self._headers)

@@ -209,7 +209,7 @@ class QueueReader(DataSourceReader):
         assert isinstance(partition, BrowseRange)
         with self._options.connect() as client:
             within = (partition.low, partition.high)
-            yield from client.browse(self._options.queue, within, self._filters)
+            yield from client.browse(self._options.queue, *within, self._filters)
 
 
 class ClaimedReader(DataSourceReader):

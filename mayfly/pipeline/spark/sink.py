@@ -168,7 +168,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         batch = context.getLocalProperty(_BATCH_PROPERTY)
         if query is None or batch is None:
             raise OptionError("a streaming write has no query id: is this Spark older than 4.3?")
-        return _write(self._options, (query, int(batch)), iterator)
+        return _write(self._options, query, int(batch), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Put the uploaded rows of all tasks on their queues; called on the driver.
@@ -197,7 +197,7 @@ class BatchSink(DataSourceArrowWriter):
 
         A stage is a table of uploaded rows that are on no queue yet. Raises BulkError.
         """
-        return _write(self._options, self._batch, iterator)
+        return _write(self._options, *self._batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Put the uploaded rows of all tasks on their queues; called on the driver.
@@ -288,10 +288,10 @@ def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
 class _Uploads:
     """The uploads of one Spark task, one for each queue manager that its rows name."""
 
-    def __init__(self, options: SinkOptions, batch: tuple[str, int]) -> None:
-        """Begin without uploads; ``batch`` is (query id or application, batch number)."""
+    def __init__(self, options: SinkOptions, query: str, batch: int) -> None:
+        """Begin without uploads; ``query`` is the id of the query, or of the application."""
         self._options = options
-        self._batch = batch
+        self._query, self._batch = query, batch
         context = _task()
         self._partition = context.partitionId()
         # A random part, as attempt numbers begin anew with every driver.
@@ -314,7 +314,7 @@ class _Uploads:
         """Complete all uploads and return the message to the driver; the rows are durable then."""
         row_count = sum(upload.finish() for upload in self._uploads.values())
         stages = [(manager, self._partition, self._attempt) for manager in self._uploads]
-        return Written(*self._batch, stages, row_count)
+        return Written(self._query, self._batch, stages, row_count)
 
     def close(self) -> None:
         """Close all connections of the task."""
@@ -333,7 +333,9 @@ class _Uploads:
         name = self._names[given]
         if name not in self._uploads:
             client = self._connect(name)
-            self._uploads[name] = client.begin(*self._batch, (self._partition, self._attempt))
+            self._uploads[name] = client.begin(
+                self._query, self._batch, self._partition, self._attempt
+            )
         return self._uploads[name]
 
     def _served(self, given: str | None) -> str:
@@ -357,13 +359,13 @@ class _Uploads:
 
 
 def _write(
-    options: SinkOptions, batch: tuple[str, int], iterator: Iterator[pa.RecordBatch]
+    options: SinkOptions, query: str, batch: int, iterator: Iterator[pa.RecordBatch]
 ) -> Written:
     """Upload the rows of a Spark task, and return the message about them to the driver.
 
     After an error the uploads are cancelled. The connections are closed in any case.
     """
-    uploads = _Uploads(options, batch)
+    uploads = _Uploads(options, query, batch)
     try:
         for rows in iterator:
             if rows.num_rows:
