@@ -81,9 +81,10 @@ class AwaitableVerbs:
         return _or_raised(outcome)
 
     async def put(self, begin: Begin[_T]) -> _T:
-        """Await a put and return its result; puts of one turn of the event loop share frames.
+        """Await a put and return its result; raises MQError.
 
-        Raises MQError. A cancelled task does not wait for the put, which continues.
+        Puts that begin in the same iteration of the event loop share frames. A cancelled task does
+        not wait for the put, which continues.
         """
         if self._together is None:
             self._together = self.connection.together()
@@ -151,7 +152,10 @@ class AwaitableVerbs:
         return future.result()
 
     def _defer_cancel(self, task: asyncio.Task[Any] | None) -> None:
-        """Let the next verb of a cancelled task raise the cancellation; None does nothing."""
+        """Let the next verb of ``task``, which was cancelled, raise CancelledError.
+
+        None does nothing: no task was cancelled.
+        """
         if task is not None:
             self._cancelled.add(task)
             task.add_done_callback(self._cancelled.discard)

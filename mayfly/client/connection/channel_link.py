@@ -87,7 +87,10 @@ class ChannelLink:
         self._link, self._stream = self._first_that_answers(definition, introduction, runtime)
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Tell the receiver the sender's state; return the receiver's state and agreed limits."""
+        """Tell the receiver the sender's state; return the receiver's state and agreed limits.
+
+        Raises LinkDown without an answer, or the MQError by which the receiver refuses.
+        """
         state: ReceiverState = self._ask(
             Negotiation(
                 opening.sequence,
@@ -105,15 +108,18 @@ class ChannelLink:
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
         """Send a batch that the receiver puts; return the ms to wait before :meth:`go_on`, or None.
 
-        None means that all messages are put. A wait means that the receiver will repeat a put.
+        None means that all messages are put. A wait means that a put has failed, and :meth:`go_on`
+        repeats it after these ms. The messages are committed by :meth:`confirm` only. Raises
+        LinkDown or MQError.
         """
         wait_ms: int | None = self._upload(PutBatch, envelopes)
         return wait_ms
 
     def send_to_keep(self, envelopes: Sequence[Envelope]) -> int:
-        """Send a batch that the receiver keeps until :meth:`go_on`.
+        """Send a batch that the receiver keeps, without putting its messages, until :meth:`go_on`.
 
-        Returns for how many ms, at the end of the call, the receiver has had the batch.
+        Returns for how many ms, at the end of the call, the receiver has had the batch. Raises
+        LinkDown or MQError.
         """
         had_ms: int = self._upload(KeepBatch, envelopes)
         return had_ms
@@ -122,7 +128,7 @@ class ChannelLink:
         """Let the receiver put the kept batch, or repeat a failed put.
 
         Returns the ms to wait before the next call, or None when all messages are put.
-        ``transit_ms`` is how long the batch was on the link.
+        ``transit_ms`` is how long the batch was on the link. Raises LinkDown or MQError.
         """
         wait_ms: int | None = self._ask(GoOn(transit_ms))
         return wait_ms
@@ -130,7 +136,9 @@ class ChannelLink:
     def confirm(self, luw: str, sequence: int) -> None:
         """Commit the batch at the receiver, and wait for the answer.
 
-        ``luw`` is the name of the batch, ``sequence`` the number of its last message.
+        ``luw`` is the name of the batch, ``sequence`` the number of its last message. After
+        LinkDown nobody knows whether the batch is committed; :meth:`negotiate` on the next link
+        tells.
         """
         self._ask(Confirm(luw, sequence))
 
@@ -321,7 +329,10 @@ def _tls_of(definition: ChannelDefinition) -> Tls | None:
 
 
 def _failed(error: MQError) -> LinkDown | MQError:
-    """Return a LinkDown for an error that another address or attempt may avoid, else the error."""
+    """Return a LinkDown for an error that another address or attempt may avoid.
+
+    Returns any other error unchanged.
+    """
     return LinkDown(error.detail or str(error)) if error.reason in _DOWN else error
 
 

@@ -177,7 +177,10 @@ class OpenedObjects:
         return True
 
     def _outer_of(self, inner: int) -> int:
-        """Return the program's handle for a handle of the connection, or a new one; 0 stays 0."""
+        """Return the program's handle for a handle of the connection, or a new one.
+
+        0 (MQHO_NONE) stays 0.
+        """
         if inner == c.MQHO_NONE:
             return inner
         known = (own for own, each in self.now.handles.items() if each == inner)

@@ -34,7 +34,11 @@ _FRAME_BYTES = 32_768
 
 
 def _head(put: Put) -> tuple[PackedDescriptor, int, int, int]:
-    """Return descriptor, options, handle and context, which all puts of one frame share."""
+    """Return what all puts of one frame share.
+
+    That is the descriptor, the MQPMO options, the handle, and the handle whose context is passed
+    on.
+    """
     return put.descriptor, put.options, put.handle, put.context
 
 
@@ -54,7 +58,11 @@ class PutFrame:
         self._is_complete = False
 
     def has_capacity(self, put: Put, message: bytes) -> bool:
-        """Return True if a put with this packed message may join the frame."""
+        """Return True if ``put``, whose encoded message is ``message``, may join the frame.
+
+        It must have the handle, options and descriptor of the frame. The frame must not be full or
+        complete.
+        """
         return (
             not self._is_complete
             and _head(self._first) == _head(put)

@@ -46,6 +46,7 @@ class Observed:
     def __init__(self, recorder: Recorder, manager: str, *, shows_contexts: bool) -> None:
         """Begin with nothing open.
 
+        ``recorder`` records the spans and metrics, ``manager`` is the name of the queue manager.
         With ``shows_contexts`` a program sees the trace context among the properties of a message.
         """
         self.recorder, self.manager = recorder, manager
@@ -93,7 +94,8 @@ class Observed:
     def end_get(self, running: RunningOperation, result: GetResult, options: int) -> GetResult:
         """End the span of a successful get and return the result as the program sees it.
 
-        That is without the trace context, unless contexts are shown.
+        That is without the trace context, unless contexts are shown. ``options`` are the MQGMO
+        options of the get.
         """
         result, creation = shown(result, keeps_context=self._shows_contexts)
         running.got(result.message, creation, result.data_length)
@@ -132,7 +134,11 @@ class Observed:
         return delivery._replace(result=result), creation
 
     def note_delivery(self, delivery: Delivery, creation: SpanContext | None, options: int) -> None:
-        """Record a delivered message; a held one is remembered until it is settled."""
+        """Count a delivered message in the metrics; remember a held one until it is settled.
+
+        ``creation`` is the context of the span in which it was put, or None. ``options`` are the
+        MQGMO options of the get.
+        """
         if delivery.number:
             self.held[delivery.number] = destination_of(delivery.result.message), creation
         self._note_got(self.target(delivery.handle), delivery.result, creation, options)
@@ -525,7 +531,10 @@ def _begin_commit(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
-    """Begin a commit; a span is recorded only if the unit of work has got messages."""
+    """Begin a commit and return the running verb; ``on_done`` gets None or an MQError.
+
+    A span is recorded only if the unit of work has got messages.
+    """
     running = observed.begin_end_of_unit(names.COMMIT)
     if running is None:
         return made.begin(request, on_done)

@@ -204,7 +204,10 @@ class RunningOperation:
         self.end(kind)
 
     def end(self, error_type: str = "") -> None:
-        """End the operation: record its duration in the metrics, then end the span."""
+        """End the operation: record its duration in the metrics, then end the span.
+
+        ``error_type`` is the name of the error in the metrics; empty means success.
+        """
         labels = _labels(self._operation, self.target)
         if error_type:
             labels[names.ERROR_TYPE] = error_type
