@@ -158,7 +158,12 @@ class ConnectionFactory:
         *,
         connects_late: bool = False,
     ) -> Connection:
-        """Return a new connection; a TLS failure of MQCONN is raised with MQRC_JSSE_ERROR."""
+        """Return a new connection, which connects to the queue manager by ``connector``.
+
+        ``user`` and ``secret`` (the password) are those of the connection. With ``connects_late``
+        it connects only when a session needs it. A TLS failure of MQCONN is raised with
+        MQRC_JSSE_ERROR.
+        """
 
         def connect(attempts: Attempts) -> QueueConnection:
             program = self._application_name

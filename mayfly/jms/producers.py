@@ -301,12 +301,15 @@ class JMSProducer(ReadOnlySettings, PropertyAccess):
 
     @simplified
     def _set_typed(self, name: str, dt: str, value: object) -> Self:
-        """Set a property as type ``dt``; errors are JMSRuntimeException."""
+        """Set a property as JMS type ``dt``, such as INT; errors are JMSRuntimeException."""
         return super()._set_typed(name, dt, value)
 
     @simplified
     def _get_typed(self, name: str, dt: str) -> object:
-        """Return a property as type ``dt``; errors are JMSRuntimeException."""
+        """Return a property as JMS type ``dt``, such as INT; a missing one is read as null.
+
+        Errors are those of ``values.converted``, raised as JMSRuntimeException.
+        """
         return super()._get_typed(name, dt)
 
     def _properties_to_read(self) -> dict[str, Typed]:
