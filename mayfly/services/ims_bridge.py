@@ -427,7 +427,10 @@ class ImsBridge:
             _LOG.error("the bridge on %s stops: %s", self._queue, error)
 
     def note_change(self) -> None:
-        """Record that an object definition has changed, so that a held request is tried again."""
+        """Record that an object definition has changed.
+
+        A bridge that is held after a failed request then tries again.
+        """
         self._change_count += 1
         self._wait.wake()
 

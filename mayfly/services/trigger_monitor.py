@@ -358,7 +358,11 @@ class TriggerMonitor:
             raise
 
     def _process(self, message: Message) -> None:
-        """Start the program of a trigger message, or refuse the message; commit in both cases."""
+        """Start the program of a trigger message, or dead-letter the message; then commit.
+
+        The get is committed before a callable runs: a callable that fails does not bring the
+        message back.
+        """
         try:
             trigger = trigger_message_of(message)
             wait = self._programs.start(trigger, self._connection.name)

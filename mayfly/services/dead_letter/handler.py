@@ -84,7 +84,7 @@ class RequeuedLetters:
     """The letters that were put elsewhere in the last two retry intervals, with their progress."""
 
     def __init__(self, retry_interval_ms: int) -> None:
-        """Begin without letters; each is remembered for two retry intervals."""
+        """Begin without letters; each is remembered for two intervals of ``retry_interval_ms``."""
         self._memory_ms = 2 * retry_interval_ms
         #: By a hash, as there may be many: two that share one would only share their attempts.
         self._by_identity: OrderedDict[int, _RequeuedLetter] = OrderedDict()
@@ -94,11 +94,12 @@ class RequeuedLetters:
         return len(self._by_identity)
 
     def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
-        """Record the progress of a letter that was put elsewhere.
+        """Remember a letter that a rule has put on another queue, with its progress ``state``.
 
-        ``sequence`` is the result of :func:`apply_rule` for it. A letter with a lower arrival
-        number arrived earlier, and so is not this one come back. Outdated entries are dropped, and
-        the oldest one at 100,000 entries.
+        If the letter is dead-lettered again, the handler goes on where it was. ``sequence`` is the
+        result of :func:`apply_rule` for it: an equal letter with a lower arrival number was there
+        before, and is another one. ``now_ms`` is the time. Outdated entries are dropped, and the
+        oldest one at 100,000 entries.
         """
         identity = _identity(letter)
         self._by_identity.pop(identity, None)
@@ -107,9 +108,9 @@ class RequeuedLetters:
         self._by_identity[identity] = _RequeuedLetter(state, now_ms + self._memory_ms, sequence)
 
     def state_of(self, letter: DeadLetter, now_ms: int) -> RuleState:
-        """Return the progress of a letter that has come back, and drop its entry.
+        """Return the progress of a letter that was dead-lettered again, and drop its entry.
 
-        Returns a new RuleState for any other letter.
+        Returns a new RuleState for a letter that is not remembered. ``now_ms`` is the time.
         """
         identity = _identity(letter)
         sent = self._by_identity.get(identity)
@@ -317,7 +318,10 @@ class DeadLetterHandler:
         self.close()
 
     def _pass(self, letter_count: int | None = None) -> None:
-        """Handle the letters from the first one on, at most ``letter_count``; None means all."""
+        """Handle the letters on the queue once, in get order.
+
+        At most ``letter_count`` letters are handled; None means all.
+        """
         present, end = set[int](), None
         self._passed_ms = self._connection.now_ms()
         message = self._browse(c.MQGMO_BROWSE_FIRST)
@@ -392,10 +396,10 @@ class DeadLetterHandler:
         return self._busy_ms + self._table.wait_ms <= self._connection.now_ms()
 
     def _handle(self, message: Message) -> None:
-        """Apply the rules to a message, unless it was left alone or its retry is due later.
+        """Apply the rules to a message, unless no rule is left for it or its retry is due later.
 
-        After a programming error the message is backed out, and left alone while it stays on the
-        queue, with a log entry.
+        After a programming error the message is backed out and the error is logged. No rule is then
+        applied to the message while it stays on the queue.
         """
         position, now_ms = key_of(message), message.seen_ms
         state = self._waiting.get(position)

@@ -29,7 +29,8 @@ class LockQueue:
     def __init__(self, runtime: Runtime) -> None:
         """Begin empty.
 
-        The runtime is not stored, so that the entry in ``_lines`` can end with it.
+        ``runtime`` supplies the condition of the threads. It is not stored, so that the lock is
+        freed with the runtime.
         """
         self.changed = runtime.condition()
         self.threads: deque[int] = deque()
@@ -52,7 +53,7 @@ class VerbLock:
     """
 
     def __init__(self, runtime: Runtime) -> None:
-        """Use the queue of threads of a runtime, which is created for its first queue manager."""
+        """Use the lock of a runtime, which is made for the first queue manager of the runtime."""
         line = _lines.get(runtime)
         if line is None:
             line = _lines.setdefault(runtime, LockQueue(runtime))
@@ -82,9 +83,8 @@ class VerbLock:
     def enter(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Wait for the lock and return True; a thread that has it enters again at once.
 
-        Returns False, without the lock, once ``is_over`` returns True.
-
-        The thread that makes ``is_over`` true must call :meth:`wake_waiting`.
+        Returns False, without the lock, once ``is_over`` returns True. The thread that makes
+        ``is_over`` true must call :meth:`wake_waiting`.
         """
         line, thread = self._line, self._thread_id()
         with line.changed:
@@ -105,7 +105,7 @@ class VerbLock:
         return has_turn
 
     def leave(self) -> None:
-        """End a verb; if it was the outermost one, the next thread gets the lock."""
+        """End one :meth:`enter`; the last one of the thread gives the lock to the next thread."""
         line = self._line
         with line.changed:
             line.depth -= 1

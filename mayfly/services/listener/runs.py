@@ -347,7 +347,7 @@ class Recovery:
         self._retry_count = 0
 
     def pause(self, failure: Exception) -> bool:
-        """Log a failure, pause before the next retry, and return True.
+        """Log a failure, wait for the retry interval, and return True: the caller then tries again.
 
         Returns False if the run is stopping, or if no retries are left, which stops the run.
         """
@@ -610,7 +610,7 @@ class ASF(PortRun):
             return is_free and worker.has_thread
 
     def note_busy(self, worker: _Worker) -> None:
-        """Record that an idle worker with a thread has taken a message."""
+        """Record that an idle worker, which waits with a thread, has taken a message."""
         with self.pool.changed:
             worker.is_unwanted = False
             if worker in self._free:
@@ -703,7 +703,11 @@ class ASF(PortRun):
                 self._hand_over(worker, delivery)
 
     def _candidate(self) -> tuple[_Worker | None, bool]:
-        """Return an idle session to find a message for, or None; and whether to open a new one."""
+        """Return the idle worker for the next message or None, and whether to open a new one.
+
+        (None, False) means that a worker already waits for the message, or that all sessions are
+        busy.
+        """
         if any(free.has_thread for free in self._free):
             # It takes the next message itself.
             return None, False
@@ -712,7 +716,10 @@ class ASF(PortRun):
         return None, len(self._workers) < self.settings.max_sessions
 
     def _settle_permit(self, *, is_needed: bool) -> bool:
-        """Get a permit to start a thread if needed and free, or return it; return True if held."""
+        """Get a permit to start a thread if ``is_needed`` and one is free, else give it back.
+
+        Returns True if the run now has a permit. Does not wait.
+        """
         if not is_needed:
             if self._has_permit:
                 self._return_permit()

@@ -73,6 +73,7 @@ class Counters:
     """The counters for :class:`Statistics` of one port; its threads share them."""
 
     def __init__(self, lock: Lock) -> None:
+        """Begin with all counts 0; ``lock`` guards them."""
         self._lock = lock
         self._counts: Counter[str] = Counter()
 

@@ -268,7 +268,7 @@ class TransactionService:
     def _wait_for(self, due_ms: int) -> None:
         """Let :meth:`_on_due` be called at a moment of the queue manager's clock.
 
-        Returns at once.
+        ``due_ms`` is in epoch ms. This only begins the wait.
         """
         self._connection.begin(ask.WaitUntil(due_ms), partial(self._on_due, due_ms))
 
