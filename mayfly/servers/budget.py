@@ -35,7 +35,8 @@ class Reservation:
     def __init__(self, budget: Budget, count: int, on_granted: Callable[[], object] | None) -> None:
         """Prepare to reserve ``count`` bytes of a budget.
 
-        Only :meth:`Budget.reserve` creates one.
+        ``on_granted`` is called when they are reserved; None if nobody waits for that. Only
+        :meth:`Budget.reserve` creates one.
         """
         self._budget, self.count, self.on_granted = budget, count, on_granted
         self.is_granted = self.is_over = False

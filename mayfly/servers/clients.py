@@ -81,6 +81,8 @@ class ChannelInstances:
     def enter(self, place: ChannelClient, admitted: Admitted) -> None:
         """Count one more connection of ``place``, a channel and a client's address.
 
+        The limits MAXINST and MAXINSTC are those of ``admitted``.
+
         Raises MQRC_CHANNEL_NOT_AVAILABLE, and counts nothing, if MAXINST or MAXINSTC is reached.
         """
         same = sum(count for other, count in self._by_place.items() if other[:2] == place[:2])

@@ -112,7 +112,7 @@ class ClientListener(Listener):
         return next(iter(self._managers.values())).engine.runtime
 
     def _serve(self, server: _Server) -> str:
-        """Listen with a server; return the address, or "" without one.
+        """Let ``server`` listen on the address of the settings; return it, or "" without one.
 
         Raises OSError if the address is in use; the server is closed then.
         """
@@ -251,7 +251,7 @@ class _IdleConnections:
         self._seen: dict[int, tuple[int, int]] = {}
 
     def look(self, server: WireServer) -> None:
-        """Close connections without a request for ``idle_seconds``; must be called once a second.
+        """Close connections without a request for ``idle_seconds``; call it once a second.
 
         A connection with a running call or an open unit of work is not idle, nor is a message
         channel.

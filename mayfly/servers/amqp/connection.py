@@ -263,11 +263,11 @@ class AmqpConnection(asyncio.Protocol):
         self._memory.when_free(call)
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
-        """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
+        """Reserve ``count`` bytes for an incomplete message; None if it must be refused now.
 
         Returns at once. If the memory is not free, nothing is read from the client until it is;
-        after 30 seconds ``refuse`` is called. The result is None if the memory is not free and
-        another message of the connection has a reservation already.
+        after 30 seconds ``refuse`` is called, which must refuse the message. The result is None if
+        the memory is not free and another message of the connection has a reservation already.
         """
         budget, loop = self.service.budget, self.service.loop
         if self._reservations:

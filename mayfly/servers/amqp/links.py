@@ -44,14 +44,14 @@ class LinkHost(Protocol):
         """Run ``call`` in the event loop once memory for messages is free."""
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
-        """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
+        """Reserve ``count`` bytes for an incomplete message; None if it must be refused now.
 
         Returns at once. If the memory is not free, nothing is read from the client until it is;
-        after 30 seconds ``refuse`` is called.
+        after 30 seconds ``refuse`` is called, which must refuse the message.
         """
 
     def end_reservation(self, room: Reservation) -> None:
-        """Return reserved memory, or stop waiting for it."""
+        """Return the reserved memory ``room``, or stop waiting for it; called once for each."""
 
     def count_parts(self, change: int) -> None:
         """Add ``change`` to the counted bytes of incomplete messages that have no reservation."""
@@ -169,7 +169,10 @@ class BatchedPuts:
         self._host.count_puts(count)
 
     def _end(self, waiting: list[OnEnd], count: int, outcome: MQError | None) -> None:
-        """Stop counting the bytes of committed puts, and report the outcome to each put."""
+        """Report ``outcome``, None or the commit's error, to each put in ``waiting``.
+
+        ``count`` is the bytes of these puts, which no longer count as being put.
+        """
         self._host.count_puts(-count)
         for on_done in waiting:
             on_done(outcome)

@@ -216,8 +216,8 @@ class Unsettled:
     def update(self, delivery: Raw) -> None:
         """Apply the outcome that the client has sent for a delivery.
 
-        Ignored for a delivery that waits for no outcome, or without a new state. An unknown
-        transaction ends the link.
+        Ignored for a delivery that waits for no outcome, or without a new state. A transaction that
+        is not open ends the link with an error.
         """
         held = self._held.get(delivery)
         if held is None:
@@ -309,11 +309,12 @@ class Unsettled:
         self._settle([held.number], settlement, reason=reason, then=done)
 
     def _settlement_by(self, outcome: DeliveryOutcome, held: _Unacked) -> tuple[Settlement, int]:
-        """Return how to settle a message, and the MQRC_* for a dead letter (else 0).
+        """Return the settlement for a client's outcome, and the MQRC_* for a dead letter (else 0).
 
         Rejected gives DEAD_LETTERED. Released gives RETURNED. Modified gives RETURNED, with
-        delivery-failed BACKED_OUT. A delivery settled without an outcome gives BACKED_OUT. Also
-        keeps the annotations of *modified*, and that the client does not want the message again.
+        delivery-failed BACKED_OUT. A delivery settled without an outcome gives BACKED_OUT.
+        Annotations of *modified* are stored for later deliveries. With undeliverable-here this
+        client is not sent the message again.
         """
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)

@@ -186,7 +186,8 @@ class ReceivingClient(LinkEndpoint):
     def _got(self, outcome: Delivery | MQError) -> None:
         """Send the message of a get, or handle its error.
 
-        A message that arrives after its credit was withdrawn returns to the queue.
+        A message that arrives after its credit was withdrawn returns to the queue. Then sends
+        further messages that are available.
         """
         self._getting = None
         if isinstance(outcome, MQError):
@@ -255,9 +256,9 @@ class ReceivingClient(LinkEndpoint):
         _LOG.info("link %s waits: %s", self._name, error)
 
     def _stall(self) -> None:
-        """Continue to send once the client has read or memory is free; return at once.
+        """Let sending continue once the client has read or memory is free; return at once.
 
-        An outcome of the client continues to send as well, but may never come.
+        An outcome that the client sends also lets sending continue, but may never come.
         """
         if not self._is_stalled:
             self._is_stalled = True

@@ -179,7 +179,7 @@ class AddedAnnotations:
         self._added: dict[tuple[str, bytes], dict[Value, Value]] = {}
 
     def add(self, manager: str, msg_id: bytes, annotations: Mapping[Any, Any]) -> None:
-        """Add annotations to those that clients have added to a message before.
+        """Keep annotations that a client has added to a message, beside those added before.
 
         The new ones are dropped if they have more than 4 KiB, or together with the earlier ones
         more than 64 names. The earlier ones stay then.
@@ -230,7 +230,7 @@ class AmqpService(NamedTuple):
     def manager_named(self, hostname: str) -> str:
         """Return the queue manager whose name equals a host name, in any case.
 
-        Otherwise the first one.
+        Returns the first queue manager of the server if none has this name.
         """
         wanted = hostname.upper()
         return next((n for n in self.queue_managers if n.upper() == wanted), self.queue_managers[0])

@@ -129,7 +129,8 @@ class HttpConnection:
     def add_admission(self, place: ChannelClient, admission: ChannelAdmission) -> None:
         """Record an admission to a channel; its ``leave`` is called when the client has gone.
 
-        ``place`` is the channel with the client's address.
+        ``place`` is the channel with the client's address. An admission makes the connection an
+        instance of the channel.
         """
         self._admissions[place] = admission
 
@@ -203,7 +204,8 @@ class HttpConnection:
     def conversation(self, key: ConversationKey, connect: Callable[[], Connection]) -> Connection:
         """Return the open conversation of a key, else a new one from ``connect``.
 
-        If the connection has 16 conversations, these are closed, and a new one is opened.
+        If the connection already has 16 conversations, all 16 are closed before the new one is
+        opened. Raises the MQError of ``connect``.
         """
         found = self._conversations.get(key)
         if found is None or not found.is_open:

@@ -74,9 +74,10 @@ class FeedReader:
         return frame
 
     def begin(self, frame: Frame) -> None:
-        """Note that the client gets a frame with all statistics; drop older waiting frames.
+        """Note that the client is sent ``frame``, which has all statistics.
 
-        Waiting frames with a higher number stay. The reader is then no longer ``is_behind``.
+        Waiting frames that are not newer are dropped; those with a higher number stay. The reader
+        is then no longer ``is_behind``.
         """
         self._last, self.is_behind = frame.number, False
         while self._waiting and self._waiting[0].number <= frame.number:
@@ -90,7 +91,7 @@ class FeedReader:
         self._has_frames.set()
 
     def offer_from_elsewhere(self, frame: Frame | None) -> None:
-        """Add a frame from any thread; None ends the reader.
+        """Queue a frame for the client, from any thread; None ends the reader.
 
         A reader with more than 4 waiting frames drops them all, and is ``is_behind`` until it gets
         a complete frame. Does nothing if the event loop is closed.
@@ -408,7 +409,8 @@ def _rates(
 ) -> dict[str, float] | None:
     """Return puts and ended messages per second since ``before``; None without ``before``.
 
-    The names are ``put_per_s``, ``got_per_s``, ``expired_per_s`` and so on.
+    ``interval_ms`` is the time between both; None also if it is 0. The keys are ``put_per_s``,
+    ``got_per_s``, ``expired_per_s`` and so on, and ``ended_otherwise_per_s``.
     """
     if before is None or not interval_ms:
         return None

@@ -60,7 +60,8 @@ class ChannelConversation:
     ) -> None:
         """Begin a conversation, ``number`` on its link.
 
-        The receiver is opened by :meth:`negotiate`.
+        ``manager`` is the receiving queue manager. ``applicant`` is the sender that asked to
+        connect, ``admitted`` what admission decided. The receiver is opened by :meth:`negotiate`.
         """
         self._link, self.number, self._manager = link, number, manager
         self._server_loop = link.server_loop
@@ -206,7 +207,7 @@ class ChannelConversation:
         self._keep(sum(len(envelope.body) for envelope in envelopes))
 
     def _keep(self, change: int) -> None:
-        """Add ``change`` to the bytes counted for kept messages."""
+        """Add ``change`` to the bytes counted for kept messages; it may be negative."""
         self._kept_bytes += change
         self._link.keep(change)
 
@@ -305,7 +306,7 @@ class ChannelConversation:
         return state
 
     def put_batch(self, batch: PutBatch | KeepBatch) -> int | None:
-        """Put the messages of a complete batch; :meth:`confirm` commits them.
+        """Put the messages of a complete batch under syncpoint; :meth:`confirm` commits them.
 
         Return None if all are put, otherwise the ms to wait before GO_ON, which puts the rest.
         Raises LinkDown if messages of the batch are missing, and the MQError of a persistent

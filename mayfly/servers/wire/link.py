@@ -158,8 +158,9 @@ class ConnectHandler(Protocol):
     """Handles one kind of first request (CONNECT), of programs or of message channels."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
-        """Return the facts for admission, and the heartbeat interval (ms) that the client asks for.
+        """Return who wants to connect, and the heartbeat interval (ms) that the client asks for.
 
+        ``payload`` is the encoded first request, ``peer`` the client's address and certificate.
         Raises WrongFrame for a malformed request.
         """
 
@@ -167,7 +168,7 @@ class ConnectHandler(Protocol):
         """Return the agreed limits of the connection.
 
         ``asked_ms`` is the heartbeat interval that the client asks for, ``limit_ms`` the longest of
-        this server; 0 means no limit.
+        this server; 0 means no limit. ``admitted`` has the limits of the channel.
         """
 
     def begin(
@@ -175,7 +176,9 @@ class ConnectHandler(Protocol):
     ) -> AnyConversation:
         """Connect to the queue manager and return the conversation, ``number`` on its link.
 
-        It is called on a thread that may block. Raises MQError if the connect is refused.
+        ``applicant`` is the program that asked to connect, ``admitted`` the user and limits that
+        admission decided. It is called on a thread that may block. Raises MQError if the connect is
+        refused.
         """
 
     def greeting(
@@ -383,7 +386,7 @@ class ServerLoop:
         number: int,
         on_done: Callable[[Outcome], None],
     ) -> None:
-        """Ask admission, and begin a conversation; does not wait for the result.
+        """Ask admission whether ``applicant`` may connect, and begin a conversation; does not wait.
 
         The conversation gets ``number`` on ``link``. The event loop calls ``on_done`` with the
         outcome: the conversation, or an MQError. The answer to a wrong password is late, and no
@@ -431,8 +434,9 @@ class ServerLoop:
     ) -> None:
         """Call ``on_done`` with the outcome of an admission.
 
-        The first conversation of a connection makes it an instance of its channel. One above
-        MAXINST or MAXINSTC is backed out, and MQRC_CHANNEL_NOT_AVAILABLE is reported.
+        The outcome is the conversation with the decision of admission, or an MQError. The first
+        conversation of a connection makes it an instance of its channel. One above MAXINST or
+        MAXINSTC is backed out, and MQRC_CHANNEL_NOT_AVAILABLE is reported.
         """
         if not isinstance(outcome, MQError) and link.instance is None:
             instance = ChannelClient(applicant.queue_manager, applicant.channel, applicant.address)

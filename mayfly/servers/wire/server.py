@@ -76,10 +76,12 @@ class WireServer(EventLoopServer[ClientLink]):
         self._server_loop.limits = limits
 
     def _run(self) -> bool:
+        """Note the thread of the event loop, then run the loop as the base class does."""
         self._server_loop.loop_thread = self._server_loop.runtime.thread_id()
         return super()._run()
 
     def _open(self) -> Collection[ClientLink]:
+        """Return the open connections of clients."""
         return self._server_loop.members
 
     def _has_clients(self) -> bool:
@@ -87,15 +89,25 @@ class WireServer(EventLoopServer[ClientLink]):
         return bool(self._server_loop.members or self._server_loop.ending_count)
 
     def _end(self, connection: ClientLink, why: str) -> None:
+        """Close a connection; its client gets MQRC_CONNECTION_BROKEN with the text ``why``."""
         connection.end(mq_error(rc.MQRC_CONNECTION_BROKEN, why))
 
     def _quiesce(self, connection: ClientLink) -> None:
+        """Close a connection for an operator once it has no work left; does not wait.
+
+        Until then waiting gets and verbs with FAIL_IF_QUIESCING fail with
+        MQRC_CONNECTION_QUIESCING.
+        """
         text = f"channel {connection.channel} was stopped by an operator"
         connection.quiesce(
             mq_error(rc.MQRC_CONNECTION_QUIESCING, text), mq_error(rc.MQRC_CONNECTION_BROKEN, text)
         )
 
     def _drain(self, connection: ClientLink) -> None:
+        """Close a connection, because the server ends, once it has no work left; does not wait.
+
+        Waiting gets and verbs with FAIL_IF_QUIESCING fail with MQRC_Q_MGR_QUIESCING.
+        """
         ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         connection.quiesce(ending, ending)
 
@@ -105,6 +117,7 @@ class WireServer(EventLoopServer[ClientLink]):
         super()._stop_accepting()
 
     async def _end_all(self) -> None:
+        """Close all connections with MQRC_Q_MGR_STOPPING, and return when they are backed out."""
         server_loop = self._server_loop
         await self._cut_handshakes()
         stopping = mq_error(rc.MQRC_Q_MGR_STOPPING, "the server stops")
