@@ -209,7 +209,8 @@ def advise(
 def _answer(text: dict[str, Any]) -> Advice:
     """Return the advice for the options and the --config file; an option overrides the file.
 
-    ``text`` maps the name of each option to its value. Raises ValueError or CommandFailed.
+    ``text`` maps the name of each option to its value; options not used are left out. Raises
+    ValueError or CommandFailed.
     """
     from mayfly.pipeline.advise import advice
 
@@ -378,7 +379,12 @@ def print_advice(advice: Advice) -> None:
 
 
 def advice_as_json(advice: Advice) -> dict[str, Any]:
-    """Return the advice as a dict for JSON; ``is_safe`` is None if no timeout is set at present."""
+    """Return the advice as a dict for JSON.
+
+    The keys are present, longest_on_message_ms, is_safe, problems, recommended, reasons, arrivals,
+    before and after. ``is_safe`` is None if no timeout is set at present. ``arrivals`` and
+    ``before`` are None where nothing is known.
+    """
     is_decided = advice.present.receive_timeout_ms is not None
     return {
         "present": advice.present._asdict(),
@@ -463,7 +469,10 @@ def _table(before: Outlook | None, after: Outlook) -> Table:
 
 
 def _cells(outlook: Outlook) -> dict[str, str]:
-    """Return a column of the table by title: numbers of the simulation, then of the formula."""
+    """Return one column of the table, as texts by the title of their row.
+
+    The numbers of the simulation come first, then those that a formula estimates.
+    """
     simulated, expected = outlook.simulated, outlook.estimate
     cells = {title: f"{getattr(simulated, name):,}" for name, title in _TITLES.items()}
     cells["needless share of transactions"] = f"{simulated.needless_share:.3%}"
@@ -475,7 +484,7 @@ def _cells(outlook: Outlook) -> dict[str, str]:
 
 
 def _outlook_as_json(outlook: Outlook | None) -> dict[str, Any] | None:
-    """Return the estimated and the simulated effects of a setting as a dict; None for None."""
+    """Return the effects of a setting as a dict with "estimate" and "simulated"; None for None."""
     if outlook is None:
         return None
     simulated = outlook.simulated

@@ -517,7 +517,10 @@ def _read_text(file: Path) -> str:
 
 
 def _log_lost(managers: Sequence[QueueManager]) -> None:
-    """Log the number of non-persistent messages, which end with this process; nothing for 0."""
+    """Log the number of non-persistent messages, which are lost with this process.
+
+    Logs nothing for a queue manager without any.
+    """
     for manager in managers:
         count = volatile_count(manager.engine)
         if count:

@@ -93,10 +93,11 @@ def lake_errors() -> Iterator[None]:
 
 
 def fits_one_process(lake: str, part: LakePart) -> bool:
-    """Return True if DuckDB is to answer for a part of a lake, False if Spark is.
+    """Return True if DuckDB in this process is to read a part of a lake, False if Spark is.
 
-    Spark answers for files of more than 8 GiB, if they are plain Parquet and Spark is installed.
-    Raises ModuleNotFoundError if neither is installed, CommandFailed without a lake.
+    ``part`` is the range of time and the queues that are asked for. Spark reads files of more than
+    8 GiB, if they are plain Parquet and Spark is installed. Raises ModuleNotFoundError if neither
+    is installed, CommandFailed without a lake.
     """
     if is_delta(lake):
         return True

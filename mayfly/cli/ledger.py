@@ -242,10 +242,12 @@ def _exported(
     late_after_ms: int | None,
     where: str | None,
 ) -> int:
-    """Write the ended messages that pass all filters to a file; return their number.
+    """Write the ended messages that pass all filters to ``target``; return their number.
 
-    ``where`` is a condition in Spark SQL and needs Spark; None leaves the choice of the engine to
-    the lake's size. Raises CommandFailed for errors of the lake.
+    ``part`` names the range of time and the queues. ``late_after_ms`` leaves only those that were
+    got later than that; None is no such filter. ``where`` is a condition in Spark SQL and needs
+    Spark; None leaves the choice of the engine to the lake's size. Raises CommandFailed for errors
+    of the lake.
     """
     if where is not None and is_delta(lake):
         raise CommandFailed(
@@ -489,7 +491,8 @@ def _answers(
 ) -> tuple[list[QueueReport], LakeTimeline | None]:
     """Return the reports of a lake's queues and the timeline to plot.
 
-    The timeline is None if ``has_plot`` is False, or if no message has ended.
+    A message that was got more than ``late_after_ms`` after its delivery time counts as late. The
+    timeline is None if ``has_plot`` is False, or if no message has ended.
     """
 
     def is_drawn(reports: list[QueueReport]) -> bool:
@@ -627,12 +630,15 @@ def print_books(reports: list[QueueReport]) -> None:
 
 
 def _counts(*counts: int) -> tuple[str, ...]:
-    """Return numbers as texts with thousands separators."""
+    """Return numbers as texts with thousands separators, in the same order."""
     return tuple(f"{count:,}" for count in counts)
 
 
 def _for_json(row: QueueReport) -> dict[str, Any]:
-    """Return a queue's report as a dict; the balance has also ``is_balanced``, or is None."""
+    """Return a queue's report as a dict of its fields, for JSON.
+
+    ``balance`` is a dict that also has ``is_balanced``; it is None for a queue without a balance.
+    """
     books = row.balance
     balance = None if books is None else {**books._asdict(), "is_balanced": books.is_balanced}
     return dataclasses.asdict(row) | {"balance": balance}

@@ -390,7 +390,10 @@ def _connect_remote(endpoint: Endpoint, account: str, password: str, program: st
 
 @contextmanager
 def _connect_errors() -> Iterator[None]:
-    """Return a context that turns the MQError of a failed connect into CommandFailed (code 5)."""
+    """Return a context that turns the MQError of a failed connect into CommandFailed.
+
+    The exit code is 5.
+    """
     try:
         yield
     except MQError as error:

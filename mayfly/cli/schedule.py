@@ -676,7 +676,11 @@ def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
 
 
 def details(entry: Scheduled) -> dict[str, object]:
-    """Return all fields of a delayed message as texts or numbers by label, for people."""
+    """Return the fields of a delayed message by label, as texts or numbers for people.
+
+    The labels are MsgId, CorrelId, queue, put (UTC), due (UTC), expires (UTC), priority,
+    persistent, bytes, sender and position.
+    """
     expire_at_ms = entry.expire_at_ms
     return {
         "MsgId": entry.msg_id.hex(),

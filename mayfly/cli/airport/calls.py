@@ -57,15 +57,18 @@ class Compression(NamedTuple):
     factor: int
 
     def on_the_wall(self, day_ms: int) -> int:
-        """Return the wall-clock moment (epoch ms) of a moment of the day, rounded down."""
+        """Return the wall-clock moment (epoch ms) at which a moment of the replayed day comes.
+
+        ``day_ms`` is in epoch ms of the day that is replayed faster. The result is rounded down.
+        """
         return self.begin_ms + (day_ms - self.day_begin_ms) // self.factor
 
     def in_the_day(self, at_ms: int) -> int:
-        """Return the moment of the day (epoch ms) at a moment of the wall clock."""
+        """Return the moment of the replayed day (epoch ms) at the wall-clock moment ``at_ms``."""
         return self.day_begin_ms + (at_ms - self.begin_ms) * self.factor
 
     def minutes(self, duration_ms: int) -> float:
-        """Return the minutes of the day that a wall-clock duration in ms lasts."""
+        """Return how many minutes of the replayed day pass in a wall-clock duration in ms."""
         return duration_ms * self.factor / MINUTE_MS
 
 

@@ -87,7 +87,7 @@ def plain(axes: Axes) -> None:
 
 
 def save(figure: Figure, title: str, rule: str, path: Path) -> None:
-    """Add title, subtitle ``rule`` and the source's credit to a figure, and write it to a file."""
+    """Write a figure to a file, with a title, the credit of the data and the subtitle ``rule``."""
     figure.suptitle(f"{title}\n", fontsize=17, color=INK, x=0.01, ha="left", weight="bold")
     figure.text(0.01, 0.945, rule, fontsize=11, color=INK)
     figure.text(0.99, 0.008, CREDIT, fontsize=9, color=INK, ha="right")
@@ -387,7 +387,11 @@ def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
 
 
 def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence, summary.Presence]:
-    """Return the numbers of messages in each state, in steps of 5 minutes and of 30 minutes."""
+    """Return numbers of delayed messages and of those that can be got, over time, twice.
+
+    The first are in steps of 5 minutes for areas, the second in steps of 30 minutes for bars.
+    ``span`` is the first and the last moment in epoch ms.
+    """
     start_ms = span[0] // _BAR_STEP_MS * _BAR_STEP_MS
     end_ms = span[1] + _BAR_STEP_MS
     fine, coarse = (
