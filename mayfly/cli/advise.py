@@ -290,7 +290,8 @@ def recorded(
 def _trace(source: Path, qmgr: str | None) -> pa.Table:
     """Return the recorded messages in a file or a lake as a table, a row for each message.
 
-    Raises ValueError for a wrong file or option, CommandFailed for a lake without messages.
+    ``source`` is that file or lake; ``qmgr`` chooses a queue manager of a lake. Raises ValueError
+    for a wrong file or option, CommandFailed for a lake without messages.
     """
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
     from mayfly.pipeline.replay.read import read_trace
@@ -455,7 +456,11 @@ def _arrival_lines(arrivals: ArrivalSummary) -> Iterator[str]:
 
 
 def _table(before: Outlook | None, after: Outlook) -> Table:
-    """Return a table that compares both settings; one column less if ``before`` is None."""
+    """Return a table that compares the effects of the present setting and the recommended one.
+
+    ``before`` are those of the present setting; None leaves out their column. ``after`` are those
+    of the recommended one.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", no_wrap=True)
     columns = [_cells(after)]

@@ -117,9 +117,9 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Return a context with a Spark session, which ends with the block.
 
-    A terminal shows every second how long Spark has been running. For a stream, which shows its
-    batches, it does so only until the session has started. Pipeline errors in the block become
-    CommandFailed.
+    ``app_name`` is the name of the application in Spark, ``master`` the Spark master. A terminal
+    shows every second how long Spark has been running. For a stream, which shows its batches, it
+    does so only until the session has started. Pipeline errors in the block become CommandFailed.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(pipeline_errors())

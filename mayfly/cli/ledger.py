@@ -352,9 +352,11 @@ def _copy_to_delta(
 ) -> int:
     """Copy a ledger into Delta tables; return the row count.
 
-    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    tables are compacted every ``every_ms`` milliseconds, never for 0. ``print_batch`` is called
-    with the number and the rows of each batch.
+    ``url`` and ``token_file`` are those of the Flight server; None is the token in MAYFLY_TOKEN.
+    ``qmgr`` None means the only queue manager there. Ends at SIGINT or SIGTERM, with
+    ``available_now`` also at the present end of the ledger. The tables are compacted every
+    ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with the number and the rows
+    of each batch.
     """
     row_count = batch = 0
     with lake_errors():
@@ -395,9 +397,11 @@ def _stream_to_parquet(
 ) -> int:
     """Stream a ledger into Parquet files with Spark; return the row count.
 
-    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    files are compacted every ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with
-    the number and the rows of each batch.
+    ``url`` and ``token_file`` are those of the Flight server; None is the token in MAYFLY_TOKEN.
+    ``qmgr`` None means the only queue manager there. Ends at SIGINT or SIGTERM, with
+    ``available_now`` also at the present end of the ledger. The files are compacted every
+    ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with the number and the rows
+    of each batch.
     """
     with spark_session(is_stream=True) as spark:
         from mayfly.pipeline.lake.compaction import compact_beside
@@ -513,7 +517,11 @@ def _answers(
 
 
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
-    """Raise CommandFailed if the server does not answer or refuses, before Spark starts."""
+    """Raise CommandFailed if the server does not answer or refuses, before Spark starts.
+
+    ``token_file`` None is the token in MAYFLY_TOKEN. ``qmgr`` None means the only queue manager
+    there.
+    """
     with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
 
@@ -576,7 +584,8 @@ def _await(
 ) -> int:
     """Wait until the stream ends or ``stopped`` is set, then stop it; return its number of rows.
 
-    ``upkeep`` is called every ``every_ms`` milliseconds, never for 0. Raises the stream's error.
+    ``print_batch`` is called with the number and the rows of each batch. ``upkeep`` is called every
+    ``every_ms`` milliseconds, never for 0. Raises the stream's error.
     """
     row_count, next_batch, is_over = 0, 0, False
     upkeep_seconds = time.perf_counter()

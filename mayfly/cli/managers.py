@@ -223,7 +223,8 @@ def _connect(
 ) -> Connection:
     """Connect by URL, by opening the folder, or by the socket in it if a server has it open.
 
-    ``stack`` closes what was opened. Raises the errors of ``connected``.
+    ``place`` is a folder or URL, None the usual folder. With ``make`` a queue manager that does not
+    exist is made. ``stack`` closes what was opened. Raises the errors of ``connected``.
     """
     if place is not None and is_remote(place):
         _check_not_given(name, given)
@@ -312,7 +313,8 @@ def _connect_when_served(
 ) -> Connection | None:
     """Connect to a folder's server once it has started; return None if no server has it open.
 
-    Raises CommandFailed after 30 seconds, MQError if the server refuses.
+    ``check`` is called as soon as a server is found, and may raise CommandFailed. Raises
+    CommandFailed after 30 seconds, MQError if the server refuses.
     """
     for _ in polls(folder):
         if not is_served(folder):
@@ -415,7 +417,7 @@ def _password(account: str) -> str:
 def _connection_errors(place: Path | str) -> Iterator[None]:
     """Return a context that turns a lost connection into CommandFailed (exit code 5).
 
-    The text says if the last call is in doubt.
+    The text names ``place``, the folder or URL, and says if the last call is in doubt.
     """
     try:
         yield

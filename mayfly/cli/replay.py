@@ -42,7 +42,7 @@ _COUNTS_AFTER = ("depth_max", "receives_empty")
 
 
 def _option(name: str, metavar: str, text: str) -> Any:
-    """Return a typer option that takes texts ``[QUEUE=]VALUE``."""
+    """Return a typer option that takes texts ``[QUEUE=]VALUE``; ``metavar`` describes VALUE."""
     return typer.Option(name, metavar=f"[Q=]{metavar}", help=text)
 
 
@@ -235,8 +235,8 @@ def _in_spark(
 
     ``source`` is a lake, whose rows ``trace_of`` converts; None means that it is a trace file.
     ``manager`` None means all queue managers of the lake. A message that is got more than
-    ``late_after_ms`` after its delivery time counts as late. Raises CommandFailed for errors of
-    Spark or the lake, ReplayError for a wrong trace.
+    ``late_after_ms`` after its delivery time counts as late. ``master`` is the Spark master. Raises
+    CommandFailed for errors of Spark or the lake, ReplayError for a wrong trace.
     """
     from mayfly.pipeline.replay.read import read_trace
     from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay

@@ -238,9 +238,14 @@ def subscribed(
 ) -> Subscribed:
     """Make a subscription (MQSUB) and return its number, queue handle and attributes.
 
-    The keywords are those of ``Session.subscribe``. Raises MQRC_TOPIC_STRING_ERROR,
-    MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other reason codes of MQSUB, and ValueError
-    for options that ``shared`` or ``no_local`` exclude.
+    ``selector`` chooses publications. They arrive on ``queue``, or on a managed queue if that is
+    empty. A ``durable`` subscription needs a ``name``. It expires after ``time_to_live_ms``; None
+    is never. ``correl_id`` is set in all publications; b"" takes a new id, None that of the
+    publisher. With ``retained`` the matching retained publications come at once. With
+    ``on_request`` publications come only on MQSUBRQ. The topic string of ``topic_object`` comes
+    before ``topic``. ``shared`` and ``no_local`` are explained at ``Client.subscribe``. Raises
+    MQRC_TOPIC_STRING_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other reason codes
+    of MQSUB, and ValueError for options that ``shared`` or ``no_local`` exclude.
     """
     check_life_ms(time_to_live_ms)
     if shared or no_local:

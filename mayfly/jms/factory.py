@@ -193,8 +193,9 @@ class ConnectionFactory:
     ) -> JMSContext:
         """Return a context on a new connection of a user, which starts automatically.
 
-        Raises the runtime counterparts of the errors of :meth:`create_connection`, such as
-        JMSSecurityRuntimeException.
+        ``session_mode`` is AUTO_, CLIENT_ or DUPS_OK_ACKNOWLEDGE, or SESSION_TRANSACTED.
+        ``user_name`` None is the user of the factory. Raises the runtime counterparts of the errors
+        of :meth:`create_connection`, such as JMSSecurityRuntimeException.
         """
         connection = self.create_connection(user_name, password)
         try:
@@ -211,7 +212,7 @@ def _connector(
     table_url: str,
     reconnect: Reconnect | None,
 ) -> Connector:
-    """Return the connector for the arguments of a factory.
+    """Return the connector (which opens connections) for the arguments of a factory.
 
     Raises ValueError for a queue manager object together with a host, table or name, TypeError
     without any of these.

@@ -131,8 +131,9 @@ class MessageProducer(ReadOnlySettings):
     ) -> tuple[Queue | Topic, object, SendSettings]:
         """Return destination, message and settings of a send, from its arguments.
 
-        Raises InvalidDestinationException without a destination, IllegalStateException for a second
-        one, TypeError for other wrong arguments, and JMSException for a wrong setting.
+        ``what`` are the positional arguments of ``send``, ``terms`` its keywords. Raises
+        InvalidDestinationException without a destination, IllegalStateException for a second one,
+        TypeError for other wrong arguments, and JMSException for a wrong setting.
         """
         destination = self._destination
         if destination is None:

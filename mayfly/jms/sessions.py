@@ -405,7 +405,10 @@ class Session:
         return opened
 
     def release_output(self, queue: Queue, opened: Opened) -> None:
-        """Close a queue after a send, unless the unit of work keeps it open."""
+        """Close ``opened``, which :meth:`output` returned for ``queue``, after a send.
+
+        Does nothing if the unit of work keeps the queue open until its end.
+        """
         if self._outputs.get((queue.queue_name, queue.queue_manager)) is not opened:
             self.mq.call(ask.CloseObject(opened.handle))
 

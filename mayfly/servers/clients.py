@@ -57,7 +57,7 @@ class Admits(Protocol):
     """Decides whether a program may connect; implemented by ``security.Admission``."""
 
     def submit(self, applicant: Applicant) -> Future[Admitted]:
-        """Start to check a program that wants to connect; return a future.
+        """Start to check ``applicant``, a program that wants to connect; return a future.
 
         The future gets the user and limits for the connection, or the MQError of a refusal. This
         can take long.
@@ -93,14 +93,14 @@ class ChannelInstances:
         self._by_place[place] += 1
 
     def leave(self, place: ChannelClient) -> None:
-        """Count one connection less; the connection must have been counted by :meth:`enter`."""
+        """Count one connection of ``place`` less; :meth:`enter` must have counted it before."""
         self._by_place[place] -= 1
         if not self._by_place[place]:
             del self._by_place[place]
 
 
 def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> QueueManager:
-    """Return the queue manager whose name a client asks for.
+    """Return the queue manager whose name ``applicant``, a client, asks for.
 
     Raises MQRC_Q_MGR_NAME_ERROR if this server does not serve it.
     """

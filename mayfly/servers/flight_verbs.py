@@ -236,7 +236,7 @@ def _check_range(lives: Ledger, request: ledger.LedgerRequest) -> None:
 
 
 def _beyond_end(lives: Ledger, until: int) -> PositionBeyondEnd:
-    """Return the error for a position after the last row of the ledger."""
+    """Return the error for ``until``, a position after the last row of the ledger."""
     return PositionBeyondEnd(
         f"position {until} was asked for and the ledger ends at {lives.last_position()}"
     )
@@ -375,9 +375,10 @@ def consumers(queues: QueueManager, _asked: NoArguments) -> Answer:
 def browse_ranges(queues: QueueManager, asked: claims.RangesRequest) -> Answer:
     """Return {"ranges": pairs}: about ``part_count`` key ranges that cover a queue.
 
-    Each may be browsed in parallel to the others. A key is a message's place in arrival order. A
-    short queue has fewer ranges, an empty one none. Raises BadRequest if ``part_count`` is below 1,
-    and MQRC_GET_INHIBITED.
+    Each may be browsed in parallel to the others. A key is a number by which the messages of the
+    queue are in get order; a range begins with its first key and ends before its second. A short
+    queue has fewer ranges, an empty one none. Raises BadRequest if ``part_count`` is below 1, and
+    MQRC_GET_INHIBITED.
     """
     if asked.part_count < 1:
         raise BadRequest(f"part_count >= 1 does not hold for {asked.part_count}")
@@ -488,10 +489,10 @@ def stage(
 ) -> Answer:
     """Store the rows that one attempt of a task uploads; :func:`commit` puts them on queues later.
 
-    Returns at the end of the upload. An empty batch marks the end of the rows. The answer has
-    ``row_count``: their number, or DECIDED if the batch is committed already; the rows are then
-    ignored. Raises BadRequest if this attempt is stored already. If the upload ends early or the
-    server stops, discards the rows and raises VerbRefused.
+    ``stopping`` is set when the server stops. Returns at the end of the upload. An empty batch
+    marks the end of the rows. The answer has ``row_count``: their number, or DECIDED if the batch
+    is committed already; the rows are then ignored. Raises BadRequest if this attempt is stored
+    already. If the upload ends early or the server stops, discards the rows and raises VerbRefused.
     """
     asked = request_of(stages.StageRequest, request)
     _check(asked)
@@ -632,7 +633,8 @@ def _action(
 ) -> ActionVerb:
     """Return an action on the queues of a queue manager, whose arguments are those of ``kind``.
 
-    Other arguments raise BadRequest, and so does a queue manager without queues.
+    ``run`` does the work; ``description`` is shown in the list of actions. Other arguments raise
+    BadRequest, and so does a queue manager without queues.
     """
     return ActionVerb(
         description, lambda manager, request: run(_with_queues(manager), request_of(kind, request))

@@ -77,7 +77,8 @@ def write_calls(
 ) -> None:
     """Write the day's messages, in put order, to the file that the stream waits for.
 
-    The day begins with this file, which appears atomically. ``reports`` names the reply-to queue of
+    The day begins with this file, which appears atomically. ``compression`` is the time scale,
+    which gives each message its moment of the wall clock. ``reports`` names the reply-to queue of
     expiration reports.
     """
     on_the_wall = compression.on_the_wall
@@ -107,7 +108,8 @@ def put_calls(
 ) -> StreamingQuery:
     """Start the Spark stream that puts each flight's message once, at its moment.
 
-    Returns the running query. It puts nothing until `write_calls` has written the file ``calls``.
+    ``checkpoint`` is the folder of the stream's checkpoint. Returns the running query. It puts
+    nothing until `write_calls` has written the file ``calls``.
     """
     spark.dataSource.register(CallsSource)
     return (
@@ -172,10 +174,11 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: max(start[_OFFSET], due_count)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return the messages of a batch as one partition; the empty first batch as several.
+        """Return the messages from offset ``start`` to offset ``end`` as one partition.
 
-        Their tasks run in parallel, so that all Python workers that the streams will need are
-        started. A later start would take hours of the day.
+        An empty first batch has several partitions instead. Their tasks run in parallel, so that
+        all Python workers that the streams will need are started. A later start would take hours of
+        the day.
         """
         share_count = 1 if end[_OFFSET] else _TASKS_AT_ONCE
         return [CallRange(start[_OFFSET], end[_OFFSET]) for _ in range(share_count)]

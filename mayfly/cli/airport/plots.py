@@ -71,7 +71,7 @@ def moments(at_ms: Ints | int) -> Any:
 
 
 def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
-    """Set the range (epoch ms) of a time axis, with a tick every three hours."""
+    """Set the range ``span`` (epoch ms) of a time axis, with a tick every three hours."""
     start_ms, end_ms = span
     axes.set_xlim(moments(start_ms), moments(end_ms))
     ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
@@ -261,7 +261,11 @@ def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scat
 def _segments(
     lives: summary.AirportCalls, start_ms: Ints, end_ms: Ints, color: str, is_named: bool
 ) -> go.Scatter:
-    """Return a Plotly trace with one horizontal line for each message, from start to end."""
+    """Return a Plotly trace with one horizontal line for each message, from start to end.
+
+    ``start_ms`` and ``end_ms`` have a moment for each message in ``lives``. ``is_named`` puts the
+    trace into the legend.
+    """
     gap = np.full(len(start_ms), np.datetime64("NaT"), dtype="datetime64[ms]")
     return go.Scatter(
         x=np.column_stack([moments(start_ms), moments(end_ms), gap]).ravel(),
@@ -463,7 +467,7 @@ def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
 def _draw_depth(axes: Axes, moments_ms: Ints, counts: tuple[Ints, Ints], color: str) -> None:
     """Draw numbers of messages: filled for the wall clock, a thin line for the virtual clock.
 
-    ``counts`` are (wall clock, virtual clock).
+    ``moments_ms`` are the moments of the day. ``counts`` are (wall clock, virtual clock).
     """
     by_the_wall, virtual = counts
     axes.step(moments(moments_ms), by_the_wall, where="post", color=color, linewidth=2.4)

@@ -205,7 +205,7 @@ def run_demo(plan: Plan, watcher: DemoWatcher) -> DemoResult:
 
 
 def _make_room(out: Path) -> None:
-    """Remove the files of an earlier run, and mark the folder as the demo's.
+    """Remove the files of an earlier run from ``out``, and mark the folder as the demo's.
 
     Raises FileExistsError if the folder has files that the demo did not make.
     """
@@ -353,7 +353,10 @@ def _counts(outcomes: pa.Table) -> dict[str, int]:
 
 
 def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
-    """Draw all plots; return their files, then the other files and folders of the demo."""
+    """Draw all plots; return their files, then the other files and folders of the demo.
+
+    ``year`` is the outcome table of the year's replay, ``wall`` the results on the wall clock.
+    """
     folder = plan.out / "pictures"
     folder.mkdir()
     names = ("day.png", "wall-clock.png", "year.png", "demo.html")

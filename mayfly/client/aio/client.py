@@ -53,7 +53,7 @@ class AsyncSubscription:
     """A subscription and the queue of its publications, for tasks of one event loop."""
 
     def __init__(self, verbs: AwaitableVerbs, opened: Subscribed, get: Get) -> None:
-        """Take an open subscription, and the get function of its client."""
+        """Take an open subscription, the verbs of its client, and its client's function ``get``."""
         self._verbs, self._opened, self._get = verbs, opened, get
 
     @property

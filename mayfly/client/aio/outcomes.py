@@ -72,7 +72,8 @@ class AwaitableVerbs:
     async def finished(self, begin: Begin[_T]) -> _T:
         """Await a verb that cannot be undone and return its outcome; raises MQError.
 
-        A cancelled task does not wait for the verb, which continues.
+        ``begin`` begins the verb; it is passed the callback for the outcome. A cancelled task does
+        not wait for the verb, which continues.
         """
         self.raise_deferred_cancel()
         future, on_done = self._future()
@@ -83,8 +84,9 @@ class AwaitableVerbs:
     async def put(self, begin: Begin[_T]) -> _T:
         """Await a put and return its result; raises MQError.
 
-        Puts that begin in the same iteration of the event loop share frames. A cancelled task does
-        not wait for the put, which continues.
+        Puts that begin in the same iteration of the event loop share frames. ``begin`` begins the
+        put; it is passed the callback for the outcome. A cancelled task does not wait for the put,
+        which continues.
         """
         if self._together is None:
             self._together = self.connection.together()
@@ -95,8 +97,9 @@ class AwaitableVerbs:
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
         """Await a get and return its delivery; raises MQError, for example NoMessage.
 
-        The message is held until the delivery is settled. If the task is cancelled, the message
-        goes back to its queue, and its backout count stays as it was.
+        ``begin`` begins the get; it is passed the callback for the outcome. The message is held
+        until the delivery is settled. If the task is cancelled, the message goes back to its queue,
+        and its backout count stays as it was.
         """
         self.raise_deferred_cancel()
         future, on_done = self._future(if_unwanted=self.give_back)

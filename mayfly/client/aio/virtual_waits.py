@@ -40,7 +40,8 @@ class VirtualWaits:
     async def result(self, future: asyncio.Future[_T], get: PendingRequest) -> _T:
         """Await the outcome of a get in the current task and return it.
 
-        Raises RuntimeError if the wait can never end; the get is then cancelled.
+        The outcome of ``get`` is set in ``future`` by its callback. Raises RuntimeError if the wait
+        can never end; the get is then cancelled.
         """
         task = asyncio.current_task()
         assert task is not None

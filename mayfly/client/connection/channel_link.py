@@ -87,7 +87,7 @@ class ChannelLink:
         self._link, self._stream = self._first_that_answers(definition, introduction, runtime)
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Tell the receiver the sender's state; return the receiver's state and agreed limits.
+        """Tell the receiver the sender's state ``opening``; return its state and the agreed limits.
 
         Raises LinkDown without an answer, or the MQError by which the receiver refuses.
         """
@@ -108,9 +108,9 @@ class ChannelLink:
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
         """Send a batch that the receiver puts; return the ms to wait before :meth:`go_on`, or None.
 
-        None means that all messages are put. A wait means that a put has failed, and :meth:`go_on`
-        repeats it after these ms. The messages are committed by :meth:`confirm` only. Raises
-        LinkDown or MQError.
+        ``envelopes`` are the messages of the batch, each with its headers. None means that all
+        messages are put. A wait means that a put has failed, and :meth:`go_on` repeats it after
+        these ms. The messages are committed by :meth:`confirm` only. Raises LinkDown or MQError.
         """
         wait_ms: int | None = self._upload(PutBatch, envelopes)
         return wait_ms
@@ -181,7 +181,8 @@ class ChannelLink:
     ) -> tuple[RemoteLink, _CountedStream]:
         """Connect to the addresses of CONNAME in order; return the link and stream of the first.
 
-        Raises LinkDown when none answers, or the MQError of a server that refuses the channel.
+        ``introduction`` is the first request: it names the channel and both queue managers. Raises
+        LinkDown when none answers, or the MQError of a server that refuses the channel.
         """
         tls, failures = _tls_of(definition), []
         for address in addresses_of(definition.conname):
@@ -200,7 +201,8 @@ class ChannelLink:
     ) -> tuple[RemoteLink, _CountedStream]:
         """Connect to one address, introduce the channel, and return the link and its stream.
 
-        Raises MQError when no server answers or the server refuses the channel.
+        ``introduction`` is the first request: it names the channel and both queue managers. Raises
+        MQError when no server answers or the server refuses the channel.
         """
         stream = _CountedStream(open_stream(endpoint, address, runtime))
         stream.limit(self._admission_seconds)
@@ -220,7 +222,8 @@ class ChannelLink:
     def _upload(self, kind: type[PutBatch | KeepBatch], envelopes: Sequence[Envelope]) -> Any:
         """Send a batch in frames of limited size; return the answer of the last request.
 
-        Raises LinkDown for an error that another attempt may avoid, otherwise MQError.
+        ``kind`` says whether the receiver puts or keeps the batch of messages ``envelopes``. Raises
+        LinkDown for an error that another attempt may avoid, otherwise MQError.
         """
         *parts_before, rest = parts(envelopes, self._max_bytes)
         if kind is KeepBatch and not parts_before:
@@ -337,7 +340,11 @@ def _failed(error: MQError) -> LinkDown | MQError:
 
 
 def _explained(error: MQError, address: Address, introduction: Introduction) -> MQError:
-    """Return the error of a refused channel with a text: the server sends only a reason code."""
+    """Return the error of a refused channel with a text, as the server sends only a code.
+
+    The text names the address and, from ``introduction`` (the refused request), channel or queue
+    manager.
+    """
     if error.reason == rc.MQRC_Q_MGR_NAME_ERROR:
         wanted = f"no queue manager {introduction.queue_manager!r} is served at {address}"
         if not introduction.queue_manager:

@@ -315,10 +315,11 @@ class LocalConnection(Connection):
 
         The result is None when the queue refuses a message with MQPMO_ASYNC_RESPONSE. With a
         ``completion`` the call returns before the disk write, which the caller then does with the
-        completion. ``context`` is the handle whose saved context is passed on. A limited
-        ``expiry_tenths`` is used in place of ``time_to_live_ms``. Raises MQRC_HOBJ_ERROR for a
-        handle that is not open, MQRC_NOT_OPEN_FOR_OUTPUT for a handle of another kind,
-        MQRC_EXPIRY_ERROR, and the other reason codes of MQPUT.
+        completion. The keywords beside these two are fields of ``requests.Put``. ``context`` is the
+        handle whose saved context is passed on. A limited ``expiry_tenths`` is used in place of
+        ``time_to_live_ms``. Raises MQRC_HOBJ_ERROR for a handle that is not open,
+        MQRC_NOT_OPEN_FOR_OUTPUT for a handle of another kind, MQRC_EXPIRY_ERROR, and the other
+        reason codes of MQPUT.
         """
         target = self.opened.handles.get(handle)
         if not isinstance(target, (Handle, TopicHandle)):
@@ -587,7 +588,10 @@ def _put_to(
     context: int = c.MQHO_NONE,
     completion: Completion | None = None,
 ) -> PutResult | None:
-    """Put the message of a request to an open handle; see :meth:`LocalConnection.put`."""
+    """Put the message of a request to an open handle and return the result.
+
+    ``context`` and ``completion``, and the errors, are those of :meth:`LocalConnection.put`.
+    """
     message = request.message
     return connection.put(
         handle,
@@ -730,9 +734,10 @@ def _match(
     offset: int | None = None,
     token: bytes | None = None,
 ) -> Match:
-    """Return the condition of a get; empty ids and None set none.
+    """Return the condition of a get: a message must have all values that are set.
 
-    ANY, which every message meets, if nothing is set.
+    An empty id, and None for the others, is not set. Returns ANY, which every message meets, if
+    nothing is set.
     """
     is_one_of_group = group_id or sequence_number is not None or offset is not None
     if not (msg_id or correl_id or is_one_of_group or token is not None):
@@ -1240,8 +1245,8 @@ def _reschedule_all(connection: LocalConnection, request: ask.RescheduleAll) -> 
 def _begin_steps(connection: LocalConnection, progress: Iterator[int]) -> int:
     """Register a bulk change of the schedule and return its number for ``requests.GoOn``.
 
-    When 16 are registered, the oldest is dropped: messages that it has not changed yet stay as they
-    are.
+    Each step of ``progress`` changes some messages and yields how many are changed so far. When 16
+    are registered, the oldest is dropped: messages that it has not changed yet stay as they are.
     """
     if len(connection.steps) >= _MAX_STEPS:
         del connection.steps[next(iter(connection.steps))]

@@ -169,7 +169,8 @@ class BegunVerbs:
     ) -> None:
         """Report the outcome of a verb, or queue the verb to begin again on the next connection.
 
-        A lost answer of a verb that may have taken effect becomes MQRC_CALL_INTERRUPTED.
+        ``number`` is that of ``connection``, on which the verb has ended. A lost answer of a verb
+        that may have taken effect becomes MQRC_CALL_INTERRUPTED.
         """
         again_in = None
         if isinstance(outcome, MQError):
@@ -258,7 +259,10 @@ class BegunVerbs:
         return any(each < number for each in self._open_counts)
 
     def _connect_again(self, connection: Connection, number: int) -> MQError | None:
-        """Reconnect if the connection is lost. Return None, or the error of the failed attempts."""
+        """Reconnect if the connection is lost; return None, or the error of the failed attempts.
+
+        ``number`` is that of ``connection``. Blocks until the attempts have ended.
+        """
         try:
             if self._reconnection.has_ended or self._reconnection.is_lost(connection):
                 self._reconnection.reconnect(number)
@@ -269,7 +273,10 @@ class BegunVerbs:
     def _fail(
         self, begun: BegunVerb[Any], connection: Connection, number: int, failure: MQError
     ) -> None:
-        """Report the error of the failed reconnect to a verb, unless the verb has ended."""
+        """Report ``failure``, the error of a failed reconnect, to a verb that has not ended.
+
+        ``connection`` is the lost one, ``number`` its number.
+        """
         with self._changed:
             is_reported = not begun.is_over
             begun.is_over = True

@@ -553,7 +553,7 @@ class RemoteLink:
         return request
 
     def _wait_for(self, slot: SentRequest, *, once: bool = False) -> None:
-        """Wait for an answer: read the socket, or let the thread that already reads it do so.
+        """Wait for the answer of ``slot``: read the socket, or let the thread that reads it do so.
 
         With ``once`` return after one read, even without the answer.
         """
@@ -640,7 +640,11 @@ class RemoteLink:
             self._abandon(broken(str(wrong)))
 
     def _on_preamble(self, theirs: Preamble | None, first: bytes) -> bool:
-        """Accept the server's first bytes and return True; abandon the link on another protocol."""
+        """Return True if the server speaks this protocol; otherwise abandon the link.
+
+        ``theirs`` are the versions that the server accepts. It is None for another protocol, whose
+        first bytes are ``first``. Returns False after the link is abandoned.
+        """
         if theirs is None:
             text = f"{self.address} is no server of Mayfly: it speaks {protocol_of(first)}"
         elif (version := OURS.common_with(theirs)) is None:

@@ -115,7 +115,8 @@ class Wait:
     def _await(self, under_way: UnderWay, outcomes: list[_T | MQError]) -> None:
         """Wait for the outcome of a running verb; if the wait is ended first, cancel the verb.
 
-        A verb that cannot be cancelled any more is waited for.
+        ``outcomes`` is the list to which the verb's callback appends the outcome. A verb that
+        cannot be cancelled any more is waited for.
         """
         if outcomes:
             return

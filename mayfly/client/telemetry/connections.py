@@ -174,7 +174,8 @@ class Observed:
     ) -> None:
         """Count a message that was got, in the metrics and in the unit of work.
 
-        Browsed messages and those that stay on the queue do not count.
+        ``creation`` is the context of the span in which it was put, or None. Browsed messages and
+        those that stay on the queue do not count.
         """
         if options & _BROWSES or result.stays:
             return
@@ -188,7 +189,7 @@ class _TracedPut:
     """A running put: first with the trace context in its message, then without if too big."""
 
     def __init__(self, running: RunningOperation, request: ask.Put | ask.Put1) -> None:
-        """Take the program's request, and add the trace context to a copy of its message.
+        """Take the program's request, and add the context of ``running`` to a copy of its message.
 
         A message that has a trace context, or cannot carry one, is sent unchanged.
         """
@@ -228,7 +229,7 @@ class TracedConnection(Connection):
     """A connection that records spans and metrics for requests that concern messages."""
 
     def __init__(self, made: Connection, observed: Observed) -> None:
-        """Wrap the connection ``made``, which does the work."""
+        """Wrap the connection ``made``, which does the work; ``observed`` records it."""
         self._made, self.observed = made, observed
         self.number, self.runtime = made.number, made.runtime
 
@@ -306,14 +307,20 @@ class TracedConnection(Connection):
 
 
 def _open(made: Connection, observed: Observed, request: ask.Open) -> Opened:
-    """Open an object, and record its name for later spans; an open has no span."""
+    """Open an object by the connection ``made``, and record its name in ``observed``.
+
+    Later spans name the object; the open itself has no span.
+    """
     opened = made.call(request)
     observed.opened(opened, request.name)
     return opened
 
 
 def _close_object(made: Connection, observed: Observed, request: ask.CloseObject) -> int:
-    """Close an object, and forget its name; a close has no span. Returns the warning or 0."""
+    """Close an object by the connection ``made``, and let ``observed`` forget its name.
+
+    Returns the warning of MQCLOSE or 0. A close has no span.
+    """
     reason = made.call(request)
     observed.closed(request.handle)
     return reason
@@ -548,7 +555,10 @@ def _begin_settle(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
-    """Begin to settle deliveries with a span, which ends with the outcome."""
+    """Begin to settle deliveries with a span, which ends with the outcome; return the verb.
+
+    ``on_done`` gets None or an MQError.
+    """
     running = observed.begin_settling(request)
     return made.begin(request, _reporting(running, lambda _none: running.end(), on_done))
 
@@ -556,9 +566,10 @@ def _begin_settle(
 def _reporting(
     running: RunningOperation, end: Callable[[Any], Any], on_done: Callable[[Any], object]
 ) -> Callable[[Any], None]:
-    """Return a callback that ends a span and then calls the callback of the program.
+    """Return a callback that ends a span and then calls ``on_done``, the program's callback.
 
-    A get that finds no message never ends its span, as in :func:`_failing`.
+    A get that finds no message never ends its span, as in :func:`_failing`. ``end`` records an
+    outcome without an error and returns the outcome as the program sees it.
     """
 
     def on_outcome(outcome: Any) -> None:

@@ -158,7 +158,10 @@ class RunningOperation:
         return trace.set_span_in_context(self.span, Context())
 
     def put(self, result: PutResult | None, body_bytes: int) -> None:
-        """End the operation: a message was put, or refused without an error (``result`` None)."""
+        """End the operation: a message was put, or refused without an error (``result`` None).
+
+        ``body_bytes`` is the length of the message body, for the span.
+        """
         if self.span.is_recording() and result is not None:
             put_ms, deliver_at_ms, expire_at_ms, _capped_by = result.window
             attributes = _identity(result.msg_id, result.correl_id)
@@ -175,6 +178,7 @@ class RunningOperation:
         """Record in the span, which stays open, one message that was got or browsed.
 
         ``creation`` is the context of the span in which it was put; None adds no link.
+        ``body_bytes`` is the length of the message body.
         """
         if creation is not None:
             self.span.add_link(creation)

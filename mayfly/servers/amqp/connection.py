@@ -360,7 +360,11 @@ class AmqpConnection(asyncio.Protocol):
     # The engine of proton.
 
     def _authenticate(self, applicant: Applicant, admitted: Admitted) -> None:
-        """Create proton's engine for an admitted client, and pass the buffered bytes to proton."""
+        """Begin AMQP with an admitted client, and pass the buffered bytes to proton.
+
+        ``applicant`` is the program that asked to connect, ``admitted`` the user and limits that
+        admission decided.
+        """
         self._client = AmqpClient(self.service, self._number, applicant, admitted)
         self._handshake = None
         self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
@@ -564,7 +568,7 @@ class AmqpConnection(asyncio.Protocol):
             self._timer = loop.call_later(max(due - now, 0.001), self._tick)
 
     def end(self, condition: str, why: str) -> None:
-        """Close the AMQP connection with an error condition and its reason.
+        """Close the AMQP connection with an error condition; its text is ``why``.
 
         Before the client is admitted, only the socket is closed.
         """

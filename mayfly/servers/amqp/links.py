@@ -184,10 +184,12 @@ def put_within(
     address: NodeAddress,
     message: Incoming,
 ) -> None:
-    """Put a message in the unit of work of a connection; raises AmqpError and MQError.
+    """Put a message in the unit of work of a connection, without a commit.
 
-    On a temporary queue the message becomes nonpersistent. If the handle is outdated, this put
-    fails, and the next one opens the target again.
+    ``conversations`` has the handle of the queue or topic ``address``. Raises AmqpError if it
+    cannot be opened, and the MQError of the put. On a temporary queue the message becomes
+    nonpersistent. If the queue was altered or deleted since it was opened, this put fails, and the
+    next one opens the target again.
     """
     target = conversations.target(connection, address)
     descriptor = message.descriptor

@@ -51,7 +51,7 @@ class Postponed:
     def __init__(
         self, source: str, soon: Callable[[Call], object], now_ms: Callable[[], int]
     ) -> None:
-        """Take the name of the messages' queue.
+        """Take ``source``, the name of the messages' queue.
 
         ``soon`` runs a function in the event loop. ``now_ms`` returns the queue manager's time.
         """
@@ -89,7 +89,7 @@ class Postponed:
         self._pauses.pop(msg_id, None)
 
     def _log_failures(self, why: MQError) -> None:
-        """Log how many messages pause, and how often they were tried since the last log."""
+        """Log how many messages pause, how often they were tried since the last log, and why."""
         self._is_log_due, self._logged_ms = False, self._now_ms()
         _LOG.warning(
             "%d messages of %s go nowhere, %d tries since this was told: %s; each is tried again, "
@@ -164,7 +164,7 @@ class Unsettled:
         self._held[transfer] = _Unacked(held.number, message.msg_id, message.persistent)
 
     def take(self, number: int) -> None:
-        """Settle a message that was sent settled: it leaves its queue at the end of this pass."""
+        """Settle delivery ``number``, sent settled: it leaves its queue at the end of this pass."""
         self._accept(None, number)
 
     def give_back(self, numbers: list[int]) -> None:
@@ -295,7 +295,11 @@ class Unsettled:
         self._continue(outcome)
 
     def _by_outcome(self, delivery: Raw, held: _Unacked, state: int) -> None:
-        """Begin to apply an outcome other than accepted, such as rejected or released."""
+        """Begin to apply an outcome other than accepted, such as rejected or released.
+
+        ``held`` is the message of ``delivery``, and ``state`` the AMQP code of the outcome, 0 for
+        none.
+        """
         del self._held[delivery]
         self._outcomes.add(delivery)
         outcome = DeliveryOutcome(state)
@@ -335,7 +339,8 @@ class Unsettled:
     ) -> None:
         """Answer the client that its outcome is applied, or end the link after an error.
 
-        A message that could not become a dead letter is backed out and pauses.
+        ``outcome`` is None or the error of the settlement. A message that could not become a dead
+        letter is backed out and pauses.
         """
         self._outcomes.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:

@@ -466,7 +466,8 @@ def _queue(
 ) -> LinkSource:
     """Open a queue as a source, to get or to browse; raises AmqpError, MQError.
 
-    A temporary queue of another client is refused with amqp:resource-locked.
+    ``nodes`` are the temporary queues and topics of this client. A temporary queue of another
+    client is refused with amqp:resource-locked.
     """
     opened = connection.call(
         ask.Open(
@@ -519,7 +520,8 @@ def _subscribed(
 def _known_subscription(connection: Connection, link: Link, container: str) -> LinkSource:
     """Open an existing durable subscription by the name of the link, to inspect or end it.
 
-    Raises MQRC_NO_SUBSCRIPTION, which becomes amqp:not-found, and the other codes of MQSUB.
+    ``container`` is the client's container id, a part of the subscription's name. Raises
+    MQRC_NO_SUBSCRIPTION, which becomes amqp:not-found, and the other codes of MQSUB.
     """
     capabilities = capabilities_of(link.remote_source)
     if link.name.partition(_DELIMITER)[2].startswith(_GLOBAL):
@@ -540,8 +542,8 @@ def _subscription_name(
 ) -> str:
     """Return the full name of a subscription, such as ``AMQP:CLIENT1:news`` for link ``news|2``.
 
-    With capability ``global`` the client's name is left out; ``AMQP.ND`` is for a subscription that
-    is not durable.
+    ``container`` is the client's container id, ``CLIENT1`` here. With capability ``global`` the
+    client's name is left out; ``AMQP.ND`` is for a subscription that is not durable.
     """
     name = link_name.partition(_DELIMITER)[0]
     client = "" if _GLOBAL in capabilities else quoted_client_id(container)

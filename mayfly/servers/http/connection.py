@@ -60,7 +60,10 @@ class HttpConnection:
     def __init__(
         self, peer: Peer, loop: asyncio.AbstractEventLoop, budget: Budget | None = None
     ) -> None:
-        """Start without conversations; the connection takes memory from ``budget``."""
+        """Start without conversations; ``peer`` is the client, ``loop`` the event loop.
+
+        The connection takes memory from ``budget``; None means a new budget of its own.
+        """
         self.budget = Budget() if budget is None else budget
         #: The answer that is being sent.
         self.answer = MemoryUse(self.budget)
@@ -284,7 +287,7 @@ def finish(future: asyncio.Future[None]) -> None:
 
 
 def _bytes_of(connected: Any) -> tuple[int, int]:
-    """Return the bytes sent and received by a socket.
+    """Return the bytes sent and received by the socket ``connected``.
 
     Both are 0 for None, for a closed socket, and where the system does not count them.
     """

@@ -306,7 +306,10 @@ class Snapshot(NamedTuple):
 
 
 def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
-    """Return the encoded events ``overview`` and ``queues`` with all statistics."""
+    """Return the encoded events ``overview`` and ``queues`` with all statistics.
+
+    The last event has ``frame_id``, by which a client that reconnects says which frame it has.
+    """
     queues = {
         "whole": True,
         "queues": [_queue(name, one) for name, one in snapshot.figures.queues.items()],
@@ -316,7 +319,7 @@ def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
 
 
 def changed_events(before: Snapshot, snapshot: Snapshot, frame_id: str) -> bytes:
-    """Return the encoded events with the statistics that changed since ``before``.
+    """Return the encoded events with the statistics of ``snapshot`` that differ from ``before``.
 
     Empty if only time has passed. The last event has ``frame_id``, by which a client that
     reconnects says which frame it has.
@@ -379,7 +382,7 @@ def _without_time(overview: Mapping[str, Any]) -> dict[str, Any]:
 def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
     """Return the content of the ``overview`` event; rates and lateness are since ``before``.
 
-    They are None for ``before`` None.
+    They are None for ``before`` None. All other numbers are those of ``now``.
     """
     interval_ms = 0 if before is None else now.now_ms - before.now_ms
     due_ms = now.next_due_ms

@@ -169,8 +169,9 @@ class ChannelConversation:
     def _run(self, request: int, asked: ChannelRequest, envelopes: list[Envelope]) -> None:
         """Keep the messages of a request, then execute it on a thread that may block.
 
-        A request with only a part of a batch is answered at once. If a batch has too many or too
-        long messages, the request fails and the batch is dropped.
+        ``envelopes`` are the messages in it. A request with only a part of a batch is answered at
+        once. If a batch has too many or too long messages, the request fails and the batch is
+        dropped.
         """
         if isinstance(asked, Envelopes | PutBatch | KeepBatch):
             try:

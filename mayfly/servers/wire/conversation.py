@@ -515,7 +515,10 @@ def _limited(asked: ask.Request[Any]) -> ask.Request[Any]:
 def _begin_puts(
     connection: LocalConnection, puts: ask.Puts, completion: _Completion
 ) -> tuple[PutsRow] | UnderWay:
-    """Begin several puts; return the answer, alone in a tuple, or the running request."""
+    """Begin several puts; return the answer, alone in a tuple, or the running request.
+
+    The running request reports its answer to ``completion``.
+    """
     has_results = not puts.options & c.MQPMO_ASYNC_RESPONSE
     outcomes = connection.begin_puts(
         (_put_of(puts, message) for message in puts.messages),

@@ -184,7 +184,7 @@ class ConnectHandler(Protocol):
     def greeting(
         self, conversation: AnyConversation, admitted: Admitted, terms: ConnectionTerms
     ) -> Connected | Welcome:
-        """Return the answer to the first request, with the agreed limits."""
+        """Return the answer to the first request, with the agreed limits ``terms``."""
 
 
 #: The end of an admission: the conversation with its terms, or the error.
@@ -254,6 +254,7 @@ class ServerLoop:
     ) -> None:
         """Create the event loop, which the server runs.
 
+        ``admission`` decides which programs may connect. ``budget`` limits the memory for messages.
         ``connect_handlers`` has the handler of a first request by the number of its verb.
         """
         self.budget, self._connect_handlers = budget, connect_handlers
@@ -736,8 +737,9 @@ class ClientLink(asyncio.Protocol):
     def _take(self, number: int, request: int, payload: bytes) -> None:
         """Pass a frame to its conversation, or begin a new conversation with a CONNECT.
 
-        A heartbeat (conversation 0) is ignored. Another request of an unknown conversation is
-        answered with MQRC_HCONN_ERROR.
+        ``number`` is that of the conversation, ``request`` that of the request. A heartbeat
+        (conversation 0) is ignored. Another request of an unknown conversation is answered with
+        MQRC_HCONN_ERROR.
         """
         if number == 0:
             self._end_reservation()
@@ -844,9 +846,10 @@ class ClientLink(asyncio.Protocol):
     def _connect(self, number: int, request: int, handler: ConnectHandler, payload: bytes) -> None:
         """Ask admission for a new conversation, or refuse it at once.
 
-        Returns without waiting for admission, whose answer is sent later. The conversation is
-        refused while the server or connection ends, and above SHARECNV. Raises WrongFrame for a
-        malformed request.
+        ``number`` is that of the conversation, ``request`` that of its first request, whose bytes
+        are ``payload``. Returns without waiting for admission, whose answer is sent later. The
+        conversation is refused while the server or connection ends, and above SHARECNV. Raises
+        WrongFrame for a malformed request.
         """
         applicant, heartbeat_ms = handler.applicant(payload, self.peer)
         error, count = None, len(self._conversations)
@@ -876,7 +879,9 @@ class ClientLink(asyncio.Protocol):
     ) -> None:
         """Answer CONNECT with the outcome of its admission.
 
-        The first conversation also sets the connection's heartbeat interval, limits and SHARECNV.
+        ``number`` is that of the conversation, ``request`` that of its first request.
+        ``heartbeat_ms`` is the interval that the client asked for. The first conversation also sets
+        the connection's heartbeat interval, limits and SHARECNV.
         """
         if isinstance(outcome, MQError):
             self._conversations.pop(number, None)

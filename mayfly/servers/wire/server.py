@@ -53,7 +53,8 @@ class WireServer(EventLoopServer[ClientLink]):
     ) -> None:
         """Start the event loop on a thread of the first manager's runtime; nothing listens yet.
 
-        ``budget`` limits the memory for messages and may be shared with other servers.
+        ``admission`` decides which programs may connect. ``budget`` limits the memory for messages
+        and may be shared with other servers.
         """
         self._server_loop = server_loop = ServerLoop(
             managers, admission, limits or Limits(), budget or Budget(), _CONNECT_HANDLERS
@@ -139,7 +140,7 @@ class _ProgramConnect:
     """Handles the CONNECT of a program."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
-        """Return the facts for admission, and the heartbeat interval (ms) of the program.
+        """Return who wants to connect, and the heartbeat interval (ms) that the program asks for.
 
         Raises WrongFrame for a malformed request.
         """
@@ -161,7 +162,8 @@ class _ProgramConnect:
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
         """Return the agreed limits.
 
-        The shortest heartbeat interval of program, channel and server counts.
+        The heartbeat interval is the shortest of that of the program (``asked_ms``), of the channel
+        (in ``admitted``) and of the server (``limit_ms``).
         """
         # The shorter interval of both sides counts.
         heartbeat_ms = _shortest(asked_ms, admitted.heartbeat_s * SECOND_MS, limit_ms)
@@ -187,7 +189,7 @@ class _ChannelConnect:
     """Handles the CONNECT of a message channel."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
-        """Return the facts for admission, and the heartbeat interval (ms) of the sender.
+        """Return who wants to connect, and the heartbeat interval (ms) that the sender asks for.
 
         Raises WrongFrame for a malformed request.
         """

@@ -335,9 +335,10 @@ class DeadLetterHandler:
         self._forget_others(present, end)
 
     def _browse(self, option: int, wait_ms: int = 0) -> Message | None:
-        """Browse the next letter, waiting up to ``wait_ms``.
+        """Browse a letter and return it, waiting up to ``wait_ms`` ms.
 
-        Returns None if none came, or after a stop.
+        ``option`` is MQGMO_BROWSE_FIRST or MQGMO_BROWSE_NEXT. Returns None if none came, or after a
+        stop.
         """
         if self._stopped.is_set():
             return None

@@ -165,7 +165,7 @@ class Link:
         self.is_up = True
 
     def replace_ends(self, one: Peers, other: Peers) -> bool:
-        """Put these two queue managers at the ends and return True.
+        """Put ``one`` and ``other`` at the two ends of the link and return True.
 
         Returns False, and changes nothing, while another open queue manager of the same name is at
         an end.
@@ -269,7 +269,8 @@ class Peers:
     ) -> None:
         """Begin without links; ``journal`` None keeps the exchange numbers in memory only.
 
-        A request that arrives over a link enters ``verb_gate``; ``carry_out`` returns the answer.
+        ``era`` distinguishes this queue manager from others that had its name. A request that
+        arrives over a link enters ``verb_gate``; ``carry_out`` returns the answer.
         """
         self.name = name
         self.era = era
@@ -416,7 +417,11 @@ class Peers:
                 self._journal.note(finished, lambda: _save_new_finished(name, finished))
 
     def restore(self, begun: dict[str, int], finished: dict[str, FinishedExchanges]) -> None:
-        """Set the numbers from before a restart: next ones and finished ones, by partner."""
+        """Set the exchange numbers from before a restart, by partner.
+
+        ``begun`` has the next numbers of exchanges begun here. ``finished`` has the exchanges of
+        partners that are finished here.
+        """
         for partner, next_number in begun.items():
             self.begun_with(partner, next_number)
         self.finished |= finished
@@ -438,7 +443,7 @@ def _save_new_finished(beginner: str, finished: FinishedExchanges) -> list[State
 def _save_number(beginner: str, finished: FinishedExchanges, number: int) -> list[Statement]:
     """Return the statement that writes one finished number.
 
-    Returns [] if all numbers around it are finished, and so it is no longer kept singly.
+    Returns [] if all numbers around it are finished, so that it is not kept by itself.
     """
     if number not in finished.numbers:
         return []

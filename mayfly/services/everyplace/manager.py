@@ -536,7 +536,8 @@ def _hold_message(
 ) -> None:
     """Store a message, invisible to gets, as the first stage of a transmission.
 
-    Does nothing if its exchange is finished or the message is already here.
+    ``receiver`` is the queue manager to which the message was sent. Does nothing if its exchange is
+    finished or the message is already here.
     """
     target = receiver.definitions.local_queue(queue)
     # The activation of the queue may have removed the message, and so ended this exchange.
@@ -547,8 +548,8 @@ def _hold_message(
 def _admit(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
     """Make the message of a transmission available, as its second stage.
 
-    An expired message is removed instead (M6). If the message is not here, only the exchange is
-    finished.
+    ``receiver`` is the queue manager to which the message was sent. An expired message is removed
+    instead (M6). If the message is not here, only the exchange is finished.
     """
     # Activation may write expiries first: the end of the exchange is noted behind them.
     target = receiver.definitions.local_queue(queue)
@@ -561,9 +562,9 @@ def _admit(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> 
 def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
     """Delete a message that expired at its sender, which will not send the second stage.
 
-    A message with an expire time stays until this side detects its expiry (M13). A message that
-    expired by the interval of this queue is reported to the rule. Without the message only the
-    exchange is finished.
+    ``receiver`` is the queue manager to which the message was sent. A message with an expire time
+    stays until this side detects its expiry (M13). A message that expired by the interval of this
+    queue is reported to the rule. Without the message only the exchange is finished.
     """
     target = receiver.definitions.local_queue(queue) if receiver.definitions.has(queue) else None
     receiver.peers.finish(exchange)
@@ -579,8 +580,8 @@ def _offer_next(
 ) -> MessageFields | None:
     """Lock the next message for a pull and return a copy; for a repeated request the same one.
 
-    Returns None if no message is available. Raises MQRC_UNKNOWN_OBJECT_NAME when no queue here
-    keeps messages for that queue.
+    ``receiver`` is the queue manager that is asked for the message. Returns None if no message is
+    available. Raises MQRC_UNKNOWN_OBJECT_NAME when no queue here keeps messages for that queue.
     """
     queues = receiver.definitions.queues_for(exchange.beginner, queue)
     if receiver.peers.is_over(exchange):
@@ -602,7 +603,10 @@ def _offer_next(
 
 
 def _remove_stored(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Delete the message of a pull that the other side has stored; nothing if it is gone."""
+    """Delete the message of a pull that the other side has stored.
+
+    ``receiver`` is the queue manager that has offered it. Does nothing to a message that is gone.
+    """
     # Activation may write expiries first: the end of the exchange is noted behind them.
     queues = receiver.definitions.queues_for(exchange.beginner, queue)
     receiver.peers.finish(exchange)

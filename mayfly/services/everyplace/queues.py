@@ -174,7 +174,10 @@ class MessageQueue:
         attributes: QueueAttributes,
         rule: QueueRule | None,
     ) -> None:
-        """Begin empty and not active; the queue manager calls this, and activates the queue."""
+        """Begin empty and not active; the queue manager ``owner`` calls this.
+
+        ``rule`` None is no rule. The next call on the queue activates it.
+        """
         self.owner = owner
         self._journal = owner.journal
         self.name = name

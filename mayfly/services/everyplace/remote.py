@@ -113,7 +113,7 @@ class SynchronousQueue:
     def __init__(
         self, owner: OwnerContext, name: str, partner: str, rule: QueueRule | None
     ) -> None:
-        """Define queue ``name`` of queue manager ``partner``."""
+        """Define, at queue manager ``owner``, queue ``name`` of queue manager ``partner``."""
         self.owner = owner
         self.name = name
         self.partner = partner
@@ -128,8 +128,8 @@ class SynchronousQueue:
     def add(self, message: MessageFields, confirm_id: int = 0) -> None:
         """Put a message on the remote queue, after calling the rule of the definition here.
 
-        Raises RuleRefused, and MQRC_ENVIRONMENT_ERROR when the rule was not set again after a
-        restart.
+        With a confirm id other than 0 the message is available after :meth:`confirm_put`. Raises
+        RuleRefused, and MQRC_ENVIRONMENT_ERROR when the rule was not set again after a restart.
         """
         check_given(self.name, self.awaited_rule)
         now_ms = self.owner.clock.now_ms()
@@ -144,7 +144,11 @@ class SynchronousQueue:
         self._call_remote(lambda queue: queue.confirm_put(uid))
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
-        """Get the next message of the remote queue; None if no message is available."""
+        """Get the next message of the remote queue; None if no message is available.
+
+        With a confirm id other than 0 it stays there, locked, until :meth:`confirm_get` or
+        :meth:`undo`. Raises RuleRefused if the rule of the remote queue refuses.
+        """
         return self._call_remote(lambda queue: queue.take(confirm_id))
 
     def confirm_get(self, uid: MessageUid) -> None:
@@ -198,7 +202,11 @@ class AsynchronousQueue(MessageQueue):
         attributes: QueueAttributes,
         rule: QueueRule | None,
     ) -> None:
-        """Begin empty and not active; the queue manager calls this."""
+        """Begin empty and not active; the queue manager ``owner`` calls this.
+
+        The queue keeps messages for queue ``name`` of queue manager ``partner`` until they are
+        transmitted. ``rule`` None is no rule.
+        """
         super().__init__(owner, name, attributes, rule)
         self.partner = partner
         #: Begun, and expired here: the other side waits in vain for the second stage.

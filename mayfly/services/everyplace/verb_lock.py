@@ -141,6 +141,7 @@ class _LockGate:
     """A context that takes the verb lock, then enters the gate (journal or refusal) inside it."""
 
     def __init__(self, gate: Gate, verb_lock: VerbLock) -> None:
+        """Take the gate to enter within the lock; None is no gate."""
         self._gate, self._verb_lock = gate, verb_lock
 
     def __enter__(self) -> None:

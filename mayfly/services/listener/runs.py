@@ -172,7 +172,11 @@ class PortRun(ABC):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
-        """Store the arguments; :meth:`start` opens the sessions."""
+        """Store the arguments; :meth:`start` opens the sessions.
+
+        ``factory`` makes the connections. ``counters`` count for the statistics of the port.
+        ``pool`` supplies the threads.
+        """
         self.factory, self.settings, self.counters = factory, settings, counters
         #: Where its sessions have their threads from.
         self.pool = pool
@@ -323,7 +327,11 @@ class PortRun(ABC):
         return not self._running_count
 
     def _run(self, work: Callable[[], None], is_session: bool) -> None:
-        """Call ``work`` on a thread and count its end; the last thread ends the run."""
+        """Call ``work`` on this thread, and count the end of the thread.
+
+        The last thread to end ends the run. ``is_session`` is True for the thread of a session,
+        False for the dispatcher.
+        """
         try:
             work()
         finally:
@@ -412,7 +420,7 @@ class NonASF(PortRun):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
-        """Store the arguments; :meth:`start` opens the sessions."""
+        """Store the arguments of :class:`PortRun`; :meth:`start` opens the sessions."""
         super().__init__(factory, settings, counters, pool)
         self._receivers: list[_Receiver] = []
 
@@ -518,7 +526,7 @@ class ASF(PortRun):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
-        """Store the arguments; :meth:`start` opens the first session."""
+        """Store the arguments of :class:`PortRun`; :meth:`start` opens the first session."""
         super().__init__(factory, settings, counters, pool)
         #: Those that have a session.
         self._workers: list[_Worker] = []
@@ -737,8 +745,8 @@ class ASF(PortRun):
     def _ask_for_thread(self, worker: _Worker) -> None:
         """Wait until a message is available, then request a permit to start a thread for it.
 
-        Until the permit comes, the message stays on its queue, where it may expire or another
-        program may get it.
+        ``worker`` has the session that waits. Until the permit comes, the message stays on its
+        queue, where it may expire or another program may get it.
         """
         if worker.session.wait_until_available(self._wait):
             with self.pool.changed:
@@ -746,9 +754,10 @@ class ASF(PortRun):
                 self.pool.request_permit(self)
 
     def _receive(self, worker: _Worker) -> Delivery | None:
-        """Get a message while the run has a permit to start a thread; None if none came.
+        """Get a message by the session of ``worker`` and return it; None if none came.
 
-        If another run needs the permit and no message is available, the permit is returned.
+        The run has a permit to start a thread. If another run needs the permit and no message is
+        available, the permit is returned.
         """
         delivery = None
         if self._is_permit_wanted:
@@ -852,7 +861,7 @@ class _Worker:
             self._end()
 
     def _next(self, wait: Wait) -> Delivery | None:
-        """Get the next message; None if the thread must end."""
+        """Wait by ``wait`` for the next message and return it; None if the thread must end."""
         run = self._run
         until_ms: int | None = None
         if run.settings.is_reaping:

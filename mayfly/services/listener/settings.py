@@ -162,9 +162,10 @@ def number_of(name: str, value: object, lowest: int) -> int:
 
 
 def check_number(name: str, value: object, lowest: int, highest: int = LARGEST) -> int:
-    """Return a number unchanged.
+    """Return a number unchanged if it is from ``lowest`` to ``highest``.
 
-    Raises ValueError if it is out of range, TypeError if not an int.
+    ``name`` is the setting's, for errors. Raises ValueError if it is out of range, TypeError if not
+    an int.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} {value!r} is no number")

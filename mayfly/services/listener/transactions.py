@@ -241,7 +241,7 @@ class TransactionService:
             self._mark_if_late(transaction, now_ms)
 
     def mark(self, transaction: Transaction, why: str) -> None:
-        """Mark a transaction for rollback; does nothing if it is not active."""
+        """Mark a transaction for rollback, with the reason ``why``; ignored if it is not active."""
         with self._lock:
             transaction.mark(why)
 
@@ -275,8 +275,9 @@ class TransactionService:
     def _on_due(self, due_ms: int, error: MQError | None) -> None:
         """Mark the late transactions, and wait for the next timeout; called at the end of a wait.
 
-        One wait is enough for all: a transaction that begins later is not late before this wait
-        ends. Does nothing after an error, since the connection has ended.
+        ``due_ms`` (epoch ms) is the moment for which was waited. One wait is enough for all: a
+        transaction that begins later is not late before this wait ends. Does nothing after an
+        error, since the connection has ended.
         """
         if error is not None:
             # The connection has ended, and with it the transactions.

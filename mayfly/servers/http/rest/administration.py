@@ -93,8 +93,9 @@ def _run(
 ) -> dict[str, Any]:
     """Check the roles for all commands of a script, run it, and return the answer for JSON.
 
-    Runs in a thread. Raises MQRC_NOT_AUTHORIZED if a role is missing, RestError (400) for a script
-    without a command.
+    With ``as_text`` the answer has the text of each message, otherwise the displayed objects as
+    attributes. Runs in a thread. Raises MQRC_NOT_AUTHORIZED if a role is missing, RestError (400)
+    for a script without a command.
     """
     engine = call.service.managers[call.names[0]].engine
     for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
@@ -112,7 +113,10 @@ def _run(
 
 
 def _role(verb: str, kind: str) -> Role:
-    """Return the role that a command needs: LOOK for ``DISPLAY``, ADMINISTER for ``DEFINE``."""
+    """Return the role that a command needs: LOOK for ``DISPLAY``, ADMINISTER for ``DEFINE``.
+
+    ``verb`` is the first word of the command, ``kind`` the type of object that follows.
+    """
     if verb in _LOOKING:
         return Role.LOOK
     return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
