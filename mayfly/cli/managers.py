@@ -224,7 +224,8 @@ def _connect(
     """Connect by URL, by opening the folder, or by the socket in it if a server has it open.
 
     ``place`` is a folder or URL, None the usual folder. With ``make`` a queue manager that does not
-    exist is made. ``stack`` closes what was opened. Raises the errors of ``connected``.
+    exist is made. The configuration ``given`` is stored in the folder. ``stack`` closes what was
+    opened. Raises the errors of ``connected``.
     """
     if place is not None and is_remote(place):
         _check_not_given(name, given)

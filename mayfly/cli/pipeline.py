@@ -306,7 +306,7 @@ class Watcher:
 
 @contextlib.contextmanager
 def watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[Watcher]:
-    """Return a context with a watcher that draws on a terminal.
+    """Return a context with a watcher that draws on a terminal; ``name`` is the pipeline's.
 
     In a pipe, or with ``as_json``, it prints failures only.
     """

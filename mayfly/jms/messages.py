@@ -65,8 +65,9 @@ class Message(PropertyAccess):
         return f"<{type(self).__name__} {self.jms_message_id or 'not sent'}>"
 
     def set_jms_correlation_id(self, correlation_id: str | None) -> None:
-        """Set the correlation id; ``ID:`` and hexadecimal digits is a CorrelId, None is none.
+        """Set the correlation id, or remove it with None.
 
+        ``ID:`` and hexadecimal digits are the bytes of a CorrelId; any other text is kept as it is.
         Raises MessageFormatException for a value that is not text.
         """
         self.jms_correlation_id = _text_or_none("JMSCorrelationID", correlation_id)

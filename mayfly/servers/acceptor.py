@@ -164,7 +164,7 @@ class Acceptor:
                 self._loop.call_later(_PAUSE_SECONDS, self._resume, listening)
 
     def _resume(self, listening: socket.socket) -> None:
-        """Accept connections on a socket again after the pause.
+        """Accept connections on a socket again, a second after descriptors or memory were lacking.
 
         Does nothing after :meth:`close`.
         """

@@ -76,6 +76,7 @@ class ChannelInstances:
     """Counts the connections of each channel, to enforce MAXINST and (per client) MAXINSTC."""
 
     def __init__(self) -> None:
+        """Begin without connections."""
         self._by_place: Counter[ChannelClient] = Counter()
 
     def enter(self, place: ChannelClient, admitted: Admitted) -> None:

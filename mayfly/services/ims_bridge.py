@@ -400,10 +400,10 @@ class ImsBridge:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more requests, and wait for the request in work; a second call does nothing.
+        """Take no more requests, and wait until the present one is answered.
 
-        Inside a transaction program it does not wait: the thread ends after the program has
-        returned.
+        A second call does nothing. Inside a transaction program it does not wait: the thread ends
+        after the program has returned.
         """
         self._is_stopping = True
         self._wait.end()

@@ -159,13 +159,14 @@ class CallsReader(DataSourceStreamReader):
         self._path = path
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the offset of a new stream: 0 messages read."""
+        """Return the offset of a new stream, a dict with one number: 0 messages read."""
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the number of messages whose moment has come; ``limit`` is ignored.
+        """Return the offset up to which messages can be read: those whose moment has come.
 
-        Returns ``start`` if the file does not exist yet.
+        The offset is a dict with the number of these messages. ``limit`` is ignored. Returns
+        ``start`` if the file does not exist yet.
         """
         if not self._path.exists():
             return start

@@ -65,7 +65,7 @@ class AwaitableVerbs:
     async def close(self, request: ask.Request[Any]) -> None:
         """Close an object or subscription on the client's thread.
 
-        Raises MQError, but no deferred cancellation.
+        Raises MQError. A cancellation that was deferred stays for the next verb.
         """
         await self._loop.run_in_executor(self._thread, self.connection.call, request)
 

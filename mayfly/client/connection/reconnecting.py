@@ -610,7 +610,7 @@ class ReconnectingConnection(Connection):
         self._run(request, lambda _done: self._opened.remember(what, lambda now: now.call(request)))
 
     def _make_temporary_topic(self, request: ask.MakeTemporaryTopic) -> str:
-        """Return a new topic string; after a reconnect the topic no longer exists."""
+        """Make a temporary topic and return its string; a reconnect ends the topic."""
         topic = self._run(request)
         self._temporary_topics.add(topic)
         return topic
@@ -803,7 +803,7 @@ class ReconnectingConnection(Connection):
         """Return a get from several queues for :meth:`BegunVerbs.start`.
 
         ``on_done`` gets the delivery. ``on_refused`` gets each queue that cannot be read, and its
-        error. Both get the numbers that the program knows.
+        error. Deliveries and handles have the numbers that the program knows.
         """
         outers: dict[int, int] = {}
 

@@ -51,7 +51,10 @@ class PutFrame:
     __slots__ = ("_byte_count", "_first", "_is_complete", "_messages", "request")
 
     def __init__(self, put: Put, request: SentRequest) -> None:
-        """Begin an empty frame for puts with the same handle, options and descriptor as ``put``."""
+        """Begin an empty frame for puts with the same handle, options and descriptor as ``put``.
+
+        ``request`` gets the answer to the frame.
+        """
         self._first, self.request = put, request
         self._messages: list[Raw] = []
         self._byte_count = 0

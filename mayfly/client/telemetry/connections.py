@@ -106,7 +106,7 @@ class Observed:
     def note_one_of_many(
         self, running: RunningOperation, message: Message, options: int
     ) -> Message:
-        """Record one of several messages of a get, and return it as the program sees it.
+        """Record one of several messages of the get ``running``; return it as the program sees it.
 
         That is without the trace context in its properties, unless contexts are shown.
         """

@@ -229,7 +229,7 @@ def destination_of(message: Message) -> str:
 
 
 def _attributes_of(operation: names.SpanOperation, target: Target) -> dict[str, str | int]:
-    """Return the span attributes that every operation on a target has."""
+    """Return the span attributes, by name, that every operation on a target has."""
     attributes: dict[str, str | int] = {
         names.MESSAGING_SYSTEM: names.SYSTEM,
         names.OPERATION_NAME: operation.name,
@@ -243,7 +243,10 @@ def _attributes_of(operation: names.SpanOperation, target: Target) -> dict[str, 
 
 
 def _labels(operation: names.SpanOperation, target: Target) -> dict[str, str | int]:
-    """Return the attributes for metrics, without the unlimited names of dynamic queues."""
+    """Return the attributes for metrics, by name; names of dynamic queues are left out.
+
+    These are too many for metrics.
+    """
     labels = _attributes_of(operation, target)
     if target.name and not target.is_temporary:
         labels[names.DESTINATION_NAME] = target.name
@@ -251,7 +254,7 @@ def _labels(operation: names.SpanOperation, target: Target) -> dict[str, str | i
 
 
 def _identity(msg_id: bytes, correl_id: bytes) -> dict[str, str | int]:
-    """Return the span attributes for a MsgId, and for a CorrelId other than zeros."""
+    """Return the span attributes, by name, for a MsgId and for a CorrelId other than zeros."""
     attributes: dict[str, str | int] = {names.MESSAGE_ID: msg_id.hex()}
     if correl_id and correl_id != _ZERO_ID:
         attributes[names.CONVERSATION_ID] = correl_id.hex()

@@ -336,7 +336,7 @@ class AmqpConnection(asyncio.Protocol):
         self._regulate()
 
     def _refuse(self, refuse: Callable[[], None]) -> None:
-        """Refuse the message that has waited 30 seconds for memory, and send the refusal.
+        """Refuse, by ``refuse``, a message that has waited 30 seconds for memory; send the refusal.
 
         Nothing is read from the client during the wait. If it were longer, the client could believe
         that the connection is dead.
@@ -481,7 +481,7 @@ class AmqpConnection(asyncio.Protocol):
         Session.wrap(session).incoming_capacity = _SESSION_BYTES
 
     def pump(self) -> None:
-        """Handle proton's events, run the calls deferred to the end of the pass, and send bytes.
+        """Handle proton's events, run the calls deferred to this point, and send bytes.
 
         Does nothing before the client is admitted or after the end.
         """
@@ -591,7 +591,8 @@ class AmqpConnection(asyncio.Protocol):
     def _in_order(self, handler: Callable[[Any], None], endpoint: Any) -> None:
         """Call a handler for a connection, session or link that the client begins or ends.
 
-        Calls deferred to the end of the pass, and deferred settlements, are made first.
+        Calls deferred to the end of this pass of the event loop, and deferred settlements, are made
+        first: so the client's earlier frames take effect before.
         """
         self.calls.run_at_end()
         self.service.deferred_settlements.make()

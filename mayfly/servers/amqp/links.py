@@ -153,7 +153,7 @@ class BatchedPuts:
         self._host.message_count += 1
 
     def _commit(self) -> None:
-        """Begin to commit the puts of this pass; does nothing without any."""
+        """Begin to commit the puts of this pass of the event loop; does nothing without any."""
         waiting, self._waiting = self._waiting, []
         count, self._waiting_bytes = self._waiting_bytes, 0
         if not waiting:

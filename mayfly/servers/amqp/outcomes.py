@@ -67,7 +67,7 @@ class Postponed:
         return pause is not None and pause.until_ms > self._now_ms()
 
     def note(self, msg_id: bytes, why: MQError) -> None:
-        """Begin the next pause of a message: 1 s first, doubled each time, at most 60 s.
+        """Begin the next pause before a message is tried again: 1 s, then doubled, at most 60 s.
 
         The failures are logged together, once a minute; ``why`` is the error for the log.
         """
@@ -85,11 +85,14 @@ class Postponed:
             self._soon(lambda: self._log_failures(why))
 
     def forget(self, msg_id: bytes) -> None:
-        """Forget the pauses of a message; ignored if it has none."""
+        """Forget that a message waits to be tried again; ignored if it does not wait."""
         self._pauses.pop(msg_id, None)
 
     def _log_failures(self, why: MQError) -> None:
-        """Log how many messages pause, how often they were tried since the last log, and why."""
+        """Log how many messages wait to be tried again, how often they were tried, and why.
+
+        It counts the tries since the last log.
+        """
         self._is_log_due, self._logged_ms = False, self._now_ms()
         _LOG.warning(
             "%d messages of %s go nowhere, %d tries since this was told: %s; each is tried again, "
@@ -185,7 +188,7 @@ class Unsettled:
         self._settle([held.number], Settlement.SET_ASIDE, reason=reason, then=done)
 
     def _end_set_aside(self, held: Delivery, outcome: MQError | None) -> None:
-        """Finish :meth:`set_aside`: after an error, return the message and let it pause."""
+        """Finish :meth:`set_aside`: after an error return the message, to be tried again later."""
         msg_id = held.result.message.msg_id
         if outcome is None:
             self.postponed.forget(msg_id)
@@ -279,7 +282,7 @@ class Unsettled:
         self._accepted.append((delivery, number))
 
     def _settle_accepted(self) -> None:
-        """Begin to settle the messages accepted in this pass, all in one request."""
+        """Begin to settle, in one request, the messages accepted in this pass of the event loop."""
         accepted, self._accepted = self._accepted, []
         numbers = [number for _delivery, number in accepted]
         self._settle(numbers, Settlement.TAKEN, then=partial(self._end_accepted, accepted))
@@ -339,8 +342,8 @@ class Unsettled:
     ) -> None:
         """Answer the client that its outcome is applied, or end the link after an error.
 
-        ``outcome`` is None or the error of the settlement. A message that could not become a dead
-        letter is backed out and pauses.
+        ``outcome`` is None or the error of the settlement. A message that no queue takes as dead
+        letter is backed out, and is sent again after a pause.
         """
         self._outcomes.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:

@@ -136,10 +136,11 @@ class ReceivingClient(LinkEndpoint):
             self._stall()
 
     def _take_available(self, capacity: int) -> bool:
-        """Send available messages: at most ``capacity``, and in one pass at most 100 or 1 MiB.
+        """Send available messages, at most ``capacity``.
 
-        Return False if more may be available; sending then continues in the next pass. An error is
-        left to the waiting get, which reports it.
+        In one pass of the event loop at most 100 messages or 1 MiB are sent. Return False if more
+        may be available; sending then continues in the next pass. An error is left to the waiting
+        get, which reports it.
         """
         try:
             found = self._connection.call(
@@ -204,9 +205,9 @@ class ReceivingClient(LinkEndpoint):
     def _sort(self, held: Delivery) -> bool:
         """Send a message, or move a poison message away; return False if it is set aside instead.
 
-        A message is set aside if it pauses after a failed move, or if this client does not want it
-        again. It then stays locked until :meth:`_return_set_aside`, so that the messages after it
-        can be sent.
+        A poison message was backed out BOTHRESH times. A message is set aside if it waits after a
+        failed move, or if this client does not want it again. It then stays locked until
+        :meth:`_return_set_aside`, so that the messages after it can be sent.
         """
         message = held.result.message
         if not self._unsettled.postponed.has(message.msg_id):

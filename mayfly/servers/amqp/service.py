@@ -87,7 +87,7 @@ class DeferredCalls:
         self._at_end.append(call)
 
     def after_end(self, call: Call) -> None:
-        """Run ``call`` at the end of this pass, after the calls of :meth:`at_end`."""
+        """Run ``call`` at the end of this pass of the event loop, after those of :meth:`at_end`."""
         self._after_end.append(call)
 
     def when_sent(self, call: Call) -> None:
@@ -101,7 +101,7 @@ class DeferredCalls:
             call()
 
     def end_pass(self) -> None:
-        """Run the calls of :meth:`at_end`, then those of :meth:`after_end`."""
+        """End a pass of the event loop: run the calls of :meth:`at_end`, then :meth:`after_end`."""
         self.run_at_end()
         calls, self._after_end = self._after_end, []
         for call in calls:
@@ -176,6 +176,7 @@ class AddedAnnotations:
     """
 
     def __init__(self) -> None:
+        """Begin without annotations."""
         self._added: dict[tuple[str, bytes], dict[Value, Value]] = {}
 
     def add(self, manager: str, msg_id: bytes, annotations: Mapping[Any, Any]) -> None:

@@ -205,10 +205,11 @@ class HttpConnection:
             self._closing.set_result(None)
 
     def conversation(self, key: ConversationKey, connect: Callable[[], Connection]) -> Connection:
-        """Return the open conversation of a key, else a new one from ``connect``.
+        """Return the open conversation of ``key``, else a new one from ``connect``.
 
-        If the connection already has 16 conversations, all 16 are closed before the new one is
-        opened. Raises the MQError of ``connect``.
+        ``key`` names queue manager, channel and user. If the connection already has 16
+        conversations, all 16 are closed before the new one is opened. Raises the MQError of
+        ``connect``.
         """
         found = self._conversations.get(key)
         if found is None or not found.is_open:

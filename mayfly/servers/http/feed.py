@@ -101,7 +101,7 @@ class FeedReader:
             self._loop.call_soon_threadsafe(self._offer, frame)
 
     def _offer(self, frame: Frame | None) -> None:
-        """Add a frame, unless the client has it or is behind; None ends the reader.
+        """Queue a frame, unless the client has it or needs a complete one; None ends the reader.
 
         Runs in the event loop.
         """
@@ -355,14 +355,18 @@ def _event(name: str, content: Any, frame_id: str = "") -> bytes:
 
 
 def _queue(name: str, one: QueueFigures) -> dict[str, Any]:
-    """Return the statistics of one queue, with its name, for JSON."""
+    """Return the statistics of one queue for JSON.
+
+    The keys are those of :func:`_several`, with ``name`` and ``oldest_put_ms`` (ms since 1970).
+    """
     return {"name": name} | _several(one) | {"oldest_put_ms": one.oldest_put_ms}
 
 
 def _several(one: QueueFigures) -> dict[str, Any]:
     """Return the statistics of one queue, or the sums of several queues, for JSON.
 
-    ``present`` is None where messages were not counted by state.
+    The keys are depth, present, input_count, output_count (open handles), puts, and ended (numbers
+    by outcome). ``present`` is None where messages were not counted by state.
     """
     return {
         "depth": one.depth,
@@ -382,7 +386,8 @@ def _without_time(overview: Mapping[str, Any]) -> dict[str, Any]:
 def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
     """Return the content of the ``overview`` event; rates and lateness are since ``before``.
 
-    They are None for ``before`` None. All other numbers are those of ``now``.
+    They are None for ``before`` None. All other numbers, such as ``dead_letters`` and
+    ``connections``, are those of ``now``.
     """
     interval_ms = 0 if before is None else now.now_ms - before.now_ms
     due_ms = now.next_due_ms
@@ -425,10 +430,10 @@ def _rates(
 
 
 def _lateness(before: LatenessCounts | None, now: LatenessCounts) -> dict[str, Any] | None:
-    """Return count, mean and maximum (ms) of late deliveries or expiries since ``before``.
+    """Return how late deliveries or expiries were since ``before``, for JSON.
 
-    None if none happened since, or without ``before``. The maximum is None above the highest
-    bucket.
+    The keys are count, mean_ms and at_most_ms. None if none happened since, or without ``before``.
+    ``at_most_ms`` is a bound that none exceeds; it is None above the highest bucket.
     """
     if before is None:
         return None

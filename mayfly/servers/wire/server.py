@@ -208,7 +208,10 @@ class _ChannelConnect:
         return applicant, asked.heartbeat_ms
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
-        """Return the agreed limits; a channel does not share its connection."""
+        """Return the agreed limits; a channel does not share its connection.
+
+        The parameters are those of :meth:`ConnectHandler.terms`.
+        """
         # HBINT of the sender counts, and 0 is never: a receiver has no interval.
         return ConnectionTerms(_shortest(asked_ms, limit_ms), 1, admitted.max_message_bytes)
 

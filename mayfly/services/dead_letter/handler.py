@@ -265,7 +265,7 @@ class DeadLetterHandler:
         A letter that comes back meanwhile is left for the next call. A failed letter is tried again
         by the first call that is at least RETRYINT later. Expired letters are discarded, with their
         reports, and reach no rule. Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or
-        MQRC_CONNECTION_BROKEN, after backing out the letter in work.
+        MQRC_CONNECTION_BROKEN, after backing out the letter that is being handled.
         """
         before = self.counts.copy()
         self._pass(self._depth())
@@ -294,7 +294,7 @@ class DeadLetterHandler:
     def stop(self) -> None:
         """Make :meth:`run` end, from any thread; this call may return before it has ended.
 
-        The letter in work is either finished or unchanged.
+        The letter that is being handled is either finished or unchanged.
         """
         self._stopped.set()
         with suppress(MQError):
@@ -368,8 +368,8 @@ class DeadLetterHandler:
     def _forget_others(self, present: set[int], end: int | None) -> None:
         """Forget the letters that have left the queue.
 
-        ``present`` are the positions of the letters seen. ``end`` is the position at which the pass
-        ended, None if it has seen all letters.
+        ``present`` are the positions of the letters seen. ``end`` is the position of the last
+        letter seen; None if all letters on the queue were seen.
         """
         known = [*self._waiting, *self._left_alone]
         gone = {k for k in known if k not in present and (end is None or k < end)}
@@ -377,12 +377,15 @@ class DeadLetterHandler:
         self._left_alone -= gone
 
     def _wait_left_ms(self) -> int:
-        """Return how many ms to wait for a letter until the next pass."""
+        """Return how many ms to wait for a letter before the whole queue is gone through again."""
         left_ms = self._next_pass_ms() - self._connection.now_ms()
         return left_ms if self._longest_wait_ms is None else min(left_ms, self._longest_wait_ms)
 
     def _next_pass_ms(self) -> int:
-        """Return the epoch ms of the next pass, or of the end of WAIT if that is earlier."""
+        """Return the epoch ms at which to go through the whole queue again.
+
+        It is the end of WAIT if that is earlier.
+        """
         pass_ms = self._passed_ms + self._table.retry_interval_ms
         if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
             return pass_ms

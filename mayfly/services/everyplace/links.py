@@ -325,7 +325,10 @@ class Peers:
         return self.begin_move(partner)
 
     def begin_move(self, partner: str) -> Exchange:
-        """Open and return a new exchange for a move to or from MQ, which needs no link."""
+        """Open and return a new exchange for a move to or from MQ, which needs no link.
+
+        ``partner`` is the id of the MQ queue manager's store.
+        """
         begun = self.begun_with(partner)
         if self._journal is not None:
             self._journal.note(

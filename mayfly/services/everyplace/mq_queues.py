@@ -292,8 +292,8 @@ def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
 def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchange:
     """Store a message from MQ, invisible to gets; return the exchange of its move.
 
-    ``moves`` are the moves between the two queue managers. Its expiry is checked when the move ends
-    (M6). Raises the error with which the queue refuses it.
+    ``moves`` are the moves between the two queue managers. The expiry of the message is checked
+    when the move ends (M6). Raises the error with which the queue refuses it.
     """
     manager = moves.manager
     with manager.unit():

@@ -84,10 +84,11 @@ class OrderedMessages:
     """Messages in get order: by ``place``, a pair of numbers that is unique on the queue."""
 
     def __init__(self) -> None:
+        """Begin without messages."""
         self._placed: list[tuple[tuple[int, int], QueuedMessage]] = []
 
     def add(self, queued: QueuedMessage) -> None:
-        """Insert a message in get order, by its ``place``."""
+        """Insert a message in get order, by its attribute ``place``, a unique pair of numbers."""
         bisect.insort(self._placed, (queued.place, queued))
 
     def remove(self, queued: QueuedMessage) -> None:

@@ -142,7 +142,7 @@ class QueueRule:
     def browse_message(self, entry: QueueEntry, message: MessageFields) -> None:
         """Called before a message is shown to a browser.
 
-        May raise RuleRefused, which ends the browse.
+        RuleRefused, raised here, makes the whole browse fail. Any other exception is logged.
         """
 
     def undo(self, entry: QueueEntry, message: MessageFields) -> None:
@@ -182,13 +182,22 @@ class QueueRule:
         """Called when the queue has been deleted."""
 
     def attribute_change(self, queue: str, attribute: str, value: int | None) -> None:
-        """Called before an attribute of the queue is altered; may raise RuleRefused."""
+        """Called before an attribute of the queue is altered to ``value``.
+
+        RuleRefused, raised here, prevents the change. Any other exception is logged.
+        """
 
     def add_listener(self, queue: str) -> None:
-        """Called before a message listener is added; may raise RuleRefused."""
+        """Called before a message listener is added; RuleRefused, raised here, prevents it.
+
+        Any other exception is logged.
+        """
 
     def remove_listener(self, queue: str) -> None:
-        """Called before a message listener is removed; may raise RuleRefused."""
+        """Called before a message listener is removed; RuleRefused, raised here, prevents it.
+
+        Any other exception is logged.
+        """
 
 
 def class_of(rule: QueueRule) -> str:

@@ -60,7 +60,11 @@ class VerbLock:
         self._thread_id, self._line = runtime.thread_id, line
 
     def join(self, verb_gate: VerbGate) -> None:
-        """Register the verbs of a queue manager; they take the lock once a trickle has begun."""
+        """Register the verbs of a queue manager; they take the lock once it is used.
+
+        It is used from the first trickle on (:meth:`begin`): a trickle transmits messages
+        periodically, on another thread.
+        """
         line = self._line
         with line.changed:
             line.verb_gates.add(verb_gate)

@@ -288,7 +288,7 @@ class PortRun(ABC):
             self.pool.give_back(count)
 
     def request_stop(self) -> None:
-        """End the waits of all threads; each thread ends after the message it has in work.
+        """End the waits of all threads; each thread ends after the message that it is delivering.
 
         On return no get is running: messages put after ``has_stopped_taking`` is True stay on the
         queue. Any thread may call it.
@@ -837,9 +837,9 @@ class _Worker:
         return self.has_thread and self.wait.is_pending
 
     def work(self, first: Delivery, wait: Wait) -> None:
-        """Deliver a message and the following ones, until none came for the unused timeout.
+        """Deliver ``first`` and the following messages, until none came for the unused timeout.
 
-        A failure removes the worker; the dispatcher then pauses.
+        The thread waits by ``wait``. A failure removes the worker; the dispatcher then pauses.
         """
         run, delivery = self._run, first
         try:

@@ -203,8 +203,9 @@ UNUSED = frozenset(
 def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
     """Return the table entry for the unused timeout of a named port.
 
-    ``key`` is the property name in upper case, ``name`` as it was given, for the error. Raises
-    ValueError for any other property.
+    It is the field of PortSettings, the lowest value, and the factor from seconds to ms. ``key`` is
+    the property name in upper case, ``name`` as it was given, for the error. Raises ValueError for
+    any other property.
     """
     if key.startswith(_UNUSED_TIMEOUT_PREFIX) and key != _UNUSED_TIMEOUT_PREFIX:
         return _UNUSED_TIMEOUT

@@ -308,10 +308,11 @@ def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
 def _list(
     call: RestCall, authenticated: AuthenticatedUser, wanted: _Wanted, limit: int
 ) -> list[dict[str, Any]]:
-    """Browse at most ``limit`` messages without bodies; return ids and formats for JSON.
+    """Browse at most ``limit`` messages without bodies; return them for JSON.
 
-    ``wanted`` has the ids of the wanted messages, b"" for any. Runs in a thread. An empty or
-    get-inhibited queue gives an empty list. Raises RestError if the queue cannot be opened.
+    The keys are messageId, correlationId and format. ``wanted`` has the ids of the wanted messages,
+    b"" for any. Runs in a thread. An empty or get-inhibited queue gives an empty list. Raises
+    RestError if the queue cannot be opened.
     """
     found: list[dict[str, Any]] = []
     with (
