@@ -383,6 +383,7 @@ def _connect_by_socket(name: str, folder: Path, served: Served, program: str) ->
 def _connect_remote(endpoint: Endpoint, account: str, password: str, program: str) -> Connection:
     """Connect to a server with a user's password or the operator's token.
 
+    ``account`` is the user, ``password`` the password or token. ``program`` becomes PutApplName.
     Raises MQError if the server cannot be reached or refuses.
     """
     # A command on a folder that nobody serves starts without the client of the network.

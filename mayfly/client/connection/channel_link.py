@@ -108,9 +108,10 @@ class ChannelLink:
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
         """Send a batch that the receiver puts; return the ms to wait before :meth:`go_on`, or None.
 
-        ``envelopes`` are the messages of the batch, each with its headers. None means that all
+        ``envelopes`` are the messages of the batch, each with its target queue. None means that all
         messages are put. A wait means that a put has failed, and :meth:`go_on` repeats it after
-        these ms. The messages are committed by :meth:`confirm` only. Raises LinkDown or MQError.
+        these ms. :meth:`confirm` commits the messages, except nonpersistent fast ones, which are
+        visible at once. Raises LinkDown or MQError.
         """
         wait_ms: int | None = self._upload(PutBatch, envelopes)
         return wait_ms

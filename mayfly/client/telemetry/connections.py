@@ -260,7 +260,8 @@ class TracedConnection(Connection):
     ) -> UnderWay:
         """Begin a request and return the running verb; ``on_done`` gets its answer or MQError.
 
-        The span of the request ends before that.
+        The span of the request ends before ``on_done`` is called. ``on_event`` is that of
+        :meth:`Connection.begin`.
         """
         traces = _BEGINS.get(type(request))
         if traces is None:

@@ -156,7 +156,7 @@ class DeferredSettlements:
             self._timer = self._loop.call_later(_WAIT_SECONDS, self.make)
 
     def make(self) -> None:
-        """Run all calls now, before a sync that they can share; an error is logged."""
+        """Run all calls now, before a disk sync that they can share; an error is logged."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -307,11 +307,12 @@ class ChannelConversation:
         return state
 
     def put_batch(self, batch: PutBatch | KeepBatch) -> int | None:
-        """Put the messages of a complete batch under syncpoint; :meth:`confirm` commits them.
+        """Put the messages of a complete batch; :meth:`confirm` commits them.
 
-        Return None if all are put, otherwise the ms to wait before GO_ON, which puts the rest.
-        Raises LinkDown if messages of the batch are missing, and the MQError of a persistent
-        message that can be put nowhere.
+        Nonpersistent fast messages are not part of the batch and are visible at once. Return None
+        if all are put, otherwise the ms to wait before GO_ON, which puts the rest. Raises LinkDown
+        if messages of the batch are missing, and the MQError of a persistent message that can be
+        put nowhere.
         """
         envelopes, _since_ms = self._complete_batch(batch)
         return self._begun().send(envelopes)

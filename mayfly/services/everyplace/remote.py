@@ -140,7 +140,10 @@ class SynchronousQueue:
         self._call_remote(lambda queue: queue.add(message.copy(), confirm_id))
 
     def confirm_put(self, uid: MessageUid) -> None:
-        """Make a message available on the remote queue that was put with a confirm id."""
+        """Make a message available on the remote queue that was put with a confirm id.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
         self._call_remote(lambda queue: queue.confirm_put(uid))
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
@@ -152,15 +155,25 @@ class SynchronousQueue:
         return self._call_remote(lambda queue: queue.take(confirm_id))
 
     def confirm_get(self, uid: MessageUid) -> None:
-        """Delete a message of the remote queue that was got with a confirm id."""
+        """Delete a message of the remote queue that was got with a confirm id.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
         self._call_remote(lambda queue: queue.confirm_get(uid))
 
     def undo(self, confirm_id: int) -> int:
-        """Undo the remote unconfirmed puts and gets with this confirm id; return their number."""
+        """Undo the remote unconfirmed puts and gets with this confirm id; return their number.
+
+        Raises RuleRefused if the rule of the remote queue refuses.
+        """
         return self._call_remote(lambda queue: queue.undo(confirm_id)) or 0
 
     def delete(self, uid: MessageUid) -> None:
-        """Delete an available message of the remote queue."""
+        """Delete an available message of the remote queue.
+
+        Raises MQRC_NO_MSG_AVAILABLE when it is not there, not available or expired, and
+        RuleRefused.
+        """
         self._call_remote(lambda queue: queue.delete(uid))
 
     def browse(self) -> list[MessageFields]:

@@ -162,7 +162,10 @@ class Transaction:
         return True
 
     def _check_not_ended(self, call: str) -> None:
-        """Raise IllegalStateException if the transaction has ended, or inside on_message."""
+        """Raise IllegalStateException if the transaction has ended, or inside on_message.
+
+        ``call`` is the method name for the text.
+        """
         if self._status not in (Status.ACTIVE, Status.MARKED_ROLLBACK):
             raise IllegalStateException(f"{call}() of a transaction that is {self._status.value}")
         if self.is_managed_by_port:
