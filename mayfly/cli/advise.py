@@ -209,7 +209,8 @@ def advise(
 def _answer(text: dict[str, Any]) -> Advice:
     """Return the advice for the options and the --config file; an option overrides the file.
 
-    ``text`` maps the name of each option to its value. Raises ValueError or CommandFailed.
+    ``text`` maps the name of each option to its value; options not used are left out. Raises
+    ValueError or CommandFailed.
     """
     from mayfly.pipeline.advise import advice
 
@@ -289,7 +290,8 @@ def recorded(
 def _trace(source: Path, qmgr: str | None) -> pa.Table:
     """Return the recorded messages in a file or a lake as a table, a row for each message.
 
-    Raises ValueError for a wrong file or option, CommandFailed for a lake without messages.
+    ``source`` is that file or lake; ``qmgr`` chooses a queue manager of a lake. Raises ValueError
+    for a wrong file or option, CommandFailed for a lake without messages.
     """
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
     from mayfly.pipeline.replay.read import read_trace
@@ -378,7 +380,12 @@ def print_advice(advice: Advice) -> None:
 
 
 def advice_as_json(advice: Advice) -> dict[str, Any]:
-    """Return the advice as a dict for JSON; ``is_safe`` is None if no timeout is set at present."""
+    """Return the advice as a dict for JSON.
+
+    The keys are present, longest_on_message_ms, is_safe, problems, recommended, reasons, arrivals,
+    before and after. ``is_safe`` is None if no timeout is set at present. ``arrivals`` and
+    ``before`` are None where nothing is known.
+    """
     is_decided = advice.present.receive_timeout_ms is not None
     return {
         "present": advice.present._asdict(),
@@ -449,7 +456,11 @@ def _arrival_lines(arrivals: ArrivalSummary) -> Iterator[str]:
 
 
 def _table(before: Outlook | None, after: Outlook) -> Table:
-    """Return a table that compares both settings; one column less if ``before`` is None."""
+    """Return a table that compares the effects of the present setting and the recommended one.
+
+    ``before`` are those of the present setting; None leaves out their column. ``after`` are those
+    of the recommended one.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", no_wrap=True)
     columns = [_cells(after)]
@@ -463,7 +474,10 @@ def _table(before: Outlook | None, after: Outlook) -> Table:
 
 
 def _cells(outlook: Outlook) -> dict[str, str]:
-    """Return a column of the table by title: numbers of the simulation, then of the formula."""
+    """Return one column of the table, as texts by the title of their row.
+
+    The numbers of the simulation come first, then those that a formula estimates.
+    """
     simulated, expected = outlook.simulated, outlook.estimate
     cells = {title: f"{getattr(simulated, name):,}" for name, title in _TITLES.items()}
     cells["needless share of transactions"] = f"{simulated.needless_share:.3%}"
@@ -475,7 +489,7 @@ def _cells(outlook: Outlook) -> dict[str, str]:
 
 
 def _outlook_as_json(outlook: Outlook | None) -> dict[str, Any] | None:
-    """Return the estimated and the simulated effects of a setting as a dict; None for None."""
+    """Return the effects of a setting as a dict with "estimate" and "simulated"; None for None."""
     if outlook is None:
         return None
     simulated = outlook.simulated

@@ -49,6 +49,8 @@ class _CommandsOnDemand(Commands):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the name, the imported command, and the arguments for it.
 
+        ``args`` are the words of the command line from the command's name on.
+
         An unknown name ends with click's usage error.
         """
         name, command, rest = super().resolve_command(ctx, args)

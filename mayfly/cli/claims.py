@@ -160,7 +160,11 @@ def _of_store(
 
 
 def _cells(consumer: ConsumerState) -> tuple[str, ...]:
-    """Return the cells of a consumer's line in the list; the time is "" if nothing is claimed."""
+    """Return the cells of a consumer's line in the list.
+
+    They are consumer, queue, number of open claims, number of claimed messages, time of the oldest
+    claim ("" if nothing is claimed) and epoch (the number of the present reader).
+    """
     since_ms = consumer.oldest_claimed_ms
     return (
         consumer.consumer,

@@ -105,7 +105,10 @@ class _Watcher:
         self._task = self._progress.add_task(text, total=None)
 
     def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
-        """Show the counts of the day on the virtual clock; ``done`` is its share from 0 to 1."""
+        """Show the counts of the day on the virtual clock; ``done`` is its share from 0 to 1.
+
+        ``lake_rows`` is the number of ledger rows in the lake.
+        """
         self._done(done)
         self._below = Text(
             f"  {moment(seen.now_ms)[-8:-3]}  waiting {seen.staged_count:>3}   "

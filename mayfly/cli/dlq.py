@@ -241,7 +241,7 @@ def _print(counts: Counter[Outcome], failures: Counter[int], *, as_json: bool) -
 
 
 def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]:
-    """Return the cells of a dead letter's line in the list.
+    """Return the cells of a dead letter's line: MsgId, reason, queue, age, remaining time, bytes.
 
     ``letter`` None is a message without MQDLH: it has no reason, queue and age.
     """

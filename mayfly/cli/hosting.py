@@ -242,8 +242,9 @@ def _serve(
 ) -> None:
     """Handle signals until one ends the server; then drain it, and return.
 
-    A second signal to end stops the drain. Settings that cannot be read again are logged and change
-    nothing.
+    ``arrived`` gets the numbers of signals. ``read`` reads the settings again. ``files`` say in the
+    folders that they are served. A second signal to end stops the drain. Settings that cannot be
+    read again are logged and change nothing.
     """
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
@@ -286,7 +287,8 @@ def _reloaded(
 ) -> ServeSettings:
     """Apply the settings that can change while the server runs; return the settings in force.
 
-    Other changes are logged as warnings and wait for the next start.
+    ``before`` are the settings in force, ``after`` those read again. Other changes are logged as
+    warnings and wait for the next start.
     """
     _LOG.info("reloads")
     for name in ("queue_managers", "listen", "tls", "token_file", "log"):
@@ -298,7 +300,10 @@ def _reloaded(
 
 
 def _pause(arrived: SimpleQueue[int], seconds: float) -> None:
-    """Wait for some seconds; SIGINT or SIGTERM meanwhile raises typer.Exit with code 0."""
+    """Wait for some seconds; SIGINT or SIGTERM meanwhile raises typer.Exit with code 0.
+
+    ``arrived`` gets the numbers of signals. SIGHUP only ends the wait.
+    """
     with contextlib.suppress(Empty):
         if arrived.get(timeout=seconds) != signal.SIGHUP:
             raise typer.Exit(ExitCode.DONE)
@@ -517,7 +522,10 @@ def _read_text(file: Path) -> str:
 
 
 def _log_lost(managers: Sequence[QueueManager]) -> None:
-    """Log the number of non-persistent messages, which end with this process; nothing for 0."""
+    """Log the number of non-persistent messages, which are lost with this process.
+
+    Logs nothing for a queue manager without any.
+    """
     for manager in managers:
         count = volatile_count(manager.engine)
         if count:
@@ -531,7 +539,8 @@ def _log_lost(managers: Sequence[QueueManager]) -> None:
 def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> Credentials:
     """Define the objects and users of --dev; return the passwords for the first queue manager.
 
-    Raises CommandFailed if a definition fails or a password cannot be used.
+    ``folders`` are the folders of the queue managers, by name. Raises CommandFailed if a definition
+    fails or a password cannot be used.
     """
     found: list[Credentials] = []
     for manager in managers:
@@ -576,7 +585,8 @@ def print_ready(
 ) -> None:
     """Print the line that says where the server listens, and with which credentials.
 
-    ``credentials`` are those of ``--dev``, None without it.
+    ``addresses`` are those of the listeners, by name. ``credentials`` are those of ``--dev``, None
+    without it.
     """
     facts: dict[str, str | None] = dict(addresses)
     if credentials is not None:

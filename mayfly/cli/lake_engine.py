@@ -93,10 +93,11 @@ def lake_errors() -> Iterator[None]:
 
 
 def fits_one_process(lake: str, part: LakePart) -> bool:
-    """Return True if DuckDB is to answer for a part of a lake, False if Spark is.
+    """Return True if DuckDB in this process is to read a part of a lake, False if Spark is.
 
-    Spark answers for files of more than 8 GiB, if they are plain Parquet and Spark is installed.
-    Raises ModuleNotFoundError if neither is installed, CommandFailed without a lake.
+    ``part`` is the range of time and the queues that are asked for. Spark reads files of more than
+    8 GiB, if they are plain Parquet and Spark is installed. Raises ModuleNotFoundError if neither
+    is installed, CommandFailed without a lake.
     """
     if is_delta(lake):
         return True
@@ -116,9 +117,9 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Return a context with a Spark session, which ends with the block.
 
-    A terminal shows every second how long Spark has been running. For a stream, which shows its
-    batches, it does so only until the session has started. Pipeline errors in the block become
-    CommandFailed.
+    ``app_name`` is the name of the application in Spark, ``master`` the Spark master. A terminal
+    shows every second how long Spark has been running. For a stream, which shows its batches, it
+    does so only until the session has started. Pipeline errors in the block become CommandFailed.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(pipeline_errors())

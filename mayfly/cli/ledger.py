@@ -242,10 +242,12 @@ def _exported(
     late_after_ms: int | None,
     where: str | None,
 ) -> int:
-    """Write the ended messages that pass all filters to a file; return their number.
+    """Write the ended messages that pass all filters to ``target``; return their number.
 
-    ``where`` is a condition in Spark SQL and needs Spark; None leaves the choice of the engine to
-    the lake's size. Raises CommandFailed for errors of the lake.
+    ``part`` names the range of time and the queues. ``late_after_ms`` leaves only those that were
+    got later than that; None is no such filter. ``where`` is a condition in Spark SQL and needs
+    Spark; None leaves the choice of the engine to the lake's size. Raises CommandFailed for errors
+    of the lake.
     """
     if where is not None and is_delta(lake):
         raise CommandFailed(
@@ -350,9 +352,11 @@ def _copy_to_delta(
 ) -> int:
     """Copy a ledger into Delta tables; return the row count.
 
-    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    tables are compacted every ``every_ms`` milliseconds, never for 0. ``print_batch`` is called
-    with the number and the rows of each batch.
+    ``url`` and ``token_file`` are those of the Flight server; None is the token in MAYFLY_TOKEN.
+    ``qmgr`` None means the only queue manager there. Ends at SIGINT or SIGTERM, with
+    ``available_now`` also at the present end of the ledger. The tables are compacted every
+    ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with the number and the rows
+    of each batch.
     """
     row_count = batch = 0
     with lake_errors():
@@ -393,9 +397,11 @@ def _stream_to_parquet(
 ) -> int:
     """Stream a ledger into Parquet files with Spark; return the row count.
 
-    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    files are compacted every ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with
-    the number and the rows of each batch.
+    ``url`` and ``token_file`` are those of the Flight server; None is the token in MAYFLY_TOKEN.
+    ``qmgr`` None means the only queue manager there. Ends at SIGINT or SIGTERM, with
+    ``available_now`` also at the present end of the ledger. The files are compacted every
+    ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with the number and the rows
+    of each batch.
     """
     with spark_session(is_stream=True) as spark:
         from mayfly.pipeline.lake.compaction import compact_beside
@@ -489,7 +495,8 @@ def _answers(
 ) -> tuple[list[QueueReport], LakeTimeline | None]:
     """Return the reports of a lake's queues and the timeline to plot.
 
-    The timeline is None if ``has_plot`` is False, or if no message has ended.
+    A message that was got more than ``late_after_ms`` after its delivery time counts as late. The
+    timeline is None if ``has_plot`` is False, or if no message has ended.
     """
 
     def is_drawn(reports: list[QueueReport]) -> bool:
@@ -510,7 +517,11 @@ def _answers(
 
 
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
-    """Raise CommandFailed if the server does not answer or refuses, before Spark starts."""
+    """Raise CommandFailed if the server does not answer or refuses, before Spark starts.
+
+    ``token_file`` None is the token in MAYFLY_TOKEN. ``qmgr`` None means the only queue manager
+    there.
+    """
     with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
 
@@ -573,7 +584,8 @@ def _await(
 ) -> int:
     """Wait until the stream ends or ``stopped`` is set, then stop it; return its number of rows.
 
-    ``upkeep`` is called every ``every_ms`` milliseconds, never for 0. Raises the stream's error.
+    ``print_batch`` is called with the number and the rows of each batch. ``upkeep`` is called every
+    ``every_ms`` milliseconds, never for 0. Raises the stream's error.
     """
     row_count, next_batch, is_over = 0, 0, False
     upkeep_seconds = time.perf_counter()
@@ -627,12 +639,15 @@ def print_books(reports: list[QueueReport]) -> None:
 
 
 def _counts(*counts: int) -> tuple[str, ...]:
-    """Return numbers as texts with thousands separators."""
+    """Return numbers as texts with thousands separators, in the same order."""
     return tuple(f"{count:,}" for count in counts)
 
 
 def _for_json(row: QueueReport) -> dict[str, Any]:
-    """Return a queue's report as a dict; the balance has also ``is_balanced``, or is None."""
+    """Return a queue's report as a dict of its fields, for JSON.
+
+    ``balance`` is a dict that also has ``is_balanced``; it is None for a queue without a balance.
+    """
     books = row.balance
     balance = None if books is None else {**books._asdict(), "is_balanced": books.is_balanced}
     return dataclasses.asdict(row) | {"balance": balance}

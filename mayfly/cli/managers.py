@@ -223,7 +223,9 @@ def _connect(
 ) -> Connection:
     """Connect by URL, by opening the folder, or by the socket in it if a server has it open.
 
-    ``stack`` closes what was opened. Raises the errors of ``connected``.
+    ``place`` is a folder or URL, None the usual folder. With ``make`` a queue manager that does not
+    exist is made. The configuration ``given`` is stored in the folder. ``stack`` closes what was
+    opened. Raises the errors of ``connected``.
     """
     if place is not None and is_remote(place):
         _check_not_given(name, given)
@@ -312,7 +314,8 @@ def _connect_when_served(
 ) -> Connection | None:
     """Connect to a folder's server once it has started; return None if no server has it open.
 
-    Raises CommandFailed after 30 seconds, MQError if the server refuses.
+    ``check`` is called as soon as a server is found, and may raise CommandFailed. Raises
+    CommandFailed after 30 seconds, MQError if the server refuses.
     """
     for _ in polls(folder):
         if not is_served(folder):
@@ -380,6 +383,7 @@ def _connect_by_socket(name: str, folder: Path, served: Served, program: str) ->
 def _connect_remote(endpoint: Endpoint, account: str, password: str, program: str) -> Connection:
     """Connect to a server with a user's password or the operator's token.
 
+    ``account`` is the user, ``password`` the password or token. ``program`` becomes PutApplName.
     Raises MQError if the server cannot be reached or refuses.
     """
     # A command on a folder that nobody serves starts without the client of the network.
@@ -390,7 +394,10 @@ def _connect_remote(endpoint: Endpoint, account: str, password: str, program: st
 
 @contextmanager
 def _connect_errors() -> Iterator[None]:
-    """Return a context that turns the MQError of a failed connect into CommandFailed (code 5)."""
+    """Return a context that turns the MQError of a failed connect into CommandFailed.
+
+    The exit code is 5.
+    """
     try:
         yield
     except MQError as error:
@@ -412,7 +419,7 @@ def _password(account: str) -> str:
 def _connection_errors(place: Path | str) -> Iterator[None]:
     """Return a context that turns a lost connection into CommandFailed (exit code 5).
 
-    The text says if the last call is in doubt.
+    The text names ``place``, the folder or URL, and says if the last call is in doubt.
     """
     try:
         yield

@@ -92,7 +92,10 @@ class Commands(TyperGroup):
 
 
 def group(*, epilog: str | None = None) -> typer.Typer:
-    """Return a new, empty group of commands; ``mayfly.cli.app`` adds its name and help."""
+    """Return a new, empty group of commands; ``mayfly.cli.app`` adds its name and help.
+
+    ``epilog`` is the text at the end of its help.
+    """
     return typer.Typer(epilog=epilog, no_args_is_help=True, rich_markup_mode=None)
 
 

@@ -247,7 +247,10 @@ def end_of_run(result: RunResult, *, as_json: bool) -> None:
 
 
 def status(progress: Progress) -> str:
-    """Return the counts of a pipeline on one line; a number of held rows that is None is "?"."""
+    """Return the counts of a pipeline on one line.
+
+    The number of held rows is "?" if it is unknown (None).
+    """
     held = "?" if progress.held is None else f"{progress.held:,}"
     cells = [
         f"{progress.pipeline}",
@@ -303,7 +306,7 @@ class Watcher:
 
 @contextlib.contextmanager
 def watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[Watcher]:
-    """Return a context with a watcher that draws on a terminal.
+    """Return a context with a watcher that draws on a terminal; ``name`` is the pipeline's.
 
     In a pipe, or with ``as_json``, it prints failures only.
     """

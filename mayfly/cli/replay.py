@@ -42,7 +42,7 @@ _COUNTS_AFTER = ("depth_max", "receives_empty")
 
 
 def _option(name: str, metavar: str, text: str) -> Any:
-    """Return a typer option that takes texts ``[QUEUE=]VALUE``."""
+    """Return a typer option that takes texts ``[QUEUE=]VALUE``; ``metavar`` describes VALUE."""
     return typer.Option(name, metavar=f"[Q=]{metavar}", help=text)
 
 
@@ -181,8 +181,9 @@ def _trace_of_lives(
 ) -> Callable[[pa.Table], pa.Table] | None:
     """Return a function that turns a lake's rows into a trace; None if ``source`` is a trace.
 
-    A trace has a row for each recorded message. Raises ValueError for options that apply only to a
-    lake.
+    A trace has a row for each recorded message. Each get in it takes the first message, or with
+    ``is_by_correl_id`` the one with the same correlation id. Raises ValueError for options that
+    apply only to a lake.
     """
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
 
@@ -201,10 +202,12 @@ def _in_process(
     settings: Settings,
     late_after_ms: int,
 ) -> Comparison:
-    """Replay recorded messages with both settings in this process; return the comparison.
+    """Replay recorded messages as they were and with ``settings``; return the comparison.
 
-    ``trace_of`` None means that ``source`` is a trace file. Raises CommandFailed if a lake cannot
-    be read or has no messages, ReplayError for a wrong trace.
+    It runs in this process, without Spark. ``source`` is a lake, whose rows ``trace_of`` converts;
+    None means that it is a trace file. ``manager`` None means all queue managers of the lake. A
+    message that is got more than ``late_after_ms`` after its delivery time counts as late. Raises
+    CommandFailed if a lake cannot be read or has no messages, ReplayError for a wrong trace.
     """
     from mayfly.pipeline.replay.compare import compare
 
@@ -228,10 +231,12 @@ def _in_spark(
     late_after_ms: int,
     master: str,
 ) -> Comparison:
-    """Replay recorded messages with both settings in Spark; return the comparison.
+    """Replay recorded messages as they were and with ``settings`` in Spark; return the comparison.
 
-    ``trace_of`` None means that ``source`` is a trace file. Raises CommandFailed for errors of
-    Spark or the lake, ReplayError for a wrong trace.
+    ``source`` is a lake, whose rows ``trace_of`` converts; None means that it is a trace file.
+    ``manager`` None means all queue managers of the lake. A message that is got more than
+    ``late_after_ms`` after its delivery time counts as late. ``master`` is the Spark master. Raises
+    CommandFailed for errors of Spark or the lake, ReplayError for a wrong trace.
     """
     from mayfly.pipeline.replay.read import read_trace
     from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay
@@ -349,9 +354,11 @@ def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
 
 
 def comparison_as_json(compared: Comparison, settings: Settings, messages: int) -> dict[str, Any]:
-    """Return settings, queues before and after, and changes as a dict for JSON.
+    """Return a comparison as a dict for JSON, with the keys settings, queues and changed.
 
-    At most ``messages`` changed messages are listed.
+    ``queues`` has for each queue its numbers before and after. ``changed`` has the count of
+    messages that would end differently, counts by outcome (``turned``), and at most ``messages`` of
+    them.
     """
     from mayfly.pipeline.replay.compare import turned
 
@@ -414,7 +421,11 @@ def write_changed(changed: pa.Table, out: Path) -> None:
 
 
 def _cells(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of one queue's line; a number that changed is "before -> after"."""
+    """Return the cells of one queue's line: name, messages, counts by outcome, and waits.
+
+    A number that changed is written "before -> after". ``before`` and ``after`` are the queue's
+    numbers by name.
+    """
     cells = [before["queue"], f"{before['messages']:,}"]
     cells += [_before_after(before[name], after[name]) for name in _COUNTS_BEFORE]
     cells += [

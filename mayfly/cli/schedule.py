@@ -504,7 +504,8 @@ def _pages(
 ) -> Iterator[list[Scheduled]]:
     """Yield up to ``limit`` delayed messages in due order, in pages of 1,000; no page is empty.
 
-    They begin after position ``after``, None for the first.
+    ``waiting`` is the schedule, ``selection`` the filter. They begin after position ``after``, None
+    for the first.
     """
     while limit:
         asked = min(limit, _PAGE_COUNT)
@@ -559,7 +560,7 @@ def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> I
 
 
 def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
-    """Do an operation on delayed messages and print its receipts.
+    """Do ``action`` (cancel, reschedule, release) on delayed messages and print its receipts.
 
     Raises CommandFailed if a receipt is not a success, or if the options contradict each other.
     """
@@ -584,6 +585,8 @@ def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
 def _check(action: ScheduleAction, request: ScheduleCommand) -> None:
     """Raise CommandFailed unless the options name messages by ids, or by --all.
 
+    ``action`` is the operation, which the error texts name.
+
     Also for --all without a filter, without --yes and without a terminal to ask on.
     """
     has_filter = not request.selection.is_everything
@@ -603,8 +606,8 @@ def _one_by_one(
 ) -> Counter[Receipt]:
     """Do the operation for each MsgId and print its receipt; return counts of failed receipts.
 
-    The result is empty if all succeeded. Operations that are done stay done if a later message is
-    refused.
+    ``action`` is the operation, ``waiting`` the schedule. The result is empty if all succeeded.
+    Operations that are done stay done if a later message is refused.
     """
     missed: Counter[Receipt] = Counter()
     for msg_id in msg_ids:
@@ -624,7 +627,8 @@ def _one_by_one(
 def _all(action: ScheduleAction, waiting: Schedule, request: ScheduleCommand) -> None:
     """Do the operation for all messages that match, and print their number; 0 is a success.
 
-    Asks for consent first if that is all messages. Raises CommandFailed if the user refuses.
+    ``action`` is the operation, ``waiting`` the schedule. Asks for consent first if that is all
+    messages. Raises CommandFailed if the user refuses.
     """
     if request.selection.is_everything and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"
@@ -661,7 +665,10 @@ def _last(counts: Iterator[int], done: Receipt) -> int:
 
 
 def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
-    """Yield delayed messages as aligned lines, with delivery times to the second."""
+    """Yield the delayed messages of a page as aligned lines, with delivery times to the second.
+
+    With ``has_head`` a heading comes first.
+    """
     rows = [
         (
             entry.msg_id.hex(),
@@ -676,7 +683,11 @@ def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
 
 
 def details(entry: Scheduled) -> dict[str, object]:
-    """Return all fields of a delayed message as texts or numbers by label, for people."""
+    """Return the fields of a delayed message by label, as texts or numbers for people.
+
+    The labels are MsgId, CorrelId, queue, put (UTC), due (UTC), expires (UTC), priority,
+    persistent, bytes, sender and position.
+    """
     expire_at_ms = entry.expire_at_ms
     return {
         "MsgId": entry.msg_id.hex(),

@@ -75,8 +75,10 @@ def put_options(
 ) -> tuple[Descriptor, ask.MessageMore]:
     """Return the descriptor and the other fields of a message, from the keywords of a put.
 
-    Raises MQRC_MD_ERROR for a wrong id, MQRC_EXPIRY_ERROR for a wrong time to live,
-    MQRC_PROPERTY_NAME_ERROR, and TypeError for a value of a wrong type.
+    The keywords are explained at ``Session.put``; the two positions of the result are the MQMD and
+    the fields that it lacks, such as ``delay_ms``. Raises MQRC_MD_ERROR for a wrong id,
+    MQRC_EXPIRY_ERROR for a wrong time to live, MQRC_PROPERTY_NAME_ERROR, and TypeError for a value
+    of a wrong type.
     """
     descriptor = plain_descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
     check_life_ms(time_to_live_ms)
@@ -113,8 +115,9 @@ def put_all(
 ) -> list[Outcome]:
     """Put messages in order, wait for all, and return the outcome of each: a result or an MQError.
 
-    ``more`` has fields of all messages, such as ``delay_ms``. If every put fails because the object
-    has changed since it was opened, the first error is raised.
+    ``handle`` is that of the open queue and ``options`` are MQPMO options. ``more`` has fields of
+    all messages, such as ``delay_ms``. If every put fails because the object has changed since it
+    was opened, the first error is raised.
     """
 
     def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
@@ -151,8 +154,9 @@ def get_all(
 ) -> list[Message]:
     """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only.
 
-    Returns [] when none comes. Raises MQRC_OPTIONS_ERROR for a wrong ``max_messages``, and the
-    errors of a get, but none once a first message is got.
+    ``options`` are the MQGMO options without MQGMO_WAIT. Returns [] when none comes. Raises
+    MQRC_OPTIONS_ERROR for a wrong ``max_messages``, and the errors of a get, but none once a first
+    message is got.
     """
     check_max_messages(max_messages)
     found = connection.call(ask.GetMany(handle, options, max_messages, MAX_BYTES))
@@ -178,7 +182,8 @@ def _put_part(
 ) -> list[Outcome]:
     """Begin the puts of some messages together, wait for all, and return their outcomes.
 
-    ``begin`` begins one put, whose outcome goes to its callback.
+    The outcomes have the order of ``bodies``. ``begin`` begins one put of a body; the outcome of
+    that put goes to the callback that is passed to ``begin``.
     """
     outcomes: list[Outcome] = [None] * len(bodies)
     reported_count = 0
@@ -233,9 +238,14 @@ def subscribed(
 ) -> Subscribed:
     """Make a subscription (MQSUB) and return its number, queue handle and attributes.
 
-    The keywords are those of ``Session.subscribe``. Raises MQRC_TOPIC_STRING_ERROR,
-    MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other reason codes of MQSUB, and ValueError
-    for options that ``shared`` or ``no_local`` exclude.
+    ``selector`` chooses publications. They arrive on ``queue``, or on a managed queue if that is
+    empty. A ``durable`` subscription needs a ``name``. It expires after ``time_to_live_ms``; None
+    is never. ``correl_id`` is set in all publications; b"" takes a new id, None that of the
+    publisher. With ``retained`` the matching retained publications come at once. With
+    ``on_request`` publications come only on MQSUBRQ. The topic string of ``topic_object`` comes
+    before ``topic``. ``shared`` and ``no_local`` are explained at ``Client.subscribe``. Raises
+    MQRC_TOPIC_STRING_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other reason codes
+    of MQSUB, and ValueError for options that ``shared`` or ``no_local`` exclude.
     """
     check_life_ms(time_to_live_ms)
     if shared or no_local:

@@ -62,7 +62,8 @@ class ClientSubscription:
     def get(self, *, wait_ms: int = 0) -> Message | None:
         """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit).
 
-        In a transacted client the publication belongs to the unit of work.
+        In a transacted client the publication belongs to the unit of work. Otherwise it is gone
+        from its queue when this returns. Raises the reason codes of MQGET.
         """
         options = get_options(wait_ms) | self._get_option
         try:
@@ -81,8 +82,8 @@ class ClientSubscription:
     def close(self, *, remove: bool = False) -> None:
         """Close the subscription.
 
-        A durable one still collects publications, unless ``remove`` deletes it. Does nothing when
-        the client is already closed.
+        A durable one still collects publications, unless ``remove`` deletes it. One that is not
+        durable ends. Does nothing when the client is already closed.
         """
         if not self._connection.is_open:
             return
@@ -149,9 +150,11 @@ class Client:
         """Put messages in order and return their MsgIds; none waits for the one before it.
 
         Over a network this is much faster than single puts. If not transacted, persistent messages
-        are durable on return and share disk syncs. If the queue refuses one message, the others are
-        still put. An MQError is then raised with the reason code of the first refused message; its
-        text says how many are put.
+        are durable on return and share disk syncs. The keywords apply to every message.
+        ``time_to_live_ms`` None never expires; ``delay_ms`` is the delivery delay; ``priority`` and
+        ``persistent`` None are the defaults of the queue. If the queue refuses one message, the
+        others are still put. An MQError is then raised with the reason code of the first refused
+        message; its text says how many are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
         check_life_ms(time_to_live_ms)
@@ -223,7 +226,9 @@ class Client:
         """Yield the messages of a queue in get order without removing them.
 
         ``msg_id``, ``correl_id`` and ``selector`` say which messages are wanted; None allows any.
-        Each message is read when the iteration asks for it.
+        Each message is read when the iteration asks for it. The iteration ends at the last message
+        and does not wait. Raises MQRC_UNKNOWN_OBJECT_NAME and the other reason codes of MQOPEN and
+        MQGET.
         """
         ids = id_of(msg_id, "msg_id"), id_of(correl_id, "correl_id")
         handle = to_browse(queue, selector).open(self._connection)
@@ -333,7 +338,7 @@ class Client:
     def close(self, *, commit: bool = True) -> None:
         """Disconnect: commit the unit of work, or back it out with ``commit`` False.
 
-        A second call does nothing.
+        A commit raises the errors of :meth:`commit`. A second call does nothing.
         """
         self._connection.close(commit=commit)
 
@@ -358,7 +363,12 @@ class Client:
         options: int,
         more: ask.MessageMore,
     ) -> PutResult:
-        """Put a message to an object, which stays open, and return the result."""
+        """Put a message to an object, which stays open, and return the result.
+
+        ``opening`` names the object. ``options`` are MQPMO options. ``more`` has fields of the
+        message that ``descriptor`` lacks, such as ``delay_ms``. Raises the errors of the open and
+        of the put.
+        """
         verb = partial(
             self._connection.put,
             body=bytes_of(body),
@@ -390,9 +400,11 @@ def connect(
 
     ``connect("QM1")`` finds it as IBM MQ does: by MQSERVER, MQCCDTURL or MQCHLLIB with MQCHLTAB,
     else on this machine. ``connect("mq://host:1414/QM1?channel=DEV.APP.SVRCONN")`` names the host;
-    ``mqs://`` or ``tls`` encrypt. ``user`` None is the user that runs the program. ``reconnect``
-    YES reconnects after a loss, QUEUE_MANAGER to the same queue manager only; None is as the
-    channel says.
+    ``mqs://`` or ``tls`` encrypt. ``tls`` True trusts the certificates of the machine, and a path
+    is a PEM file of trusted certificates. ``user`` None is the user that runs the program;
+    ``password`` None sends no password. With ``transacted`` puts and gets belong to a unit of work
+    until a commit or backout. ``reconnect`` YES reconnects after a loss, QUEUE_MANAGER to the same
+    queue manager only; None is as the channel says.
 
     Raises MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE,
     MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED,
@@ -408,7 +420,9 @@ def connected(
 ) -> Connection:
     """Return a connection for a new client, by the name or URL of a queue manager.
 
-    Raises ValueError for ``tls`` without a URL, and the errors of :func:`connect`.
+    ``wanted`` has the other wishes of the program, such as reconnection. The other parameters are
+    those of :func:`connect`. Raises ValueError for ``tls`` without a URL, and the errors of
+    :func:`connect`.
     """
     if is_url(name):
         endpoint = endpoint_of_url(name, _tls(tls))
@@ -420,7 +434,7 @@ def connected(
 
 
 def _tls(wanted: TlsWanted) -> Tls | None:
-    """Return the Tls for a ``tls`` argument, None without encryption.
+    """Return the Tls for a ``tls`` argument; None or False means no encryption and returns None.
 
     True trusts the certificates of the machine; a path is a PEM file of trusted certificates.
     """

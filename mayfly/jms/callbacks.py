@@ -132,9 +132,10 @@ class CallingThread:
             raise IllegalStateException(f"{call}() inside of a {self.what} listener")
 
     def _new_thread(self, run: Callable[[], None], name: str) -> Thread | None:
-        """Return the thread of this object if it is made now, None if there is one already.
+        """Make the thread of this object, named ``name``, which runs ``run``, and return it.
 
-        The lock must be held; the caller starts the thread without it.
+        Returns None if there is a thread already. The caller holds the lock, releases it, and then
+        starts the thread.
         """
         if self._thread is not None:
             return None

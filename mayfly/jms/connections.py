@@ -114,7 +114,11 @@ class Connection:
             return self._mq
 
     def _connected(self) -> QueueConnection:
-        """Connect to the queue manager, and set the owner id that connection and sessions share."""
+        """Connect to the queue manager, and return the queue manager connection.
+
+        It gets the owner id that all sessions of this connection share: ``no_local`` excludes what
+        any of them publishes.
+        """
         made = self._connect(Attempts(self.reports.report_change, self._ends))
         made.call(ask.BelongTo(self._owner))
         return made
@@ -270,7 +274,11 @@ class Connection:
             self._temporary.clear()
 
     def connect(self) -> QueueConnection:
-        """Return a new queue manager connection for a session, with the same user and owner id."""
+        """Return a new queue manager connection for a session, with the user of this connection.
+
+        Its owner id is the client id if there is one, else that of this connection: ``no_local``
+        excludes what is published under this id.
+        """
         mq = self._connect(Attempts(self._reconnect_first, self._ends))
         mq.call(ask.BelongTo(self._owner if self._client_id is None else self._client_id))
         return mq

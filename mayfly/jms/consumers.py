@@ -128,10 +128,12 @@ class SubscriptionSource:
         """Check the arguments; nothing is subscribed to yet.
 
         A subscription that is neither durable nor shared needs no name: it is private to the
-        consumer. Raises InvalidDestinationException for another value than a topic, for a temporary
-        topic of another connection, and for a durable subscription to a temporary topic. Raises
-        IllegalStateException for an unshared durable subscription without a client id. Also raises
-        InvalidSelectorException, and JMSException with MQRC_SUB_NAME_ERROR.
+        consumer. ``selector`` None takes all publications. ``no_local`` leaves out those of the own
+        connection, or of the own client id. Raises InvalidDestinationException for another value
+        than a topic, for a temporary topic of another connection, and for a durable subscription to
+        a temporary topic. Raises IllegalStateException for an unshared durable subscription without
+        a client id. Also raises InvalidSelectorException, and JMSException with
+        MQRC_SUB_NAME_ERROR.
         """
         self.destination = _topic_to_use(session, topic, is_durable=is_durable)
         self.message_selector = selector_text(selector)
@@ -305,7 +307,7 @@ class MessageConsumer:
     def __init__(self, session: OwningSession, source: Source) -> None:
         """Open the source, a queue or subscription; sessions create consumers.
 
-        Raises the errors of ``open`` of the source; the source is closed then.
+        Raises the errors of ``source.open``, after closing ``source`` again.
         """
         self._session = session
         self._source = source
@@ -692,7 +694,10 @@ class QueueBrowser:
     get_enumeration = __iter__
 
     def close(self) -> None:
-        """Close the browser; iterations under way raise an error. A second call does nothing."""
+        """Close the browser; the next step of an iteration raises IllegalStateException.
+
+        A second call does nothing.
+        """
         self._is_open = False
         for handle in list(self._handles):
             self._session.close_handle(handle)
@@ -807,5 +812,8 @@ class JMSBrowser:
         return next(messages, None)
 
     def close(self) -> None:
-        """Close the browser; iterations under way raise an error. A second call does nothing."""
+        """Close the browser; the next step of an iteration raises IllegalStateRuntimeException.
+
+        A second call does nothing.
+        """
         self._browser.close()

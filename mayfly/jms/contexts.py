@@ -146,8 +146,9 @@ class JMSContext:
     def create_context(self, session_mode: int = AUTO_ACKNOWLEDGE) -> JMSContext:
         """Return another context on the same connection.
 
-        The close of the last context also closes the connection. Raises
-        IllegalStateRuntimeException for a closed context.
+        ``session_mode`` is AUTO_, CLIENT_ or DUPS_OK_ACKNOWLEDGE, or SESSION_TRANSACTED. The close
+        of the last context also closes the connection. Raises JMSRuntimeException with
+        MQRC_OPTIONS_ERROR for another mode, IllegalStateRuntimeException for a closed context.
         """
         self._session.check_open()
         self._connection.begin()

@@ -158,7 +158,12 @@ class ConnectionFactory:
         *,
         connects_late: bool = False,
     ) -> Connection:
-        """Return a new connection; a TLS failure of MQCONN is raised with MQRC_JSSE_ERROR."""
+        """Return a new connection, which connects to the queue manager by ``connector``.
+
+        ``user`` and ``secret`` (the password) are those of the connection. With ``connects_late``
+        it connects only when a session needs it. A TLS failure of MQCONN is raised with
+        MQRC_JSSE_ERROR.
+        """
 
         def connect(attempts: Attempts) -> QueueConnection:
             program = self._application_name
@@ -188,8 +193,9 @@ class ConnectionFactory:
     ) -> JMSContext:
         """Return a context on a new connection of a user, which starts automatically.
 
-        Raises the runtime counterparts of the errors of :meth:`create_connection`, such as
-        JMSSecurityRuntimeException.
+        ``session_mode`` is AUTO_, CLIENT_ or DUPS_OK_ACKNOWLEDGE, or SESSION_TRANSACTED.
+        ``user_name`` None is the user of the factory. Raises the runtime counterparts of the errors
+        of :meth:`create_connection`, such as JMSSecurityRuntimeException.
         """
         connection = self.create_connection(user_name, password)
         try:
@@ -206,7 +212,7 @@ def _connector(
     table_url: str,
     reconnect: Reconnect | None,
 ) -> Connector:
-    """Return the connector for the arguments of a factory.
+    """Return the connector (which opens connections) for the arguments of a factory.
 
     Raises ValueError for a queue manager object together with a host, table or name, TypeError
     without any of these.

@@ -23,7 +23,10 @@ class ListenerState:
     """A message listener with its consumer, and actions to take before its next message."""
 
     def __init__(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
-        """Open the queue of the consumer; ``call`` is the listener function of the program."""
+        """Open the consumer's queue; ``call`` is the program's listener function.
+
+        Raises MQError with the reason codes of MQOPEN.
+        """
         self.consumer = consumer
         self.call = call
         self.handle = consumer.open_handle()

@@ -135,8 +135,9 @@ class ParsedMessage(NamedTuple):
 def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge) -> Message:
     """Return a message that was got or browsed as a read-only JMS message.
 
-    ``acknowledge`` is called by ``Message.acknowledge``; None does nothing. A malformed header or
-    body is no error: all of it becomes the body of a BytesMessage.
+    ``manager_name`` is the queue manager of the message. ``acknowledge`` is called by
+    ``Message.acknowledge``; None does nothing. A malformed header or body is no error: all of it
+    becomes the body of a BytesMessage.
     """
     descriptor, body = message.descriptor, message.body
     sent, delay = descriptor, None
@@ -246,7 +247,11 @@ def _codec(parts: ParsedMessage) -> str | None:
 def _set_headers(
     received: Message, message: QueueMessage, parts: ParsedMessage, manager_name: str
 ) -> None:
-    """Set the JMS headers of a message from its descriptor and its MQRFH2."""
+    """Set the JMS headers of ``received`` from the descriptor and the MQRFH2 of ``message``.
+
+    ``parts`` are those of the MQRFH2. A ReplyToQMgr equal to ``manager_name``, the queue manager of
+    the message, is left out of JMSReplyTo.
+    """
     descriptor = message.descriptor
     # An MQRFH2 in a report is a copy of the original's, so its headers describe the original.
     is_report = descriptor.msg_type == c.MQMT_REPORT
@@ -289,7 +294,10 @@ def _reply_to(
 ) -> Destination | None:
     """Return JMSReplyTo from the descriptor's ReplyToQ and the MQRFH2's ``Rto`` URI.
 
-    The URI counts if ReplyToQ is blank or names the same queue. Returns None if both are missing.
+    ``uri`` is returned as destination if ReplyToQ is blank or names the same queue; None is no URI.
+    Otherwise it is the queue of ReplyToQ; ReplyToQMgr is left out if it equals ``manager_name``.
+    Replies get no MQRFH2 if the message had none (``has_header`` False). Returns None without
+    ReplyToQ and URI.
     """
     name = descriptor.reply_to_q.strip()
     named = None if uri is None else destination_of_uri(uri)
@@ -427,10 +435,10 @@ def outgoing(
 ) -> EncodedMessage:
     """Return a JMS message in the form in which it is put: descriptor, CorrelId and body.
 
-    ``special`` has the descriptor fields that properties of the message set. The body begins with
-    an MQRFH2 unless the destination's ``target_client`` is TARGET_CLIENT_MQ. Raises
-    MessageFormatException for text that does not fit its character set, MQRC_TARGET_CCSID_ERROR for
-    an unknown one.
+    ``terms`` are the settings of the send. ``special`` has the descriptor fields that properties of
+    the message set. The body begins with an MQRFH2 unless the destination's ``target_client`` is
+    TARGET_CLIENT_MQ. Raises MessageFormatException for text that does not fit its character set,
+    MQRC_TARGET_CCSID_ERROR for an unknown one.
     """
     is_text = message.kind in _DATA_FORMATS
     ccsid = special.coded_char_set_id
@@ -474,8 +482,9 @@ def _descriptor(
 ) -> Descriptor:
     """Return the descriptor of a message to send; equal arguments get the same object.
 
-    ``special`` has the descriptor fields that properties of the message set. With ``has_header``
-    the encoding and character set of the data are in the MQRFH2 instead.
+    ``format_name`` is the Format, of the MQRFH2 or of the data. ``special`` has the descriptor
+    fields that properties of the message set. With ``has_header`` the encoding and character set of
+    the data are in the MQRFH2 instead.
     """
     msg_type = special.msg_type
     if msg_type is None:
@@ -511,9 +520,11 @@ def _mcd_folder(kind: str, jms_type: str | None, *, is_null: bool) -> bytes:
 
 
 def _jms_folder(message: Message, uri: str, terms: SendTerms, special: DescriptorFields) -> str:
-    """Return the jms folder with the headers as XML text.
+    """Return the jms folder of the MQRFH2 with the headers of a message as XML text.
 
-    Headers that have their default value are left out.
+    ``uri`` is that of the destination, ``terms`` are the settings of the send. ``special`` has the
+    group id and sequence that properties of the message set. Headers with their default value are
+    left out.
     """
     correlation_id = message.jms_correlation_id
     parts = [_dst(uri)]

@@ -65,8 +65,9 @@ class Message(PropertyAccess):
         return f"<{type(self).__name__} {self.jms_message_id or 'not sent'}>"
 
     def set_jms_correlation_id(self, correlation_id: str | None) -> None:
-        """Set the correlation id; ``ID:`` and hexadecimal digits is a CorrelId, None is none.
+        """Set the correlation id, or remove it with None.
 
+        ``ID:`` and hexadecimal digits are the bytes of a CorrelId; any other text is kept as it is.
         Raises MessageFormatException for a value that is not text.
         """
         self.jms_correlation_id = _text_or_none("JMSCorrelationID", correlation_id)
@@ -249,7 +250,11 @@ class TextMessage(Message):
         self._text = self._raw = None
 
     def set_raw(self, raw: bytes, codec: str | None, coded_char_set_id: int = UTF_8) -> None:
-        """Set a received body, decoded when it is first read; ``codec`` None is an unknown one."""
+        """Set a received body, ``raw``, which is decoded with ``codec`` when it is first read.
+
+        ``codec`` None means that the character set is unknown: the read then raises
+        MessageFormatException, which names ``coded_char_set_id``.
+        """
         self._raw = raw, codec, coded_char_set_id
 
     def wire_body(self, codec: str) -> bytes | None:
@@ -294,7 +299,7 @@ class TypedStream(ABC):
 
     @abstractmethod
     def _read(self, dt: str) -> object:
-        """Read the next value as type ``dt`` and return it.
+        """Read the next value as JMS type ``dt``, such as INT, and return it.
 
         Raises MessageEOFException at the end, MessageNotReadableException before ``reset``.
         """
@@ -655,7 +660,10 @@ class MapMessage(Message):
         self._map[name] = value
 
     def _get(self, name: str, dt: str) -> object:
-        """Return the value of a name converted to type ``dt``; a missing one counts as null."""
+        """Return the value of a name converted to the JMS type ``dt``, such as INT.
+
+        A missing value is read as null. The errors are those of ``values.converted``.
+        """
         return v.converted(self._map.get(name), dt)
 
 

@@ -131,8 +131,9 @@ class MessageProducer(ReadOnlySettings):
     ) -> tuple[Queue | Topic, object, SendSettings]:
         """Return destination, message and settings of a send, from its arguments.
 
-        Raises InvalidDestinationException without a destination, IllegalStateException for a second
-        one, TypeError for other wrong arguments, and JMSException for a wrong setting.
+        ``what`` are the positional arguments of ``send``, ``terms`` its keywords. Raises
+        InvalidDestinationException without a destination, IllegalStateException for a second one,
+        TypeError for other wrong arguments, and JMSException for a wrong setting.
         """
         destination = self._destination
         if destination is None:
@@ -301,12 +302,15 @@ class JMSProducer(ReadOnlySettings, PropertyAccess):
 
     @simplified
     def _set_typed(self, name: str, dt: str, value: object) -> Self:
-        """Set a property as type ``dt``; errors are JMSRuntimeException."""
+        """Set a property as JMS type ``dt``, such as INT; errors are JMSRuntimeException."""
         return super()._set_typed(name, dt, value)
 
     @simplified
     def _get_typed(self, name: str, dt: str) -> object:
-        """Return a property as type ``dt``; errors are JMSRuntimeException."""
+        """Return a property as JMS type ``dt``, such as INT; a missing one is read as null.
+
+        Errors are those of ``values.converted``, raised as JMSRuntimeException.
+        """
         return super()._get_typed(name, dt)
 
     def _properties_to_read(self) -> dict[str, Typed]:

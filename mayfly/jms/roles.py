@@ -144,7 +144,10 @@ class OwningSession(Protocol):
         """
 
     def release_output(self, queue: Queue, opened: Opened) -> None:
-        """Close a queue after a send, unless the unit of work keeps it open."""
+        """Close ``opened``, which :meth:`output` returned for ``queue``, after a send.
+
+        Does nothing if the unit of work keeps the queue open until its end.
+        """
 
     def close_handle(self, handle: int) -> None:
         """Close a handle; does nothing if it is closed already."""

@@ -303,10 +303,11 @@ class Session:
 
     @classic
     def recover(self) -> None:
-        """Let unacknowledged messages be delivered again.
+        """Return unacknowledged messages to their queues, to be delivered again.
 
-        Inside a listener whose return acknowledges its message, that message is delivered again
-        after the return. Raises IllegalStateException if the session is transacted or closed.
+        Their backout counts rise. Inside a listener whose return acknowledges its message, that
+        message is delivered again after the return. Raises IllegalStateException if the session is
+        transacted or closed.
         """
         self.listening.check_thread("recover")
         with self.lock:
@@ -326,7 +327,10 @@ class Session:
             self._begun_ms = self.mq.now_ms() if now_ms is None else now_ms
 
     def undo(self) -> None:
-        """Back out the unit of work, for a listener that cannot get its message."""
+        """Back out the unit of work, after a message listener could not get its message.
+
+        Received messages return to their queues.
+        """
         with self.lock:
             self._back_out()
 
@@ -401,7 +405,10 @@ class Session:
         return opened
 
     def release_output(self, queue: Queue, opened: Opened) -> None:
-        """Close a queue after a send, unless the unit of work keeps it open."""
+        """Close ``opened``, which :meth:`output` returned for ``queue``, after a send.
+
+        Does nothing if the unit of work keeps the queue open until its end.
+        """
         if self._outputs.get((queue.queue_name, queue.queue_manager)) is not opened:
             self.mq.call(ask.CloseObject(opened.handle))
 

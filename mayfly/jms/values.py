@@ -353,15 +353,19 @@ class PropertyAccess(ABC):
         return cast("str | None", self._get_typed(name, STRING))
 
     def _set_typed(self, name: str, dt: str, value: object) -> Self:
-        """Set a property to ``value`` as type ``dt``, and return the object itself.
+        """Set a property to ``value`` as JMS type ``dt``, such as INT.
 
         Raises JMSException with MQRC_PROPERTY_NAME_ERROR, MessageFormatException for another value,
-        MessageNotWriteableException if the properties are read-only.
+        MessageNotWriteableException if the properties are read-only. Returns the message or
+        producer.
         """
         check_property_name(name)
         self._properties_to_write()[name] = typed(dt, value)
         return self
 
     def _get_typed(self, name: str, dt: str) -> object:
-        """Return a property converted to type ``dt``; a missing one is read as null."""
+        """Return a property converted to the JMS type ``dt``; a missing one is read as null.
+
+        The errors are those of :func:`converted`.
+        """
         return converted(self._properties_to_read().get(name), dt)

@@ -112,7 +112,7 @@ class Acceptor:
         handler: ConnectionHandler,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """Start to accept connections.
+        """Start to accept connections on the sockets ``listening``; returns at once.
 
         ``handler`` is the server that gets them. With ``context`` each connection begins with a TLS
         handshake.
@@ -164,7 +164,7 @@ class Acceptor:
                 self._loop.call_later(_PAUSE_SECONDS, self._resume, listening)
 
     def _resume(self, listening: socket.socket) -> None:
-        """Accept connections on a socket again after the pause.
+        """Accept connections on a socket again, a second after descriptors or memory were lacking.
 
         Does nothing after :meth:`close`.
         """
@@ -234,7 +234,8 @@ class Acceptor:
     def _answer_without_tls(self, client: str, first: bytes) -> bytes:
         """Log a client that does not use TLS, and return the bytes to answer.
 
-        They are b"" for a client of another protocol, which would not understand an answer.
+        ``client`` is its name for the log, ``first`` its first bytes. The bytes are b"" for a
+        client of another protocol, which would not understand an answer.
         """
         handler = self._handler
         if first.startswith(handler.magic):

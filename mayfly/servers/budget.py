@@ -35,7 +35,8 @@ class Reservation:
     def __init__(self, budget: Budget, count: int, on_granted: Callable[[], object] | None) -> None:
         """Prepare to reserve ``count`` bytes of a budget.
 
-        Only :meth:`Budget.reserve` creates one.
+        ``on_granted`` is called when they are reserved; None if nobody waits for that. Only
+        :meth:`Budget.reserve` creates one.
         """
         self._budget, self.count, self.on_granted = budget, count, on_granted
         self.is_granted = self.is_over = False
@@ -195,9 +196,10 @@ class SlowClientTimer:
     def __init__(
         self, budget: Budget, loop: asyncio.AbstractEventLoop, end: Callable[[], None]
     ) -> None:
-        """Begin without a time limit.
+        """Begin without a time limit for the client.
 
-        ``end`` is called in the event loop to close the connection.
+        When the limit is over, the connection is closed only while others wait for memory of
+        ``budget``. ``end`` is then called in the event loop to close it.
         """
         self._budget, self._loop, self._end = budget, loop, end
         self._timer: asyncio.TimerHandle | None = None
@@ -232,7 +234,10 @@ class CallsAwaitingMemory:
     __slots__ = ("_budget", "_call_soon", "_calls", "_reservation")
 
     def __init__(self, budget: Budget, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        """Begin without calls; ``call_soon`` runs a function in the connection's event loop."""
+        """Begin without calls; they wait until ``budget`` is not used up.
+
+        ``call_soon`` runs a function in the connection's event loop.
+        """
         self._budget, self._call_soon = budget, call_soon
         self._calls: list[Callable[[], None]] = []
         self._reservation: Reservation | None = None
@@ -281,7 +286,7 @@ class ClientMemory:
         regulate: Callable[[], None],
         abort: Callable[[], None],
     ) -> None:
-        """Begin with no byte in memory.
+        """Begin with no byte in memory; later bytes count against ``budget``.
 
         ``call_soon`` runs a function in the event loop, and may be called by any thread.
         ``regulate`` is called when the client may send more, ``abort`` when it reads too slowly.

@@ -57,7 +57,7 @@ class Admits(Protocol):
     """Decides whether a program may connect; implemented by ``security.Admission``."""
 
     def submit(self, applicant: Applicant) -> Future[Admitted]:
-        """Start to check a program that wants to connect; return a future.
+        """Start to check ``applicant``, a program that wants to connect; return a future.
 
         The future gets the user and limits for the connection, or the MQError of a refusal. This
         can take long.
@@ -76,10 +76,13 @@ class ChannelInstances:
     """Counts the connections of each channel, to enforce MAXINST and (per client) MAXINSTC."""
 
     def __init__(self) -> None:
+        """Begin without connections."""
         self._by_place: Counter[ChannelClient] = Counter()
 
     def enter(self, place: ChannelClient, admitted: Admitted) -> None:
         """Count one more connection of ``place``, a channel and a client's address.
+
+        The limits MAXINST and MAXINSTC are those of ``admitted``.
 
         Raises MQRC_CHANNEL_NOT_AVAILABLE, and counts nothing, if MAXINST or MAXINSTC is reached.
         """
@@ -91,14 +94,14 @@ class ChannelInstances:
         self._by_place[place] += 1
 
     def leave(self, place: ChannelClient) -> None:
-        """Count one connection less; the connection must have been counted by :meth:`enter`."""
+        """Count one connection of ``place`` less; :meth:`enter` must have counted it before."""
         self._by_place[place] -= 1
         if not self._by_place[place]:
             del self._by_place[place]
 
 
 def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> QueueManager:
-    """Return the queue manager whose name a client asks for.
+    """Return the queue manager whose name ``applicant``, a client, asks for.
 
     Raises MQRC_Q_MGR_NAME_ERROR if this server does not serve it.
     """

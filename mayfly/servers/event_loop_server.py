@@ -46,7 +46,8 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
     ) -> None:
         """Start the event loop on its thread; nothing listens yet.
 
-        The loop must be made for this server, which closes it.
+        ``handler`` makes the object for each new connection. The loop must be made for this server,
+        which closes it.
         """
         self.loop, self._handler = loop, handler
         self._acceptors: list[Acceptor] = []
@@ -186,7 +187,10 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
     def _accept_on(
         self, listening: Sequence[socket.socket], tls: ssl.SSLContext | None = None
     ) -> None:
-        """Start to accept connections on listening sockets."""
+        """Start to accept connections on listening sockets; returns at once.
+
+        With ``tls`` each connection begins with a TLS handshake.
+        """
         self._acceptors.append(self._call(lambda: Acceptor(listening, self._handler, tls)))
 
     def _run(self) -> bool:

@@ -296,8 +296,8 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
     ):
         """Listen at a location such as ``grpc://HOST:PORT``; raises ArrowException if not possible.
 
-        ``stopping`` is set when the server stops. ``options`` are those of pyarrow's server, such
-        as TLS.
+        It serves ``managers``, by name. ``budget`` limits the memory for uploads. ``stopping`` is
+        set when the server stops. ``options`` are those of pyarrow's server, such as TLS.
         """
         self._managers, self._budget = managers, budget
         #: Set when the server is to stop.
@@ -456,9 +456,10 @@ def _one_verb(
 
 
 def _check_protocol(verb: str, request: dict[str, Any]) -> None:
-    """Remove the protocol version from a request; raises BadRequest if it is not the served one.
+    """Remove the protocol version from a request, and check it.
 
-    A request without a version is accepted.
+    Raises BadRequest if it is not the version of ``verb`` that this server has. A request without a
+    version is accepted.
     """
     if verb in PROTOCOLS and request.pop(PROTOCOL, PROTOCOLS[verb]) != PROTOCOLS[verb]:
         raise BadRequest(f"{verb}: only protocol {PROTOCOLS[verb]} is spoken here")

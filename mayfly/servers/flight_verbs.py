@@ -185,8 +185,9 @@ def _ledger_batches(
 
 
 def ledger_info(manager: ServedManager, request: Request) -> Answer:
-    """Return the queue manager's name, its store's id, and the first and last ledger position.
+    """Return the id of a queue manager's store, and the first and last position of its ledger.
 
+    The keys are ``manager`` (its name), ``instance_id``, ``first_position`` and ``last_position``.
     For an empty ledger the first position is the last one plus 1. Raises BadRequest if the request
     has arguments.
     """
@@ -235,7 +236,7 @@ def _check_range(lives: Ledger, request: ledger.LedgerRequest) -> None:
 
 
 def _beyond_end(lives: Ledger, until: int) -> PositionBeyondEnd:
-    """Return the error for a position after the last row of the ledger."""
+    """Return the error for ``until``, a position after the last row of the ledger."""
     return PositionBeyondEnd(
         f"position {until} was asked for and the ledger ends at {lives.last_position()}"
     )
@@ -249,10 +250,13 @@ class NoArguments(NamedTuple):
 
 
 def attach(queues: QueueManager, asked: claims.AttachRequest) -> Answer:
-    """Register a reader of a queue under a consumer's name; return the consumer's new state.
+    """Register a reader of a queue under a consumer's name, in place of an earlier reader.
 
-    An earlier reader of this name gets errors from now on. Raises the MQError of opening the queue,
-    and ClaimError if the consumer belongs to another queue.
+    The answer has ``manager``, ``instance_id`` (the store), ``consumer``, ``queue``, ``epoch`` and
+    ``closed``. ``epoch`` is the number of this reader, which its later requests name. ``closed`` is
+    the number of the last claim that has ended. An earlier reader of this name gets errors from now
+    on. Raises the MQError of opening the queue, and ClaimError if the consumer belongs to another
+    queue.
     """
     standing = queues.claims.attach(*asked)
     return claims.Attached(
@@ -268,9 +272,9 @@ def attach(queues: QueueManager, asked: claims.AttachRequest) -> Answer:
 def claim(queues: QueueManager, asked: claims.ClaimRequest) -> Answer:
     """Reserve the next messages of a queue for a reader (a claim), up to limits of rows and bytes.
 
-    Returns the number of the last claim, and how many messages the claims after number ``after``
-    hold, those that were open before included. Without messages these are ``after`` and 0. Raises
-    MQRC_GET_INHIBITED, and ClaimError if a newer reader has attached.
+    The answer has ``until``, the number of the last claim, and ``messages``: how many messages the
+    claims after number ``after`` hold, those that were open before included. Without messages these
+    are ``after`` and 0. Raises MQRC_GET_INHIBITED, and ClaimError if a newer reader has attached.
     """
     limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
     claimed = queues.claims.claim(asked.consumer, asked.epoch, asked.after, limit)
@@ -278,7 +282,7 @@ def claim(queues: QueueManager, asked: claims.ClaimRequest) -> Answer:
 
 
 def mark(queues: QueueManager, _asked: NoArguments) -> Answer:
-    """Return a number that marks the present moment in the order of puts.
+    """Return {"mark": number}: the number marks the present moment in the order of puts.
 
     With this number as ``up_to``, :func:`claim` reserves no message that is put later.
     """
@@ -288,7 +292,7 @@ def mark(queues: QueueManager, _asked: NoArguments) -> Answer:
 def end(queues: QueueManager, asked: claims.EndRequest) -> Answer:
     """End a reader's claims (numbered groups of reserved messages) up to number ``until``.
 
-    Their messages are removed as if they had been got. Returns how many these are. Raises
+    Their messages are removed as if they had been got. Returns {"messages": how many}. Raises
     ClaimError if a newer reader has attached.
     """
     return claims.Counted(queues.claims.end(*asked))._asdict()
@@ -298,8 +302,8 @@ def end_written(queues: QueueManager, asked: claims.EndWrittenRequest) -> Answer
     """End the claims (groups of reserved messages) that a Spark checkpoint records as written.
 
     These are the claims up to number ``until``. Their messages are removed as if they had been got.
-    Returns how many these are. Any caller may do this, not only the reader. Raises ClaimError for
-    another store, an unknown consumer, or a claim that never existed.
+    Returns {"messages": how many}. Any caller may do this, not only the reader. Raises ClaimError
+    for another store, an unknown consumer, or a claim that never existed.
     """
     return claims.Counted(queues.claims.end_written(*asked))._asdict()
 
@@ -325,11 +329,11 @@ def renew(queues: QueueManager, asked: claims.Reader) -> Answer:
 
 
 def claimed_rows(queues: QueueManager, asked: claims.ClaimsRequest) -> Answer:
-    """Return the row numbers of the messages that a reader's claims have reserved, as ranges.
+    """Return the row numbers of messages that a reader's claims have reserved, as ``ranges``.
 
-    A range has the rows after its first number up to its second. The claims are those after number
-    ``after`` up to ``until``. Raises ClaimError if one of them has ended, or if a newer reader has
-    attached.
+    A range is a pair of numbers: it has the rows after its first number up to its second. The
+    claims are those after number ``after`` up to ``until``. Raises ClaimError if one of them has
+    ended, or if a newer reader has attached.
     """
     return claims.ClaimedRows(queues.claims.ranges(*asked))._asdict()
 
@@ -338,9 +342,10 @@ def back_out(queues: QueueManager, asked: claims.BackOutRequest) -> Answer:
     """Back out single reserved messages that a reader cannot process, by row number.
 
     Each returns to its queue with its backout count raised, or goes to the backout or dead-letter
-    queue, as BOTHRESH of the queue demands. ``reason`` is the MQRC_* for a dead letter. Returns
-    both numbers. Rows that are not reserved are skipped. Raises BadRequest for rows that are not
-    whole numbers, and ClaimError if a newer reader has attached.
+    queue, as BOTHRESH of the queue demands. ``reason`` is the MQRC_* for a dead letter. The answer
+    has both numbers: ``returned`` to the queue, and ``moved`` to another. Rows that are not
+    reserved are skipped. Raises BadRequest for rows that are not whole numbers, and ClaimError if a
+    newer reader has attached.
     """
     if not all(type(row) is int for row in asked.rows):
         raise BadRequest(f"rows are whole numbers, not {asked.rows!r}")
@@ -348,25 +353,32 @@ def back_out(queues: QueueManager, asked: claims.BackOutRequest) -> Answer:
 
 
 def release(queues: QueueManager, asked: claims.ReleaseRequest) -> Answer:
-    """Return all messages that a consumer has reserved to their queue; return their number.
+    """Return all messages that a consumer has reserved to their queue.
 
-    Their backout counts are raised. The present reader of the consumer gets errors from now on.
-    Raises ClaimError for an unknown consumer, and for the epoch of an earlier reader. Without an
-    epoch any caller may release.
+    The answer is {"messages": how many}. Their backout counts are raised. The present reader of the
+    consumer gets errors from now on. An epoch is the number that :func:`attach` has given a reader;
+    without one any caller may release. Raises ClaimError for an unknown consumer, and for the epoch
+    of an earlier reader.
     """
     return claims.Counted(queues.claims.release(*asked))._asdict()
 
 
 def consumers(queues: QueueManager, _asked: NoArguments) -> Answer:
-    """Return the state of all consumers: queue, epoch, and number of reserved messages."""
+    """Return {"consumers": states}, one dict for each consumer of a queue.
+
+    Each has the fields of ``ConsumerState``, such as ``queue``, ``epoch`` (the number of its
+    present reader) and ``message_count`` (reserved messages).
+    """
     return {"consumers": [standing._asdict() for standing in queues.claims.consistent_states()]}
 
 
 def browse_ranges(queues: QueueManager, asked: claims.RangesRequest) -> Answer:
-    """Return about ``part_count`` key ranges that cover a queue, for parallel browsing.
+    """Return {"ranges": pairs}: about ``part_count`` key ranges that cover a queue.
 
-    A short queue has fewer ranges, an empty one none. Raises BadRequest if ``part_count`` is below
-    1, and MQRC_GET_INHIBITED.
+    Each may be browsed in parallel to the others. A key is a number by which the messages of the
+    queue are in get order; a range begins with its first key and ends before its second. A short
+    queue has fewer ranges, an empty one none. Raises BadRequest if ``part_count`` is below 1, and
+    MQRC_GET_INHIBITED.
     """
     if asked.part_count < 1:
         raise BadRequest(f"part_count >= 1 does not hold for {asked.part_count}")
@@ -477,10 +489,10 @@ def stage(
 ) -> Answer:
     """Store the rows that one attempt of a task uploads; :func:`commit` puts them on queues later.
 
-    Returns at the end of the upload. An empty batch marks the end of the rows. The answer is their
-    number, or DECIDED if the batch is committed already; the rows are then ignored. Raises
-    BadRequest if this attempt is stored already. If the upload ends early or the server stops,
-    discards the rows and raises VerbRefused.
+    ``stopping`` is set when the server stops. Returns at the end of the upload. An empty batch
+    marks the end of the rows. The answer has ``row_count``: their number, or DECIDED if the batch
+    is committed already; the rows are then ignored. Raises BadRequest if this attempt is stored
+    already. If the upload ends early or the server stops, discards the rows and raises VerbRefused.
     """
     asked = request_of(stages.StageRequest, request)
     _check(asked)
@@ -509,12 +521,13 @@ def stage(
 
 
 def commit(queues: QueueManager, asked: stages.CommitRequest) -> Answer:
-    """Put the next stored rows of a batch on their queues; return the progress.
+    """Put the next stored rows of a batch on their queues, and commit them.
 
-    One call puts a limited number of rows, and commits them. The client calls again until the
-    answer has ``is_done``. ``stages`` names the uploads whose rows are put. With ``surrenders`` a
-    row that no queue could ever accept is left out, for :func:`surrendered`. Raises VerbRefused if
-    a named upload is missing or incomplete, and MQError if no queue accepts a row.
+    One call puts a limited number of rows; the client calls again until ``is_done`` is true. The
+    answer also has ``batch``, ``put_count``, ``expired_count`` and ``refused_count``. ``stages``
+    names the uploads whose rows are put. With ``surrenders`` a row that no queue could ever accept
+    is left out, for :func:`surrendered`. Raises VerbRefused if a named upload is missing or
+    incomplete, and MQError if no queue accepts a row.
     """
     _check(asked)
     named = [_stage_of(name) for name in asked.stages]
@@ -536,7 +549,8 @@ def commit(queues: QueueManager, asked: stages.CommitRequest) -> Answer:
 def surrendered(queues: QueueManager, asked: stages.SurrenderedRequest) -> Answer:
     """Return the rows that a commit has left out because no queue could ever accept them.
 
-    Each has its number at the source, the reason code and a text; empty if no row was left out.
+    The answer has ``rows``: each is a list of its number at the source, the reason code and a text.
+    The list is empty if no row was left out.
     """
     _check(asked)
     rows = queues.stages.surrendered(asked.query, asked.batch)
@@ -619,7 +633,8 @@ def _action(
 ) -> ActionVerb:
     """Return an action on the queues of a queue manager, whose arguments are those of ``kind``.
 
-    Other arguments raise BadRequest, and so does a queue manager without queues.
+    ``run`` does the work; ``description`` is shown in the list of actions. Other arguments raise
+    BadRequest, and so does a queue manager without queues.
     """
     return ActionVerb(
         description, lambda manager, request: run(_with_queues(manager), request_of(kind, request))

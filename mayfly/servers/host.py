@@ -31,7 +31,8 @@ class Host:
     ) -> None:
         """Take open queue managers, and listeners in the order in which they start.
 
-        ``server_status`` is the status of the server, for health probes.
+        ``admission`` decides which programs may connect. ``server_status`` is the status of the
+        server, for health probes.
         """
         self._admission = admission
         self.managers = list(managers)

@@ -94,9 +94,11 @@ class ClientListener(Listener):
         tls: TlsFiles,
         budget: Budget | None,
     ) -> None:
-        """Take the settings; without ``address`` it does not listen over TCP.
+        """Serve ``managers``; without ``address`` it does not listen over TCP.
 
-        ``budget`` limits the memory for messages and may be shared with other listeners.
+        ``admission`` decides which programs may connect. ``tls`` has the files for TLS; without a
+        certificate there is no TLS. ``budget`` limits the memory for messages and may be shared
+        with other listeners.
         """
         self._managers = {manager.name: manager for manager in managers}
         self._admission, self._address, self._tls = admission, address, tls
@@ -112,7 +114,7 @@ class ClientListener(Listener):
         return next(iter(self._managers.values())).engine.runtime
 
     def _serve(self, server: _Server) -> str:
-        """Listen with a server; return the address, or "" without one.
+        """Let ``server`` listen on the address of the settings; return it, or "" without one.
 
         Raises OSError if the address is in use; the server is closed then.
         """
@@ -178,8 +180,9 @@ class MqListener(ClientListener):
     ) -> None:
         """Configure the listener; without ``address`` it has only the sockets in ``folders``.
 
-        ``announce`` is called when it listens: it writes the file by which programs find the
-        sockets.
+        ``limits`` are those of clients and connections; the other parameters are those of
+        :class:`ClientListener`. ``announce`` is called when it listens: it writes the file by which
+        programs find the sockets.
         """
         budget = Budget(limits.memory_bytes) if budget is None else budget
         super().__init__(managers, admission, address, tls, budget)
@@ -251,7 +254,7 @@ class _IdleConnections:
         self._seen: dict[int, tuple[int, int]] = {}
 
     def look(self, server: WireServer) -> None:
-        """Close connections without a request for ``idle_seconds``; must be called once a second.
+        """Close connections without a request for ``idle_seconds``; call it once a second.
 
         A connection with a running call or an open unit of work is not idle, nor is a message
         channel.
@@ -297,7 +300,12 @@ class FlightListener(Listener):
         tls: TlsFiles,
         budget: Budget | None = None,
     ) -> None:
-        """Configure the listener; ``folders`` also get sockets, for commands of this machine."""
+        """Configure the listener; every call must have ``token``.
+
+        ``folders``, by name of the queue manager, also get sockets, for commands of this machine.
+        ``tls`` has the files for TLS. ``budget`` limits the memory and may be shared with other
+        listeners.
+        """
         self._budget = budget
         self._managers, self._folders, self._address = managers, folders, address
         self._token, self._tls = token, tls
@@ -363,7 +371,9 @@ class HttpListener(ClientListener):
     ) -> None:
         """Configure the listener; ``budget`` may be shared with other listeners.
 
-        The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
+        ``admission`` checks users; ``tls`` has the files for TLS. ``server_status`` is shown by
+        health probes. The rules of ``channel`` apply to programs, those of ``admin_channel`` to
+        administrators.
         """
         super().__init__(managers, admission, address, tls, budget)
         self._is_on_loopback = address.is_loopback
@@ -431,7 +441,10 @@ class AmqpListener(ClientListener):
         tls: TlsFiles,
         budget: Budget | None = None,
     ) -> None:
-        """Take the settings of the server; the rules of ``channel`` apply to its clients."""
+        """Take the settings of the server; the rules of ``channel`` apply to its clients.
+
+        The other parameters are those of :class:`ClientListener`.
+        """
         super().__init__(managers, admission, address, tls, budget)
         self._channel = channel
 

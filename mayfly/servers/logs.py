@@ -35,6 +35,7 @@ class _Formatter(logging.Formatter):
     """Formats a log record in one of the three forms, always as one line."""
 
     def __init__(self, form: LogForm) -> None:
+        """Write records in the form ``form``: plain, text with time and level, or JSON."""
         super().__init__()
         self._form = form
 

@@ -178,9 +178,9 @@ class ImsNak(Exception):
 def refuse(connection: Connection, message: Message, feedback: int) -> None:
     """Move a request to the dead-letter queue, in the unit of work in which it was got.
 
-    Its remaining expiry goes on counting there. With MQRO_DISCARD_MSG it is discarded instead. In
-    both cases the exception report that it asks for is sent. Raises the MQError of the dead-letter
-    queue.
+    ``feedback`` becomes the reason in the MQDLH and the Feedback of the report. Its remaining
+    expiry goes on counting there. With MQRO_DISCARD_MSG it is discarded instead. In both cases the
+    exception report that it asks for is sent. Raises the MQError of the dead-letter queue.
     """
     if message.descriptor.report & c.MQRO_DISCARD_MSG:
         _LOG.warning("%s is discarded, Feedback %d", message, feedback)
@@ -204,7 +204,8 @@ class RequestHandler:
     ) -> None:
         """Open the queue for input; raises the MQError of the open.
 
-        A queue manager as ``source`` gets a new connection, which :meth:`close` closes.
+        ``transaction`` is the program that answers a request. A queue manager as ``source`` gets a
+        new connection, which :meth:`close` closes.
         """
         self._transaction = transaction
         self._owns_connection = isinstance(source, QueueManager)
@@ -399,10 +400,10 @@ class ImsBridge:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more requests, and wait for the request in work; a second call does nothing.
+        """Take no more requests, and wait until the present one is answered.
 
-        Inside a transaction program it does not wait: the thread ends after the program has
-        returned.
+        A second call does nothing. Inside a transaction program it does not wait: the thread ends
+        after the program has returned.
         """
         self._is_stopping = True
         self._wait.end()
@@ -427,7 +428,10 @@ class ImsBridge:
             _LOG.error("the bridge on %s stops: %s", self._queue, error)
 
     def note_change(self) -> None:
-        """Record that an object definition has changed, so that a held request is tried again."""
+        """Record that an object definition has changed.
+
+        A bridge that is held after a failed request then tries again.
+        """
         self._change_count += 1
         self._wait.wake()
 

@@ -50,7 +50,10 @@ class TriggerMessage(NamedTuple):
     user_data: str
 
     def tmc2(self, manager_name: str) -> bytes:
-        """Return the MQTMC2 for the started program: 732 bytes, with a blank ApplType."""
+        """Return the MQTMC2 for the started program: 732 bytes, with a blank ApplType.
+
+        ``manager_name`` is the name of the queue manager in it.
+        """
         return TMC2.pack(
             {
                 "QName": self.queue,
@@ -91,7 +94,7 @@ class CannotStart(Exception):
     """A program cannot be started; ``feedback`` is the MQFB_* code of the reason."""
 
     def __init__(self, feedback: int, text: str) -> None:
-        """Take the MQFB_* code, and a text that names the program and the reason."""
+        """Take the code ``feedback`` (MQFB_*), and a text that names the program and the reason."""
         super().__init__(text)
         self.feedback = feedback
 
@@ -358,7 +361,11 @@ class TriggerMonitor:
             raise
 
     def _process(self, message: Message) -> None:
-        """Start the program of a trigger message, or refuse the message; commit in both cases."""
+        """Start the program of a trigger message, or dead-letter the message; then commit.
+
+        The get is committed before a callable runs: a callable that fails does not bring the
+        message back.
+        """
         try:
             trigger = trigger_message_of(message)
             wait = self._programs.start(trigger, self._connection.name)
@@ -386,8 +393,8 @@ class TriggerMonitor:
     def _refuse(self, message: Message, feedback: int, why: Exception) -> None:
         """Move a trigger message to the dead-letter queue, commit, and count the outcome.
 
-        If no dead-letter queue takes it, the message is lost, with a log entry. Raises
-        ConnectionBroken.
+        ``feedback`` (MQFB_*) becomes the reason in the MQDLH; ``why`` is logged. If no dead-letter
+        queue takes it, the message is lost, with a log entry. Raises ConnectionBroken.
         """
         _LOG.warning("%s: %s", message, why)
         try:

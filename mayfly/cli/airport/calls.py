@@ -57,15 +57,18 @@ class Compression(NamedTuple):
     factor: int
 
     def on_the_wall(self, day_ms: int) -> int:
-        """Return the wall-clock moment (epoch ms) of a moment of the day, rounded down."""
+        """Return the wall-clock moment (epoch ms) at which a moment of the replayed day comes.
+
+        ``day_ms`` is in epoch ms of the day that is replayed faster. The result is rounded down.
+        """
         return self.begin_ms + (day_ms - self.day_begin_ms) // self.factor
 
     def in_the_day(self, at_ms: int) -> int:
-        """Return the moment of the day (epoch ms) at a moment of the wall clock."""
+        """Return the moment of the replayed day (epoch ms) at the wall-clock moment ``at_ms``."""
         return self.day_begin_ms + (at_ms - self.begin_ms) * self.factor
 
     def minutes(self, duration_ms: int) -> float:
-        """Return the minutes of the day that a wall-clock duration in ms lasts."""
+        """Return how many minutes of the replayed day pass in a wall-clock duration in ms."""
         return duration_ms * self.factor / MINUTE_MS
 
 
@@ -74,7 +77,8 @@ def write_calls(
 ) -> None:
     """Write the day's messages, in put order, to the file that the stream waits for.
 
-    The day begins with this file, which appears atomically. ``reports`` names the reply-to queue of
+    The day begins with this file, which appears atomically. ``compression`` is the time scale,
+    which gives each message its moment of the wall clock. ``reports`` names the reply-to queue of
     expiration reports.
     """
     on_the_wall = compression.on_the_wall
@@ -104,7 +108,8 @@ def put_calls(
 ) -> StreamingQuery:
     """Start the Spark stream that puts each flight's message once, at its moment.
 
-    Returns the running query. It puts nothing until `write_calls` has written the file ``calls``.
+    ``checkpoint`` is the folder of the stream's checkpoint. Returns the running query. It puts
+    nothing until `write_calls` has written the file ``calls``.
     """
     spark.dataSource.register(CallsSource)
     return (
@@ -154,13 +159,14 @@ class CallsReader(DataSourceStreamReader):
         self._path = path
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the offset of a new stream: 0 messages read."""
+        """Return the offset of a new stream, a dict with one number: 0 messages read."""
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the number of messages whose moment has come; ``limit`` is ignored.
+        """Return the offset up to which messages can be read: those whose moment has come.
 
-        Returns ``start`` if the file does not exist yet.
+        The offset is a dict with the number of these messages. ``limit`` is ignored. Returns
+        ``start`` if the file does not exist yet.
         """
         if not self._path.exists():
             return start
@@ -169,10 +175,11 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: max(start[_OFFSET], due_count)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return the messages of a batch as one partition; the empty first batch as several.
+        """Return the messages from offset ``start`` to offset ``end`` as one partition.
 
-        Their tasks run in parallel, so that all Python workers that the streams will need are
-        started. A later start would take hours of the day.
+        An empty first batch has several partitions instead. Their tasks run in parallel, so that
+        all Python workers that the streams will need are started. A later start would take hours of
+        the day.
         """
         share_count = 1 if end[_OFFSET] else _TASKS_AT_ONCE
         return [CallRange(start[_OFFSET], end[_OFFSET]) for _ in range(share_count)]

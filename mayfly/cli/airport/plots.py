@@ -86,7 +86,7 @@ def plain(axes: Axes) -> None:
 
 
 def save(figure: Figure, title: str, rule: str, path: Path) -> None:
-    """Add title, subtitle ``rule`` and the source's credit to a figure, and write it to a file."""
+    """Write a figure to a file, with a title, the credit of the data and the subtitle ``rule``."""
     figure.suptitle(f"{title}\n", fontsize=17, color=INK, x=0.01, ha="left", weight="bold")
     figure.text(0.01, 0.945, rule, fontsize=11, color=INK)
     figure.text(0.99, 0.008, CREDIT, fontsize=9, color=INK, ha="right")
@@ -260,7 +260,11 @@ def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scat
 def _segments(
     lives: summary.AirportCalls, start_ms: Ints, end_ms: Ints, color: str, is_named: bool
 ) -> go.Scatter:
-    """Return a Plotly trace with one horizontal line for each message, from start to end."""
+    """Return a Plotly trace with one horizontal line for each message, from start to end.
+
+    ``start_ms`` and ``end_ms`` have a moment for each message in ``lives``. ``is_named`` puts the
+    trace into the legend.
+    """
     gap = np.full(len(start_ms), np.datetime64("NaT"), dtype="datetime64[ms]")
     return go.Scatter(
         x=np.column_stack([moments(start_ms), moments(end_ms), gap]).ravel(),
@@ -388,7 +392,11 @@ def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
 def _presences(
     calls: pa.Table, start_ms: int, end_ms: int
 ) -> tuple[summary.Presence, summary.Presence]:
-    """Return the numbers of messages in each state, in steps of 5 minutes and of 30 minutes."""
+    """Return numbers of delayed messages and of those that can be got, over time, twice.
+
+    The first are in steps of 5 minutes for areas, the second in steps of 30 minutes for bars. They
+    cover the time from ``start_ms`` to ``end_ms``.
+    """
     start_ms = start_ms // _BAR_STEP_MS * _BAR_STEP_MS
     end_ms += _BAR_STEP_MS
     fine, coarse = (

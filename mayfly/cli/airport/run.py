@@ -131,7 +131,11 @@ class DemoResult:
         return _counts(self.year_outcomes)
 
     def as_json(self) -> dict[str, Any]:
-        """Return counts, lateness and problems as a dict for JSON; times are in ms."""
+        """Return the results of the demo as a dict for JSON; times are in ms.
+
+        The keys are ok, date, day, lake, differences, wall_clock, year, by_airport, by_hour,
+        problems and files. ``ok`` is true without problems.
+        """
         return {
             "ok": not self.problems,
             "date": f"2013-{self.plan.month:02d}-{self.plan.day:02d}",
@@ -201,7 +205,7 @@ def run_demo(plan: Plan, watcher: DemoWatcher) -> DemoResult:
 
 
 def _make_room(out: Path) -> None:
-    """Remove the files of an earlier run, and mark the folder as the demo's.
+    """Remove the files of an earlier run from ``out``, and mark the folder as the demo's.
 
     Raises FileExistsError if the folder has files that the demo did not make.
     """
@@ -266,7 +270,10 @@ class _Pace:
     def __init__(
         self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: DemoWatcher
     ) -> None:
-        """Start to measure the day; ``query`` is the stream that fills the lake."""
+        """Start to measure the day, which is to take ``plan.day_seconds`` seconds.
+
+        ``query`` is the stream that fills the lake. ``watcher`` is told of the progress.
+        """
         self._day_seconds = plan.day_seconds
         self._begin_ms = queue_manager.now_ms()
         self._ledger = queue_manager.ledger
@@ -278,7 +285,11 @@ class _Pace:
         self._pause = threading.Event()
 
     def report(self, seen: DaySnapshot) -> None:
-        """Report a snapshot of the day, then wait if the day is ahead of its pace or stream."""
+        """Report a snapshot of the day, then wait if the day is too fast.
+
+        It is too fast if it would end before ``plan.day_seconds``, or if the stream to the lake is
+        behind.
+        """
         done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
         self._watcher.day(seen, done, rows_in_lake(self._query))
         early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
@@ -342,7 +353,10 @@ def _counts(outcomes: pa.Table) -> dict[str, int]:
 
 
 def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
-    """Draw all plots; return their files, then the other files and folders of the demo."""
+    """Draw all plots; return their files, then the other files and folders of the demo.
+
+    ``year`` is the outcome table of the year's replay, ``wall`` the results on the wall clock.
+    """
     folder = plan.out / "pictures"
     folder.mkdir()
     names = ("day.png", "wall-clock.png", "year.png", "demo.html")

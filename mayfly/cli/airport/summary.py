@@ -244,6 +244,8 @@ def _ends(rows: pa.Table) -> dict[bytes, tuple[CallEnd, ...]]:
 def _shares(outcomes: pa.Table, name: str, keys: pa.Array | pa.ChunkedArray) -> pa.Table:
     """Return the numbers of messages for each key, sorted by key.
 
+    ``keys`` has the key of each row of ``outcomes``, such as its airport.
+
     The columns are ``name``, calls (messages), got, expired and share_expired.
     """
     marked = pa.table(

@@ -76,9 +76,11 @@ class Gates:
         compression: Compression,
         reports: str,
     ) -> None:
-        """Sort the flights by departure; no gate asks for the message of a cancelled flight.
+        """Sort the flights by departure; no thread is started yet.
 
-        No thread is started yet. ``reports`` is the queue of expiration reports.
+        A gate is a thread that gets the message of a flight when the flight leaves; each airport
+        has three. No gate gets the message of a cancelled flight. ``compression`` is the time scale
+        of the day. ``reports`` is the queue of expiration reports.
         """
         self._queue_manager = queue_manager
         self._compression = compression
@@ -271,7 +273,11 @@ class _WallDrive:
         to_lake: StreamingQuery,
         compression: Compression,
     ) -> None:
-        """Keep the gates, the stream that puts, and the stream that fills the lake."""
+        """Keep the gates, the stream ``puts``, which puts the messages, and ``to_lake``.
+
+        The stream ``to_lake`` copies the ledger to the lake. ``compression`` is the time scale of
+        the day.
+        """
         self._queue_manager = queue_manager
         self._flights = flights
         self._gates, self._puts, self._to_lake = gates, puts, to_lake
@@ -387,7 +393,11 @@ class Changed(NamedTuple):
 
 
 def counts_of(day: WallDay) -> dict[str, int]:
-    """Return the numbers of messages put (calls), got, reported as expired, and present."""
+    """Return the day's numbers of messages as calls, got, expired and present.
+
+    ``calls`` is the number put, ``expired`` that of the expiration reports, and ``present`` that of
+    messages still on queues.
+    """
     return {
         "calls": len(day.lives),
         "got": sum(answer.got_ms is not None for answer in day.answers),
@@ -436,7 +446,12 @@ def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
 
 
 def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
-    """Return the numbers of the day as a dict for JSON; lateness is in ms of the wall clock."""
+    """Return the numbers of a day on the wall clock as a dict for JSON.
+
+    The keys are compression, those of :func:`counts_of`, batches, lake, put_late_ms, got_late_ms
+    and changed. Lateness is in ms of the wall clock. ``changed`` lists the messages that were got
+    on the virtual clock only; ``virtually_got`` has the correlation ids of all that were got there.
+    """
     return {
         "compression": day.compression.factor,
         **counts_of(day),

@@ -53,7 +53,7 @@ class AsyncSubscription:
     """A subscription and the queue of its publications, for tasks of one event loop."""
 
     def __init__(self, verbs: AwaitableVerbs, opened: Subscribed, get: Get) -> None:
-        """Take an open subscription, and the get function of its client."""
+        """Take an open subscription, the verbs of its client, and its client's function ``get``."""
         self._verbs, self._opened, self._get = verbs, opened, get
 
     @property
@@ -64,12 +64,16 @@ class AsyncSubscription:
     async def get(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> Message | None:
         """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit).
 
-        In a transacted client the publication belongs to the unit of work.
+        In a transacted client the publication belongs to the unit of work. Otherwise it is gone
+        from its queue when this returns. Raises the reason codes of MQGET.
         """
         return await self._get(self._opened.handle, wait_ms)
 
     async def messages(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> AsyncIterator[Message]:
-        """Yield publications until none comes within ``wait_ms`` (-1: no limit)."""
+        """Yield publications until none comes within ``wait_ms`` (-1: no limit).
+
+        Each publication is got when the iteration asks for it, as by :meth:`get`.
+        """
         while (message := await self.get(wait_ms=wait_ms)) is not None:
             yield message
 
@@ -84,7 +88,9 @@ class AsyncSubscription:
     async def close(self, *, remove: bool = False) -> None:
         """Close the subscription.
 
-        A durable one still collects publications, unless ``remove`` deletes it.
+        A durable one still collects publications, unless ``remove`` deletes it. One that is not
+        durable ends. Raises MQRC_HOBJ_ERROR when it is already closed, and MQRC_SUBSCRIPTION_IN_USE
+        when others share one to be removed.
         """
         await self._verbs.close(ask.CloseSubscription(self._opened.number, remove))
 
@@ -142,7 +148,8 @@ class AsyncClient:
     ) -> list[bytes]:
         """Put messages in order and return their MsgIds; they share network frames and disk syncs.
 
-        A refused message does not stop the others; errors are those of ``Client.put_many``. A
+        The keywords are those of ``Client.put_many`` and apply to every message. If the queue
+        refuses one message, the others are still put; errors are those of ``Client.put_many``. A
         cancelled task does not wait for the outcomes; puts that have begun continue.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
@@ -192,7 +199,7 @@ class AsyncClient:
 
         Returns [] when none comes. A cancellation of the task ends the wait. A cancellation while
         messages are taken is deferred: the messages are returned, and the next verb of the task
-        raises CancelledError.
+        raises CancelledError. Transactions and errors are those of ``Client.get_many``.
         """
         check_max_messages(max_messages)
         self._verbs.raise_deferred_cancel()
@@ -208,7 +215,8 @@ class AsyncClient:
     ) -> AsyncIterator[Message]:
         """Get and yield messages until none comes within ``wait_ms`` (-1: no limit).
 
-        Each message is got when the iteration asks for it.
+        Each message is got when the iteration asks for it, as by :meth:`get`. ``selector`` says
+        which messages are wanted; None allows any.
         """
         while (message := await self.get(queue, wait_ms=wait_ms, selector=selector)) is not None:
             yield message
@@ -224,7 +232,9 @@ class AsyncClient:
         """Yield the messages of a queue in get order without removing them.
 
         ``msg_id``, ``correl_id`` and ``selector`` say which messages are wanted; None allows any.
-        Each message is read when the iteration asks for it.
+        Each message is read when the iteration asks for it. The iteration ends at the last message
+        and does not wait. Raises MQRC_UNKNOWN_OBJECT_NAME and the other reason codes of MQOPEN and
+        MQGET.
         """
         run, connection = self._verbs.run, self._connection
         handle = await run(partial(to_browse(queue, selector).open, connection))
@@ -358,7 +368,12 @@ class AsyncClient:
         options: int,
         more: ask.MessageMore,
     ) -> PutResult:
-        """Put a message to an object, which stays open, and return the result."""
+        """Put a message to an object, which stays open, and return the result.
+
+        ``opening`` names the object. ``options`` are MQPMO options. ``more`` has fields of the
+        message that ``descriptor`` lacks, such as ``delay_ms``. Raises the errors of the open and
+        of the put.
+        """
 
         async def verb(handle: int) -> PutResult:
             request = ask.Put.of(handle, bytes_of(body), descriptor, options, **more)
@@ -372,7 +387,10 @@ class AsyncClient:
         return await self._objects.use(opening, verb)
 
     async def _get_many_by(self, handle: int, max_messages: int, wait_ms: int) -> list[Message]:
-        """Get messages from the queue of an open handle; see :meth:`get_many`."""
+        """Get messages from the queue of an open handle and return them; [] when none comes.
+
+        Waits up to ``wait_ms`` for the first one only; see :meth:`get_many`.
+        """
         options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
 
         def there(max_messages: int) -> list[Message]:

@@ -113,7 +113,10 @@ class AsyncOpenObjects:
         return shared
 
     def _drop(self, opening: ObjectToOpen, shared: _Shared) -> None:
-        """Forget a handle of a changed object; the last task that uses the handle closes it."""
+        """Forget the handle ``shared`` of a changed object, so that a new one is opened.
+
+        The last task that still uses the old handle closes it.
+        """
         shared.is_dropped = True
         if self._shared.get(opening) is shared:
             del self._shared[opening]

@@ -65,14 +65,15 @@ class AwaitableVerbs:
     async def close(self, request: ask.Request[Any]) -> None:
         """Close an object or subscription on the client's thread.
 
-        Raises MQError, but no deferred cancellation.
+        Raises MQError. A cancellation that was deferred stays for the next verb.
         """
         await self._loop.run_in_executor(self._thread, self.connection.call, request)
 
     async def finished(self, begin: Begin[_T]) -> _T:
         """Await a verb that cannot be undone and return its outcome; raises MQError.
 
-        A cancelled task does not wait for the verb, which continues.
+        ``begin`` begins the verb; it is passed the callback for the outcome. A cancelled task does
+        not wait for the verb, which continues.
         """
         self.raise_deferred_cancel()
         future, on_done = self._future()
@@ -81,9 +82,11 @@ class AwaitableVerbs:
         return _or_raised(outcome)
 
     async def put(self, begin: Begin[_T]) -> _T:
-        """Await a put and return its result; puts of one turn of the event loop share frames.
+        """Await a put and return its result; raises MQError.
 
-        Raises MQError. A cancelled task does not wait for the put, which continues.
+        Puts that begin in the same iteration of the event loop share frames. ``begin`` begins the
+        put; it is passed the callback for the outcome. A cancelled task does not wait for the put,
+        which continues.
         """
         if self._together is None:
             self._together = self.connection.together()
@@ -94,8 +97,9 @@ class AwaitableVerbs:
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
         """Await a get and return its delivery; raises MQError, for example NoMessage.
 
-        The message is held until the delivery is settled. If the task is cancelled, the message
-        goes back to its queue, and its backout count stays as it was.
+        ``begin`` begins the get; it is passed the callback for the outcome. The message is held
+        until the delivery is settled. If the task is cancelled, the message goes back to its queue,
+        and its backout count stays as it was.
         """
         self.raise_deferred_cancel()
         future, on_done = self._future(if_unwanted=self.give_back)
@@ -151,7 +155,10 @@ class AwaitableVerbs:
         return future.result()
 
     def _defer_cancel(self, task: asyncio.Task[Any] | None) -> None:
-        """Let the next verb of a cancelled task raise the cancellation; None does nothing."""
+        """Let the next verb of ``task``, which was cancelled, raise CancelledError.
+
+        None does nothing: no task was cancelled.
+        """
         if task is not None:
             self._cancelled.add(task)
             task.add_done_callback(self._cancelled.discard)

@@ -40,7 +40,8 @@ class VirtualWaits:
     async def result(self, future: asyncio.Future[_T], get: PendingRequest) -> _T:
         """Await the outcome of a get in the current task and return it.
 
-        Raises RuntimeError if the wait can never end; the get is then cancelled.
+        The outcome of ``get`` is set in ``future`` by its callback. Raises RuntimeError if the wait
+        can never end; the get is then cancelled.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -71,9 +72,11 @@ class VirtualWaits:
         self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
 
     def _check(self) -> None:
-        """If every task waits, advance the clock; then schedule the next check.
+        """If every task waits, advance the virtual clock; then schedule the next check.
 
-        Without ``autojump`` the clock stays, and the gets fail if nothing can end them.
+        The clock jumps to the next moment at which work is due, if its attribute ``autojump`` is
+        set. Without ``autojump`` the clock stays, and the gets fail with RuntimeError if nothing
+        can end them.
         """
         clock, wait = self._time.clock, self._wait
         if wait is None:
@@ -117,6 +120,7 @@ class VirtualWaits:
     def _on_pending(self, wait: ClockWait, turn: int, answer: asyncio.Future[bool]) -> None:
         """Check again at once if all gets are pending (the result of ``answer``), else later.
 
+        ``wait`` is the wait under the clock for which was asked; if it has ended, nothing happens.
         ``turn`` is the clock's count of changes at the time of the question. An error in ``answer``
         fails all gets.
         """
@@ -139,7 +143,8 @@ class VirtualWaits:
     ) -> None:
         """Fail the futures of cancelled gets with copies of ``error``; the other gets go on.
 
-        ``answer`` has these futures. If it has an error instead, all gets fail.
+        ``answer`` has these futures. If it has an error instead, all gets fail. The checks
+        continue, unless the wait under the clock, ``wait``, has ended.
         """
         if answer.cancelled():
             return

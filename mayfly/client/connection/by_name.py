@@ -100,7 +100,8 @@ def connect(
 ) -> Connection:
     """Connect to a queue manager by its name, over a network if it is not on this machine.
 
-    The channel of ``wanted`` comes first, then MQSERVER, MQCCDTURL, and MQCHLLIB with MQCHLTAB
+    ``wanted`` has the other wishes of the program: a channel, keys, reconnection, sharing of
+    sockets. Its channel comes first, then MQSERVER, MQCCDTURL, and MQCHLLIB with MQCHLTAB
     (``choose.routes``). Without any of these the queue manager is on this machine:
 
     * the one that is open in this process; a blank name means the only one open here;
@@ -128,7 +129,9 @@ def _connect_away(
 ) -> Connection:
     """Connect over a network, with reconnection if both the program and the channel allow it.
 
-    Raises the errors of :func:`_connect_by`.
+    ``ways`` are the routes to try in order, and ``wanted`` has the program's wishes. ``program``
+    becomes PutApplName. ``user`` None is the user that runs the program. Raises the errors of
+    :func:`_connect_by`.
     """
     account = getpass.getuser() if user is None else user
     first = next(ways)
@@ -155,7 +158,9 @@ def _connect_by(
 ) -> Connection:
     """Connect by the first route that works; raises the error of the last one.
 
-    Errors that another route cannot avoid, such as MQRC_NOT_AUTHORIZED, are raised at once.
+    ``account`` is the user to connect as, and ``program`` becomes PutApplName. ``sharing`` None
+    shares sockets with all conversations of the process. Errors that another route cannot avoid,
+    such as MQRC_NOT_AUTHORIZED, are raised at once.
     """
     from mayfly.client.connection.remote import connect as connect_remote
 

@@ -333,7 +333,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _wrong(path: str, where: str, text: str) -> MQError:
-    """Return an MQRC_CLIENT_CONN_ERROR about a place in a file or URL."""
+    """Return an MQRC_CLIENT_CONN_ERROR with ``text`` about the place ``where`` in a file or URL."""
     place = f"{path}: {where}" if where else path
     return mq_error(rc.MQRC_CLIENT_CONN_ERROR, f"{place}: {text}")
 
@@ -389,7 +389,8 @@ def _parts_of(url: str) -> SplitResult:
 def _path_of_url(url: str, parts: SplitResult) -> Path:
     """Return the path in a ``file:`` URL, or a plain path; raises MQRC_CCDT_URL_ERROR.
 
-    ``file:///etc/ccdt.json`` and ``/etc/ccdt.json`` both give ``/etc/ccdt.json``.
+    ``parts`` are those of ``url``. ``file:///etc/ccdt.json`` and ``/etc/ccdt.json`` both give
+    ``/etc/ccdt.json``.
     """
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path:
@@ -424,8 +425,8 @@ def _from_file(path: Path) -> ChannelTable:
 def _from_web(url: str, parts: SplitResult) -> ChannelTable:
     """Fetch the table at a URL and return it; it is parsed again only if its content has changed.
 
-    Raises MQRC_CCDT_URL_ERROR when the server does not return it, and MQRC_CLIENT_CONN_ERROR for an
-    invalid table.
+    ``parts`` are those of ``url``. Raises MQRC_CCDT_URL_ERROR when the server does not return it,
+    and MQRC_CLIENT_CONN_ERROR for an invalid table.
     """
     # A password does not belong into errors and logs.
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
@@ -446,7 +447,7 @@ def _from_web(url: str, parts: SplitResult) -> ChannelTable:
 def _request(parts: SplitResult, shown: str) -> Request:
     """Return the HTTP request for a table, with the user and password of the URL, if any.
 
-    ``shown`` is the URL without them.
+    ``parts`` are those of the URL. ``shown`` is the URL without user and password.
     """
     request = Request(shown, headers={"Accept": "application/json"})
     if parts.username is not None:
@@ -460,8 +461,8 @@ def _request(parts: SplitResult, shown: str) -> Request:
 def _fetch(request: Request, shown: str) -> bytes:
     """Return the body of the HTTP answer to a request.
 
-    Raises MQRC_CCDT_URL_ERROR if it is longer than 4 MiB or takes longer than 30 seconds. Other
-    failures raise OSError, ValueError or HTTPException.
+    ``shown`` is the URL for error texts. Raises MQRC_CCDT_URL_ERROR if it is longer than 4 MiB or
+    takes longer than 30 seconds. Other failures raise OSError, ValueError or HTTPException.
     """
     end_ms = elapsed_ms() + PATIENCE_SECONDS * SECOND_MS
     content = b""

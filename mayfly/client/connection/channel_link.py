@@ -87,7 +87,10 @@ class ChannelLink:
         self._link, self._stream = self._first_that_answers(definition, introduction, runtime)
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Tell the receiver the sender's state; return the receiver's state and agreed limits."""
+        """Tell the receiver the sender's state ``opening``; return its state and the agreed limits.
+
+        Raises LinkDown without an answer, or the MQError by which the receiver refuses.
+        """
         state: ReceiverState = self._ask(
             Negotiation(
                 opening.sequence,
@@ -105,15 +108,19 @@ class ChannelLink:
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
         """Send a batch that the receiver puts; return the ms to wait before :meth:`go_on`, or None.
 
-        None means that all messages are put. A wait means that the receiver will repeat a put.
+        ``envelopes`` are the messages of the batch, each with its target queue. None means that all
+        messages are put. A wait means that a put has failed, and :meth:`go_on` repeats it after
+        these ms. :meth:`confirm` commits the messages, except nonpersistent fast ones, which are
+        visible at once. Raises LinkDown or MQError.
         """
         wait_ms: int | None = self._upload(PutBatch, envelopes)
         return wait_ms
 
     def send_to_keep(self, envelopes: Sequence[Envelope]) -> int:
-        """Send a batch that the receiver keeps until :meth:`go_on`.
+        """Send a batch that the receiver keeps, without putting its messages, until :meth:`go_on`.
 
-        Returns for how many ms, at the end of the call, the receiver has had the batch.
+        Returns for how many ms, at the end of the call, the receiver has had the batch. Raises
+        LinkDown or MQError.
         """
         had_ms: int = self._upload(KeepBatch, envelopes)
         return had_ms
@@ -122,7 +129,7 @@ class ChannelLink:
         """Let the receiver put the kept batch, or repeat a failed put.
 
         Returns the ms to wait before the next call, or None when all messages are put.
-        ``transit_ms`` is how long the batch was on the link.
+        ``transit_ms`` is how long the batch was on the link. Raises LinkDown or MQError.
         """
         wait_ms: int | None = self._ask(GoOn(transit_ms))
         return wait_ms
@@ -130,7 +137,9 @@ class ChannelLink:
     def confirm(self, luw: str, sequence: int) -> None:
         """Commit the batch at the receiver, and wait for the answer.
 
-        ``luw`` is the name of the batch, ``sequence`` the number of its last message.
+        ``luw`` is the name of the batch, ``sequence`` the number of its last message. After
+        LinkDown nobody knows whether the batch is committed; :meth:`negotiate` on the next link
+        tells.
         """
         self._ask(Confirm(luw, sequence))
 
@@ -173,7 +182,8 @@ class ChannelLink:
     ) -> tuple[RemoteLink, _CountedStream]:
         """Connect to the addresses of CONNAME in order; return the link and stream of the first.
 
-        Raises LinkDown when none answers, or the MQError of a server that refuses the channel.
+        ``introduction`` is the first request: it names the channel and both queue managers. Raises
+        LinkDown when none answers, or the MQError of a server that refuses the channel.
         """
         tls, failures = _tls_of(definition), []
         for address in addresses_of(definition.conname):
@@ -192,7 +202,8 @@ class ChannelLink:
     ) -> tuple[RemoteLink, _CountedStream]:
         """Connect to one address, introduce the channel, and return the link and its stream.
 
-        Raises MQError when no server answers or the server refuses the channel.
+        ``introduction`` is the first request: it names the channel and both queue managers. Raises
+        MQError when no server answers or the server refuses the channel.
         """
         stream = _CountedStream(open_stream(endpoint, address, runtime))
         stream.limit(self._admission_seconds)
@@ -212,7 +223,8 @@ class ChannelLink:
     def _upload(self, kind: type[PutBatch | KeepBatch], envelopes: Sequence[Envelope]) -> Any:
         """Send a batch in frames of limited size; return the answer of the last request.
 
-        Raises LinkDown for an error that another attempt may avoid, otherwise MQError.
+        ``kind`` says whether the receiver puts or keeps the batch of messages ``envelopes``. Raises
+        LinkDown for an error that another attempt may avoid, otherwise MQError.
         """
         *parts_before, rest = parts(envelopes, self._max_bytes)
         if kind is KeepBatch and not parts_before:
@@ -321,12 +333,19 @@ def _tls_of(definition: ChannelDefinition) -> Tls | None:
 
 
 def _failed(error: MQError) -> LinkDown | MQError:
-    """Return a LinkDown for an error that another address or attempt may avoid, else the error."""
+    """Return a LinkDown for an error that another address or attempt may avoid.
+
+    Returns any other error unchanged.
+    """
     return LinkDown(error.detail or str(error)) if error.reason in _DOWN else error
 
 
 def _explained(error: MQError, address: Address, introduction: Introduction) -> MQError:
-    """Return the error of a refused channel with a text: the server sends only a reason code."""
+    """Return the error of a refused channel with a text, as the server sends only a code.
+
+    The text names the address and, from ``introduction`` (the refused request), channel or queue
+    manager.
+    """
     if error.reason == rc.MQRC_Q_MGR_NAME_ERROR:
         wanted = f"no queue manager {introduction.queue_manager!r} is served at {address}"
         if not introduction.queue_manager:

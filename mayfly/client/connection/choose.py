@@ -27,12 +27,12 @@ _CONVERT = "keys are PEM files here: `openssl pkcs12 -in key.p12 -out key.pem -n
 
 
 def with_key_repository(tls: Tls, repository: str, label: str = "") -> Tls:
-    """Return ``tls`` with the files of a key repository; an empty one is the machine's trust store.
+    """Return ``tls`` with the files of a key repository; an empty ``repository`` changes nothing.
 
     A program names a key repository by ``SCO.KeyRepository`` or MQSSLKEYR as for IBM MQ, for
     instance ``/var/mqm/ssl/key``. Its PEM file, ``key.pem``, has the certificates that the client
-    trusts, and the client's own certificate with its private key if it has one. Other client
-    certificates are in ``LABEL.pem`` beside it.
+    trusts, and the client's own certificate with its private key if it has one. With a ``label``
+    the client's own certificate is in the file ``LABEL.pem`` beside it instead.
 
     Raises MQRC_KEY_REPOSITORY_ERROR for a repository that is missing or in another format, and for
     a label without a file.
@@ -117,11 +117,12 @@ def routes(
 ) -> Iterator[ClientRoute] | None:
     """Return the routes to a queue manager in the order of trial, None for one on this machine.
 
-    A name such as ``*GROUP`` accepts any queue manager that answers. ``random_bytes`` returns
-    as many random bytes as it is asked for; they decide the order of channels with a weight. Raises
-    MQRC_CLIENT_CONN_ERROR for a wrong MQSERVER or table, MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL,
-    MQRC_Q_MGR_NAME_ERROR for a name without a channel. Raises MQRC_HOST_NOT_AVAILABLE for a wrong
-    connection name, and MQRC_KEY_REPOSITORY_ERROR.
+    A name such as ``*GROUP`` accepts any queue manager that answers. ``wanted`` has the channel,
+    keys and table that the program itself names; the variables of ``environment`` name the others.
+    ``random_bytes`` returns as many random bytes as it is asked for; they decide the order of
+    channels with a weight. Raises MQRC_CLIENT_CONN_ERROR for a wrong MQSERVER or table,
+    MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL, MQRC_Q_MGR_NAME_ERROR for a name without a channel.
+    Raises MQRC_HOST_NOT_AVAILABLE for a wrong connection name, and MQRC_KEY_REPOSITORY_ERROR.
     """
     if wanted.binding is Binding.LOCAL:
         return None
@@ -184,8 +185,9 @@ def _table_routes(
 ) -> Iterator[ClientRoute]:
     """Yield the routes for a queue manager name from a channel table, with key files.
 
-    Raises MQRC_Q_MGR_NAME_ERROR when no channel of the table matches, and
-    MQRC_KEY_REPOSITORY_ERROR.
+    ``keys`` is the key repository, and ``label`` the client's certificate in it; empty takes the
+    label of the channel. ``random_bytes`` decides the order of channels with a weight. Raises
+    MQRC_Q_MGR_NAME_ERROR when no channel of the table matches, and MQRC_KEY_REPOSITORY_ERROR.
     """
     for row in table.candidates(name, random_bytes):
         yield ClientRoute(_with_keys(row.endpoint, keys, label or row.label), row.reconnect)
@@ -199,7 +201,9 @@ def _for_queue_manager(endpoint: Endpoint, name: str) -> Endpoint:
 def _with_keys(endpoint: Endpoint, repository: str, label: str) -> Endpoint:
     """Return the endpoint with the files of a key repository.
 
-    An endpoint without TLS, or with files, is returned unchanged. Raises MQRC_KEY_REPOSITORY_ERROR.
+    ``label`` names the client's own certificate there. An endpoint without TLS, or one that already
+    has files, is returned unchanged. Raises MQRC_KEY_REPOSITORY_ERROR as
+    :func:`with_key_repository` does.
     """
     tls = endpoint.tls
     if tls is None or tls.authorities is not None or tls.certificate is not None:

@@ -40,14 +40,20 @@ def install(instrument: Instrument | None) -> None:
 
 
 def instrumented(made: Connection, *, for_others: bool = False) -> Connection:
-    """Return a new connection wrapped by the installed instrument, unchanged without one."""
+    """Return a new connection wrapped by the installed instrument, unchanged without one.
+
+    ``for_others`` is True for a connection by which a server works for remote programs.
+    """
     for instrument in _installed:
         made = instrument.connection(made, for_others=for_others)
     return made
 
 
 def instrumented_listener(mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
-    """Return a message listener wrapped by the installed instrument, unchanged without one."""
+    """Return ``call``, the message listener of connection ``mq``, wrapped by the instrument.
+
+    It is returned unchanged if no instrument is installed.
+    """
     for instrument in _installed:
         call = instrument.listener(mq, call)
     return call

@@ -27,11 +27,11 @@ _OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
 
 
 def end_dropped(end: Callable[[], None], leave: Callable[[Callable[[], None]], object]) -> None:
-    """Run ``end``, or pass it to ``leave`` if code of Mayfly is on the call stack.
+    """Run ``end``, or pass it to ``leave`` if a verb of Mayfly is on the call stack.
 
-    ``end`` closes an object that Python has garbage-collected, perhaps in the middle of a verb.
-    ``leave`` stores it for a later call. That verb may hold a lock that ``end`` needs. The code of
-    facades (pymqi, JMS) does not count.
+    ``end`` closes an object that Python has garbage-collected. Collection can happen in the middle
+    of a verb, which may hold a lock that ``end`` needs. ``leave`` stores ``end`` for a later call.
+    Calls of the facades (pymqi, JMS) on the stack do not count as verbs.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -79,9 +79,10 @@ class GetMore(TypedDict, total=False):
 
 
 def check_called(request: ask.GetAny) -> None:
-    """Raise MQRC_OPTIONS_ERROR for a get that needs a callback (:meth:`Connection.begin`).
+    """Raise MQRC_OPTIONS_ERROR for a get that :meth:`Connection.call` cannot run, only ``begin``.
 
-    Such a get has no queue or several, or its options browse or get under syncpoint.
+    That is a get from no queue or from several queues, and one with MQGMO_SYNCPOINT or
+    MQGMO_BROWSE_FIRST.
     """
     if len(request.handles) != 1:
         text = f"{len(request.handles)} handles: a get of several queues is begun"

@@ -228,8 +228,8 @@ class LocalConnection(Connection):
         """Begin a request and return the running verb; ``on_done`` gets its answer or MQError.
 
         This method raises no MQError: the error of a wrong request goes to ``on_done`` as well.
-        ``on_event`` is called for each queue that a ``requests.GetAny`` cannot get from. See
-        :data:`BEGUN`.
+        ``on_event`` is called for each queue that a ``requests.GetAny`` cannot get from. A request
+        that :data:`BEGUN` does not have ends with MQRC_FUNCTION_NOT_SUPPORTED.
         """
         try:
             return _function_for(request, BEGUN)(self, request, on_done, on_event)
@@ -315,10 +315,11 @@ class LocalConnection(Connection):
 
         The result is None when the queue refuses a message with MQPMO_ASYNC_RESPONSE. With a
         ``completion`` the call returns before the disk write, which the caller then does with the
-        completion. ``context`` is the handle whose saved context is passed on. A limited
-        ``expiry_tenths`` is used in place of ``time_to_live_ms``. Raises MQRC_HOBJ_ERROR for a
-        handle that is not open, MQRC_NOT_OPEN_FOR_OUTPUT for a handle of another kind,
-        MQRC_EXPIRY_ERROR, and the other reason codes of MQPUT.
+        completion. The keywords beside these two are fields of ``requests.Put``. ``context`` is the
+        handle whose saved context is passed on. A limited ``expiry_tenths`` is used in place of
+        ``time_to_live_ms``. Raises MQRC_HOBJ_ERROR for a handle that is not open,
+        MQRC_NOT_OPEN_FOR_OUTPUT for a handle of another kind, MQRC_EXPIRY_ERROR, and the other
+        reason codes of MQPUT.
         """
         target = self.opened.handles.get(handle)
         if not isinstance(target, (Handle, TopicHandle)):
@@ -372,7 +373,8 @@ class LocalConnection(Connection):
     def close(self, *, commit: bool = True) -> None:
         """Disconnect (MQDISC): end pending waits, commit or back out, delete temporary topics.
 
-        A second call does nothing.
+        Messages of unsettled deliveries go back to their queues, and their backout counts rise. A
+        second call does nothing.
         """
         try:
             self.pending_waits.end()
@@ -586,7 +588,10 @@ def _put_to(
     context: int = c.MQHO_NONE,
     completion: Completion | None = None,
 ) -> PutResult | None:
-    """Put the message of a request to an open handle; see :meth:`LocalConnection.put`."""
+    """Put the message of a request to an open handle and return the result.
+
+    ``context`` and ``completion``, and the errors, are those of :meth:`LocalConnection.put`.
+    """
     message = request.message
     return connection.put(
         handle,
@@ -682,7 +687,10 @@ def _put1(connection: LocalConnection, request: ask.Put1) -> PutResult:
 
 
 def _publish(connection: LocalConnection, request: ask.Put1) -> PutResult:
-    """Publish without opening the topic, for options that need no handle; return the result."""
+    """Publish by the topic string of a request, without opening the topic; return the result.
+
+    For requests whose options need no handle: at most syncpoint and retain.
+    """
     message = request.message
     put_request = PutRequest(
         descriptor_of(request.descriptor),
@@ -726,9 +734,10 @@ def _match(
     offset: int | None = None,
     token: bytes | None = None,
 ) -> Match:
-    """Return the condition of a get; empty ids and None set none.
+    """Return the condition of a get: a message must have all values that are set.
 
-    ANY, which every message meets, if nothing is set.
+    An empty id, and None for the others, is not set. Returns ANY, which every message meets, if
+    nothing is set.
     """
     is_one_of_group = group_id or sequence_number is not None or offset is not None
     if not (msg_id or correl_id or is_one_of_group or token is not None):
@@ -900,7 +909,8 @@ def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Deliv
 def _unlock(connection: LocalConnection, request: ask.Unlock) -> int:
     """Unlock the message that a browse has locked; return MQRC_NONE or MQRC_NO_MSG_LOCKED.
 
-    Raises MQRC_NOT_OPEN_FOR_BROWSE for a handle that is not a queue's, and MQRC_OPTIONS_ERROR.
+    Raises MQRC_NOT_OPEN_FOR_BROWSE for a handle that is not a queue's, and MQRC_OPTIONS_ERROR for
+    options that MQGET does not allow together.
     """
     check_get_options(request.options)
     return connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE).unlock()
@@ -1066,8 +1076,9 @@ def _move(connection: LocalConnection, request: ask.Move) -> int:
 def _reply(connection: LocalConnection, request: ask.Reply) -> int:
     """Put a reply in the unit of work, with the context in its descriptor (set all context).
 
-    Returns 0, or the reason code for which the reply went to the dead-letter queue. Raises
-    MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    ``request.putter`` is the user who must be authorized for the put. Returns 0, or the reason code
+    for which the reply went to the dead-letter queue. Raises MQRC_NOT_AUTHORIZED for a user whose
+    authority is limited.
     """
     session = connection.session
     if session.authority is not None:
@@ -1122,8 +1133,8 @@ def _queue_or_none(connection: LocalConnection, number: int) -> Handle | None:
 def _join(connection: LocalConnection, request: ask.JoinSubscription) -> Subscribed:
     """Open a subscription by its name as JMS does (join, resume or make), and register it.
 
-    The handle in the result is MQHO_NONE if a definition (DEFINE SUB) names the queue of its
-    publications.
+    Without a name a new subscription is made. The handle in the result is that of the queue of its
+    publications. It is MQHO_NONE if a definition (DEFINE SUB) names the queue of its publications.
     """
     opened: OpenSubscription
     if request.is_durable:
@@ -1188,7 +1199,7 @@ def _delete_temporary_topic(connection: LocalConnection, request: ask.DeleteTemp
 
 
 def _schedule(connection: LocalConnection, request: Any) -> SessionSchedule:
-    """Return the schedule of delayed messages for a change.
+    """Return the schedule of delayed messages on which the change of ``request`` is to be made.
 
     The change belongs to the unit of work if the request says so, else it is durable at once. A
     ``position`` in the request limits it to one message.
@@ -1199,14 +1210,16 @@ def _schedule(connection: LocalConnection, request: Any) -> SessionSchedule:
 
 
 def _receipt(receipt: Receipt) -> ask.ReceiptRow:
-    """Return the answer to a change of the schedule: its outcome and how many messages changed."""
+    """Return the receipt of a change of the schedule, with the number of messages changed."""
     return ask.ReceiptRow(receipt, receipt.message_count)
 
 
 def _reschedule(connection: LocalConnection, request: ask.Reschedule) -> ask.ReceiptRow:
     """Give the delayed messages with a MsgId another delivery time.
 
-    Returns the receipt: the outcome, and how many messages changed.
+    Returns the receipt: the outcome, and how many messages changed. Raises MQRC_OPTIONS_ERROR
+    unless the request has exactly one of delay and delivery time, and MQRC_EXPIRY_ERROR for a time
+    after the expiry of a message.
     """
     receipt = _schedule(connection, request).reschedule(
         request.msg_id, delay_ms=request.delay_ms, deliver_at_ms=request.deliver_at_ms
@@ -1232,8 +1245,8 @@ def _reschedule_all(connection: LocalConnection, request: ask.RescheduleAll) -> 
 def _begin_steps(connection: LocalConnection, progress: Iterator[int]) -> int:
     """Register a bulk change of the schedule and return its number for ``requests.GoOn``.
 
-    When 16 are registered, the oldest is dropped: messages that it has not changed yet stay as they
-    are.
+    Each step of ``progress`` changes some messages and yields how many are changed so far. When 16
+    are registered, the oldest is dropped: messages that it has not changed yet stay as they are.
     """
     if len(connection.steps) >= _MAX_STEPS:
         del connection.steps[next(iter(connection.steps))]
@@ -1315,8 +1328,9 @@ def _traces(connection: LocalConnection, request: ask.AskTraces) -> TracesFound:
 def _read_ledger(connection: LocalConnection, request: ask.ReadLedger) -> ask.LedgerPage:
     """Return up to ``request.max_rows`` rows of the ledger of ended messages; no rows at its end.
 
-    If retention has deleted the row after the position, there are no rows, and ``first_held`` is
-    the oldest position left. Otherwise ``first_held`` is None.
+    ``first_held`` is a field of the result. If retention has deleted the row after the position,
+    there are no rows, and ``first_held`` is the oldest position left. Otherwise ``first_held`` is
+    None.
     """
     try:
         rows = connection.operated.ledger.page(request.after_position, request.max_rows)

@@ -51,9 +51,10 @@ class Schedule:
     ) -> builtins.list[Scheduled]:
         """Return up to ``limit`` delayed messages that match a filter, ordered by delivery time.
 
-        With ``after`` only messages with a higher position come; for the next page it is the
-        position of the last message so far. Returns [] when no message is left. Raises
-        MQRC_OPTIONS_ERROR for a wrong ``limit`` or ``after``.
+        With ``after`` only messages with a higher schedule position come. None begins with the
+        first message; for the next page ``after`` is the position of the last message so far.
+        Returns [] when no message is left. Raises MQRC_OPTIONS_ERROR for a wrong ``limit`` or
+        ``after``.
         """
         # Checked here, as in one process: a value that is no number cannot even be sent.
         check_page(limit, after)
@@ -62,7 +63,7 @@ class Schedule:
     def show(self, msg_id: bytes | str) -> Scheduled | None:
         """Return the delayed message with a MsgId, the next due of several.
 
-        None when there is none.
+        Returns None when no message with this MsgId is delayed.
         """
         return self._call(ask.ShowScheduled(stored_id(msg_id, "msg_id")))
 
@@ -73,7 +74,8 @@ class Schedule:
     def cancel(self, msg_id: bytes | str) -> Receipt:
         """Remove the delayed messages with a MsgId; the receipt says how many, or why none.
 
-        All that the user may change are removed, or none. They are never delivered.
+        Those that the user may change are removed all together, or none is. Removed messages are
+        never delivered. With ``in_unit`` a backout of the unit of work keeps them.
         """
         request = ask.CancelScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
         return _receipt_of(self._call(request))
@@ -94,15 +96,18 @@ class Schedule:
         return _receipt_of(self._call(request))
 
     def release(self, msg_id: bytes | str) -> Receipt:
-        """Deliver the delayed messages with a MsgId now; the receipt says how many, or why none."""
+        """Make the delayed messages with a MsgId due now; the receipt says how many, or why none.
+
+        They are moved to their target queues, perhaps after this returns.
+        """
         request = ask.ReleaseScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
         return _receipt_of(self._call(request))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel all delayed messages that match a filter, step by step.
 
-        Each step runs as the caller iterates, and yields the number of messages so far. Outside of
-        a unit of work a step is durable when it yields.
+        Each step runs as the caller iterates, and yields the number of messages cancelled so far, 0
+        when none matches. Outside of a unit of work a step is durable when it yields.
         """
         return self._steps(ask.CancelAll(self._in_unit, where))
 
@@ -117,7 +122,8 @@ class Schedule:
         """Give all delayed messages that match a filter another delivery time, step by step.
 
         Each step runs as the caller iterates, and yields the number of messages so far. The time is
-        ``delay_ms`` from now, or ``deliver_at_ms``; ``by_ms`` shifts each delivery time. Raises
+        ``delay_ms`` from now, or ``deliver_at_ms`` in ms since 1970, UTC; ``by_ms`` is added to
+        each delivery time. Outside of a unit of work a step is durable when it yields. Raises
         MQRC_OPTIONS_ERROR unless exactly one of the three is used, and MQRC_EXPIRY_ERROR for a time
         after the expiry of a message. Both are raised before any message is changed.
         """
@@ -125,7 +131,7 @@ class Schedule:
         return self._steps(request)
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Deliver all delayed messages that match a filter now, step by step.
+        """Make all delayed messages that match a filter due now, step by step.
 
         Each step runs as the caller iterates, and yields the number of messages so far. Outside of
         a unit of work a step is durable when it yields.
@@ -140,7 +146,8 @@ class Schedule:
     def audit_before(self, number: int, limit: int) -> builtins.list[tuple[int, AuditEntry]]:
         """Return up to ``limit`` changes of the schedule before change ``number``, newest first.
 
-        Each comes with its number. Raises MQRC_OPTIONS_ERROR for a wrong ``number`` or ``limit``.
+        Each item is the number of the change and its entry; [] when none is left. Raises
+        MQRC_OPTIONS_ERROR for a wrong ``number`` or ``limit``.
         """
         check_page(limit, number)
         return self._call(ask.Audit(limit, number))
@@ -150,7 +157,10 @@ class Schedule:
         return self._call(ask.Now())
 
     def _steps(self, request: ask.Request[int]) -> Iterator[int]:
-        """Begin a bulk change, then run its steps; yield the number of messages so far."""
+        """Begin the bulk change ``request``, then run its steps.
+
+        Each step yields the number of messages changed so far.
+        """
         number = self._call(request)
         while (done_count := self._call(ask.GoOn(self._in_unit, number))) is not None:
             yield done_count
@@ -175,10 +185,11 @@ class Claims:
     def end_written(self, consumer: str, until: int) -> int:
         """End the messages in the claims of a consumer up to claim number ``until``.
 
-        A claim is a set of messages that a Spark batch has reserved; Spark has written these.
-        Returns the number of messages. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer.
-        Raises MQRC_OBJECT_CHANGED for claims that this store has not made: it was restored from an
-        older copy.
+        A claim is a set of messages that a Spark batch has reserved. The caller knows that Spark
+        has written these messages, so they are removed and not given back. Returns the number of
+        messages. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer. Raises
+        MQRC_OBJECT_CHANGED for claims that this store has not made: it was restored from an older
+        copy.
         """
         return self._call(ask.EndWritten(consumer, until))
 
@@ -187,7 +198,7 @@ class Claims:
 
         Returns the number of messages, whose backout counts rise. The reader of the consumer is
         refused from now on. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer, and
-        MQRC_STORAGE_MEDIUM_FULL.
+        MQRC_STORAGE_MEDIUM_FULL when the disk is full.
         """
         return self._call(ask.ReleaseClaims(consumer))
 
@@ -235,9 +246,9 @@ class MessageTraces:
         return self._call(ask.AskTrace(stored_id(identifier)))
 
     def with_property(self, question: PropertyQuestion) -> TracesFound:
-        """Return traces of present messages that have a property, the latest put first.
+        """Return traces of the messages on queues that ``question`` selects by a property.
 
-        Raises MQRC_OPTIONS_ERROR for a wrong limit or time range.
+        The latest put comes first. Raises MQRC_OPTIONS_ERROR for a wrong limit or time range.
         """
         return self._call(ask.AskTraces(*question))
 
@@ -326,7 +337,10 @@ class Administration:
         return self._call(ask.AdvanceClock(ms))
 
     def run_due(self) -> None:
-        """Do all work that is due now; then every message that is due is on its queue."""
+        """Do all work of the queue manager that is due now, and return when it is done.
+
+        Every delayed message whose delivery time has come is then on its queue.
+        """
         self._call(ask.RunDue())
 
 

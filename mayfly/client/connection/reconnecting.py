@@ -54,7 +54,7 @@ class BegunVerb(Generic[_T]):
         is_wait: bool = False,
         is_final: bool = False,
     ) -> None:
-        """Take ``begin``, which begins the verb on a connection, and ``report``, which ends it.
+        """Take ``begin``, which begins the verb on a connection, and ``report`` for its outcome.
 
         ``report`` gets the connection that gave the outcome, the number of that connection, and the
         outcome. A verb with ``is_wait`` has no effect when its connection is lost: its message goes
@@ -169,7 +169,8 @@ class BegunVerbs:
     ) -> None:
         """Report the outcome of a verb, or queue the verb to begin again on the next connection.
 
-        A lost answer of a verb that may have taken effect becomes MQRC_CALL_INTERRUPTED.
+        ``number`` is that of ``connection``, on which the verb has ended. A lost answer of a verb
+        that may have taken effect becomes MQRC_CALL_INTERRUPTED.
         """
         again_in = None
         if isinstance(outcome, MQError):
@@ -192,8 +193,8 @@ class BegunVerbs:
     ) -> list[BegunVerb[Any]] | None:
         """Return the list of verbs to repeat that a failed verb joins; None if it is not repeated.
 
-        ``_lost`` is for a lost connection, ``_drained`` for a wait that a quiescing server has
-        ended.
+        It is ``_lost`` when the connection is lost, and ``_drained`` when a quiescing server has
+        ended a wait. A verb that may have taken effect and must not be done twice is not repeated.
         """
         if self._reconnection.is_lost(connection):
             is_doubtful = begun.is_final and isinstance(error, LostAnswer)
@@ -203,9 +204,9 @@ class BegunVerbs:
         return None
 
     def _lose(self, begun: BegunVerb[Any], where: list[BegunVerb[Any]]) -> None:
-        """Add a verb to the list ``where``, and start the repeating thread if it does not run.
+        """Add a verb to ``where``, a list of verbs to repeat, and start the repeating thread.
 
-        The caller holds the lock ``_changed``.
+        A thread that already runs is woken. The caller holds the lock ``_changed``.
         """
         begun.was_at, begun.at, begun.under_way = begun.at, _NOWHERE, None
         where.append(begun)
@@ -258,7 +259,10 @@ class BegunVerbs:
         return any(each < number for each in self._open_counts)
 
     def _connect_again(self, connection: Connection, number: int) -> MQError | None:
-        """Reconnect if the connection is lost. Return None, or the error of the failed attempts."""
+        """Reconnect if the connection is lost; return None, or the error of the failed attempts.
+
+        ``number`` is that of ``connection``. Blocks until the attempts have ended.
+        """
         try:
             if self._reconnection.has_ended or self._reconnection.is_lost(connection):
                 self._reconnection.reconnect(number)
@@ -269,7 +273,10 @@ class BegunVerbs:
     def _fail(
         self, begun: BegunVerb[Any], connection: Connection, number: int, failure: MQError
     ) -> None:
-        """Report the error of the failed reconnect to a verb, unless the verb has ended."""
+        """Report ``failure``, the error of a failed reconnect, to a verb that has not ended.
+
+        ``connection`` is the lost one, ``number`` its number.
+        """
         with self._changed:
             is_reported = not begun.is_over
             begun.is_over = True
@@ -603,7 +610,7 @@ class ReconnectingConnection(Connection):
         self._run(request, lambda _done: self._opened.remember(what, lambda now: now.call(request)))
 
     def _make_temporary_topic(self, request: ask.MakeTemporaryTopic) -> str:
-        """Return a new topic string; after a reconnect the topic no longer exists."""
+        """Make a temporary topic and return its string; a reconnect ends the topic."""
         topic = self._run(request)
         self._temporary_topics.add(topic)
         return topic
@@ -695,7 +702,10 @@ class ReconnectingConnection(Connection):
         return settling
 
     def _is_final(self, request: ask.Settle) -> bool:
-        """Return True if a settlement whose answer is lost may have taken effect for good."""
+        """Return True if a settlement whose answer is lost must not be repeated.
+
+        It may then have taken effect for good.
+        """
         return request.settlement not in _GOES_BACK and request.within != self.number
 
     # The unit of work.
@@ -736,7 +746,10 @@ class ReconnectingConnection(Connection):
     # Changes of many delayed messages, step by step.
 
     def _begin_steps(self, request: Request[int]) -> int:
-        """Begin a bulk change of the schedule and return a number for ``GoOn``."""
+        """Begin a bulk change of the schedule and return a number for ``GoOn``.
+
+        Raises the errors of the request. The change cannot be continued on another connection.
+        """
 
         def begin(now: Connection) -> tuple[Connection, int]:
             return now, now.call(request)
@@ -790,7 +803,7 @@ class ReconnectingConnection(Connection):
         """Return a get from several queues for :meth:`BegunVerbs.start`.
 
         ``on_done`` gets the delivery. ``on_refused`` gets each queue that cannot be read, and its
-        error. Both get the numbers that the program knows.
+        error. Deliveries and handles have the numbers that the program knows.
         """
         outers: dict[int, int] = {}
 
@@ -879,7 +892,10 @@ class ReconnectingConnection(Connection):
         return BegunVerb(begin, report, is_final=self._is_final(request))
 
     def _check_unit(self, request: Request[Any]) -> None:
-        """Raise MQRC_BACKED_OUT for a request in a unit of work that was lost."""
+        """Raise MQRC_BACKED_OUT for a request in a unit of work that was lost with its connection.
+
+        A request outside of the unit of work passes.
+        """
         if request.in_unit and self._reconnection.is_backed_out:
             raise backed_out()
 

@@ -177,7 +177,10 @@ class OpenedObjects:
         return True
 
     def _outer_of(self, inner: int) -> int:
-        """Return the program's handle for a handle of the connection, or a new one; 0 stays 0."""
+        """Return the program's handle for a handle of the connection, or a new one.
+
+        0 (MQHO_NONE) stays 0.
+        """
         if inner == c.MQHO_NONE:
             return inner
         known = (own for own, each in self.now.handles.items() if each == inner)
@@ -196,7 +199,7 @@ def _subscription(number: int) -> str:
 
 @contextmanager
 def _explained(what: str, connection: Connection) -> Iterator[None]:
-    """Turn an MQError within the block into MQRC_RECONNECT_FAILED, whose text names the object.
+    """Turn an MQError within the block into MQRC_RECONNECT_FAILED, whose text names ``what``.
 
     Errors of a broken connection, and of objects that are still in use, pass unchanged.
     """
@@ -497,7 +500,8 @@ class Reconnection:
     def _try_to_reconnect(self, number: int) -> None:
         """Make attempts to reconnect until one succeeds or the time is over.
 
-        Raises MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH, MQRC_RECONNECT_TIMED_OUT, or
+        ``number`` is that of the lost connection. The waits between the attempts grow. Raises
+        MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH, MQRC_RECONNECT_TIMED_OUT, or
         MQRC_HCONN_ERROR after a close.
         """
         until_ms, wait_ms = elapsed_ms() + self._patience.total_ms, 0
@@ -530,7 +534,8 @@ class Reconnection:
     def _take_over(self, number: int) -> None:
         """Connect, reopen all objects, and make the new connection the current one.
 
-        After an error the new connection is closed and the old one stays current. Raises
+        ``number`` is that of the lost connection; the new one gets the next number. After an error
+        the new connection is closed and the old one stays current. Raises
         MQRC_RECONNECT_QMID_MISMATCH for another queue manager, and the errors of
         :meth:`OpenedObjects.open_again`.
         """
@@ -552,7 +557,9 @@ class Reconnection:
     def _install(self, made: Connection, number: int, numbers: Numbers) -> bool:
         """Make a connection current if all objects are open on it; return False if one is missing.
 
-        Work in the unit of work of the former connection is then lost: ``is_backed_out`` is set.
+        ``made`` is the new connection, ``number`` its number, and ``numbers`` has the handles and
+        subscriptions opened on it. Work in the unit of work of the former connection is then lost:
+        ``is_backed_out`` is set.
         """
         with self._state:
             if not self.objects.install(numbers):

@@ -79,7 +79,8 @@ def _connect_address(
 ) -> RemoteConnection:
     """Connect to one address: over a shared socket with space for a conversation, or a new socket.
 
-    Raises the errors of :func:`connect`.
+    ``sharing`` None shares sockets with all conversations of the process. Raises the errors of
+    :func:`connect`.
     """
     way, group = None, None
     if sharing is not None:

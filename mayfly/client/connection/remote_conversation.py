@@ -196,7 +196,7 @@ class Conversation:
         return wait
 
     def wait_for_earlier_requests(self) -> None:
-        """Wait until the server has run all earlier requests, or keeps them pending."""
+        """Block until the server has run all earlier requests, or has begun those that wait."""
         self.call(Now())
 
     def _is_over(self, slot: SentRequest) -> bool:
@@ -276,8 +276,8 @@ class SharedLinks:
     def place(self, way: Way) -> Conversation | None:
         """Begin a conversation on a link that has space and return it; None if no link has space.
 
-        Only links with the same key ``way`` are used. The link may already be ending: the caller
-        must handle errors of the first request.
+        ``way`` has what must be equal to share a link: address, endpoint, user, password and group.
+        The link may already be ending: the caller must handle errors of the first request.
         """
         with self._lock:
             for link in self._links.get(way, ()):
@@ -286,7 +286,10 @@ class SharedLinks:
         return None
 
     def add(self, way: Way, link: RemoteLink) -> None:
-        """Let other conversations with key ``way`` join a link; forget links that have ended."""
+        """Let later conversations with an equal ``way`` join a link.
+
+        Forgets links that have ended.
+        """
         with self._lock:
             for known, links in list(self._links.items()):
                 if all(each.is_over for each in links):

@@ -115,7 +115,8 @@ class FrameSender:
     ) -> None:
         """Gather the preamble with the protocol versions of this client, which goes out first.
 
-        ``on_failure`` is called with the error of a frame that no caller waits for.
+        ``stream`` is the open socket; locks and threads come from ``runtime``. ``on_failure`` is
+        called with the error of a frame that no caller waits for.
         """
         self._stream, self._runtime, self._on_failure = stream, runtime, on_failure
         #: Nothing is sent, and nothing gathered, while a thread has it.
@@ -358,9 +359,10 @@ class RemoteLink:
     ) -> Any:
         """Send a request, wait for its answer and return it as type ``kind``; raises MQError.
 
-        ``wait``, unless None, is called with the number of the request, and the request, before its
-        answer is read. Raises MQRC_CONNECTION_BROKEN when the connection is gone. That is a
-        LostAnswer if ``is_doubtful``: the server may have run the request.
+        ``conversation`` is the number of the conversation on the socket, ``payload`` the encoded
+        request. ``wait``, unless None, is called with the number of the request, and the request,
+        before its answer is read. Raises MQRC_CONNECTION_BROKEN when the connection is gone. That
+        is a LostAnswer if ``is_doubtful``: the server may have run the request.
         """
         slot = SentRequest(is_doubtful=is_doubtful)
         request = self._send(conversation, payload, slot)
@@ -384,10 +386,11 @@ class RemoteLink:
     ) -> int:
         """Send a request and return its number; another thread calls ``on_answer`` with the answer.
 
-        ``on_answer`` gets an MQError when the connection breaks: LostAnswer if ``is_doubtful``.
-        ``on_refused`` gets the handle and error of each queue that a running get cannot read.
-        Raises MQRC_CONNECTION_BROKEN when the request cannot be sent; ``on_answer`` is then not
-        called.
+        ``conversation`` is the number of the conversation on the socket, ``payload`` the encoded
+        request. ``on_answer`` gets an MQError when the connection breaks: LostAnswer if
+        ``is_doubtful``. ``on_refused`` gets the handle and error of each queue that a running get
+        cannot read. Raises MQRC_CONNECTION_BROKEN when the request cannot be sent; ``on_answer`` is
+        then not called.
         """
         slot = SentRequest(is_doubtful=is_doubtful, on_answer=on_answer, on_refused=on_refused)
         self._count_callback()
@@ -550,7 +553,7 @@ class RemoteLink:
         return request
 
     def _wait_for(self, slot: SentRequest, *, once: bool = False) -> None:
-        """Wait for an answer: read the socket, or let the thread that already reads it do so.
+        """Wait for the answer of ``slot``: read the socket, or let the thread that reads it do so.
 
         With ``once`` return after one read, even without the answer.
         """
@@ -637,7 +640,11 @@ class RemoteLink:
             self._abandon(broken(str(wrong)))
 
     def _on_preamble(self, theirs: Preamble | None, first: bytes) -> bool:
-        """Accept the server's first bytes and return True; abandon the link on another protocol."""
+        """Return True if the server speaks this protocol; otherwise abandon the link.
+
+        ``theirs`` are the versions that the server accepts. It is None for another protocol, whose
+        first bytes are ``first``. Returns False after the link is abandoned.
+        """
         if theirs is None:
             text = f"{self.address} is no server of Mayfly: it speaks {protocol_of(first)}"
         elif (version := OURS.common_with(theirs)) is None:

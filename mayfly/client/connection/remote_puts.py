@@ -34,7 +34,11 @@ _FRAME_BYTES = 32_768
 
 
 def _head(put: Put) -> tuple[PackedDescriptor, int, int, int]:
-    """Return descriptor, options, handle and context, which all puts of one frame share."""
+    """Return what all puts of one frame share.
+
+    That is the descriptor, the MQPMO options, the handle, and the handle whose context is passed
+    on.
+    """
     return put.descriptor, put.options, put.handle, put.context
 
 
@@ -47,14 +51,21 @@ class PutFrame:
     __slots__ = ("_byte_count", "_first", "_is_complete", "_messages", "request")
 
     def __init__(self, put: Put, request: SentRequest) -> None:
-        """Begin an empty frame for puts with the same handle, options and descriptor as ``put``."""
+        """Begin an empty frame for puts with the same handle, options and descriptor as ``put``.
+
+        ``request`` gets the answer to the frame.
+        """
         self._first, self.request = put, request
         self._messages: list[Raw] = []
         self._byte_count = 0
         self._is_complete = False
 
     def has_capacity(self, put: Put, message: bytes) -> bool:
-        """Return True if a put with this packed message may join the frame."""
+        """Return True if ``put``, whose encoded message is ``message``, may join the frame.
+
+        It must have the handle, options and descriptor of the frame. The frame must not be full or
+        complete.
+        """
         return (
             not self._is_complete
             and _head(self._first) == _head(put)

@@ -118,7 +118,7 @@ class TlsStream:
     """A socket with TLS. A lock guards OpenSSL's state; no thread waits while it holds the lock."""
 
     def __init__(self, encrypted: ssl.SSLSocket, runtime: Runtime) -> None:
-        """Use a socket after its TLS handshake."""
+        """Use a socket after its TLS handshake; its lock comes from ``runtime``."""
         self._socket = encrypted
         encrypted.setblocking(False)
         self._lock = runtime.lock("tls")
@@ -167,7 +167,10 @@ class TlsStream:
         self._socket.close()
 
     def _wait(self, *, to_read: bool) -> None:
-        """Wait until the socket can be read or written; raises TimeoutError at the limit."""
+        """Wait until the socket can be read with ``to_read``, or else written.
+
+        Raises TimeoutError when the limit set by :meth:`limit` is over.
+        """
         if not _is_ready(self._socket, to_read, self._limit_seconds):
             raise TimeoutError("timed out")
 

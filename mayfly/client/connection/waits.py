@@ -34,7 +34,8 @@ class Wait:
     def attempt(self, take: Callable[[], _T]) -> _T | None:
         """Call ``take``, which does not wait, and return its result.
 
-        Returns None, without calling ``take``, after :meth:`wake` or :meth:`end`.
+        Returns None, without calling ``take``, after :meth:`end`, or after a :meth:`wake` that has
+        ended no wait yet.
         """
         # No lock is taken on this path. The order makes it safe: this thread sets ``is_busy``, then
         # looks at ``_is_over``; the thread that ends the wait sets that, then looks at ``is_busy``.
@@ -114,7 +115,8 @@ class Wait:
     def _await(self, under_way: UnderWay, outcomes: list[_T | MQError]) -> None:
         """Wait for the outcome of a running verb; if the wait is ended first, cancel the verb.
 
-        A verb that cannot be cancelled any more is waited for.
+        ``outcomes`` is the list to which the verb's callback appends the outcome. A verb that
+        cannot be cancelled any more is waited for.
         """
         if outcomes:
             return

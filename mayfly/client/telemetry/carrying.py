@@ -81,7 +81,7 @@ def span_context(properties: Iterable[Property]) -> SpanContext | None:
 
 
 def context_of_headers(texts: dict[str, str]) -> SpanContext | None:
-    """Return the span context in traceparent and tracestate headers, None when not valid."""
+    """Return the span context in the headers ``texts``, by name; None without a valid one."""
     found = get_current_span(_PROPAGATOR.extract(texts, Context())).get_span_context()
     return found if found.is_valid else None
 
@@ -99,7 +99,7 @@ def _texts_of(properties: Iterable[Property]) -> dict[str, str]:
 
 
 def _is_alone(parts: Parts) -> bool:
-    """Return True if the message has no folders and properties other than the trace context."""
+    """Return True if a message, split into ``parts``, has no properties but the trace context."""
     return not parts.others and all(found.name in NAMES for found in parts.properties)
 
 

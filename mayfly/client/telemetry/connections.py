@@ -46,6 +46,7 @@ class Observed:
     def __init__(self, recorder: Recorder, manager: str, *, shows_contexts: bool) -> None:
         """Begin with nothing open.
 
+        ``recorder`` records the spans and metrics, ``manager`` is the name of the queue manager.
         With ``shows_contexts`` a program sees the trace context among the properties of a message.
         """
         self.recorder, self.manager = recorder, manager
@@ -93,7 +94,8 @@ class Observed:
     def end_get(self, running: RunningOperation, result: GetResult, options: int) -> GetResult:
         """End the span of a successful get and return the result as the program sees it.
 
-        That is without the trace context, unless contexts are shown.
+        That is without the trace context, unless contexts are shown. ``options`` are the MQGMO
+        options of the get.
         """
         result, creation = shown(result, keeps_context=self._shows_contexts)
         running.got(result.message, creation, result.data_length)
@@ -104,7 +106,7 @@ class Observed:
     def note_one_of_many(
         self, running: RunningOperation, message: Message, options: int
     ) -> Message:
-        """Record one of several messages of a get, and return it as the program sees it.
+        """Record one of several messages of the get ``running``; return it as the program sees it.
 
         That is without the trace context in its properties, unless contexts are shown.
         """
@@ -132,7 +134,11 @@ class Observed:
         return delivery._replace(result=result), creation
 
     def note_delivery(self, delivery: Delivery, creation: SpanContext | None, options: int) -> None:
-        """Record a delivered message; a held one is remembered until it is settled."""
+        """Count a delivered message in the metrics; remember a held one until it is settled.
+
+        ``creation`` is the context of the span in which it was put, or None. ``options`` are the
+        MQGMO options of the get.
+        """
         if delivery.number:
             self.held[delivery.number] = destination_of(delivery.result.message), creation
         self._note_got(self.target(delivery.handle), delivery.result, creation, options)
@@ -168,7 +174,8 @@ class Observed:
     ) -> None:
         """Count a message that was got, in the metrics and in the unit of work.
 
-        Browsed messages and those that stay on the queue do not count.
+        ``creation`` is the context of the span in which it was put, or None. Browsed messages and
+        those that stay on the queue do not count.
         """
         if options & _BROWSES or result.stays:
             return
@@ -182,7 +189,7 @@ class _TracedPut:
     """A running put: first with the trace context in its message, then without if too big."""
 
     def __init__(self, running: RunningOperation, request: ask.Put | ask.Put1) -> None:
-        """Take the program's request, and add the trace context to a copy of its message.
+        """Take the program's request, and add the context of ``running`` to a copy of its message.
 
         A message that has a trace context, or cannot carry one, is sent unchanged.
         """
@@ -222,7 +229,7 @@ class TracedConnection(Connection):
     """A connection that records spans and metrics for requests that concern messages."""
 
     def __init__(self, made: Connection, observed: Observed) -> None:
-        """Wrap the connection ``made``, which does the work."""
+        """Wrap the connection ``made``, which does the work; ``observed`` records it."""
         self._made, self.observed = made, observed
         self.number, self.runtime = made.number, made.runtime
 
@@ -253,7 +260,8 @@ class TracedConnection(Connection):
     ) -> UnderWay:
         """Begin a request and return the running verb; ``on_done`` gets its answer or MQError.
 
-        The span of the request ends before that.
+        The span of the request ends before ``on_done`` is called. ``on_event`` is that of
+        :meth:`Connection.begin`.
         """
         traces = _BEGINS.get(type(request))
         if traces is None:
@@ -300,14 +308,20 @@ class TracedConnection(Connection):
 
 
 def _open(made: Connection, observed: Observed, request: ask.Open) -> Opened:
-    """Open an object, and record its name for later spans; an open has no span."""
+    """Open an object by the connection ``made``, and record its name in ``observed``.
+
+    Later spans name the object; the open itself has no span.
+    """
     opened = made.call(request)
     observed.opened(opened, request.name)
     return opened
 
 
 def _close_object(made: Connection, observed: Observed, request: ask.CloseObject) -> int:
-    """Close an object, and forget its name; a close has no span. Returns the warning or 0."""
+    """Close an object by the connection ``made``, and let ``observed`` forget its name.
+
+    Returns the warning of MQCLOSE or 0. A close has no span.
+    """
     reason = made.call(request)
     observed.closed(request.handle)
     return reason
@@ -525,7 +539,10 @@ def _begin_commit(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
-    """Begin a commit; a span is recorded only if the unit of work has got messages."""
+    """Begin a commit and return the running verb; ``on_done`` gets None or an MQError.
+
+    A span is recorded only if the unit of work has got messages.
+    """
     running = observed.begin_end_of_unit(names.COMMIT)
     if running is None:
         return made.begin(request, on_done)
@@ -539,7 +556,10 @@ def _begin_settle(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
-    """Begin to settle deliveries with a span, which ends with the outcome."""
+    """Begin to settle deliveries with a span, which ends with the outcome; return the verb.
+
+    ``on_done`` gets None or an MQError.
+    """
     running = observed.begin_settling(request)
     return made.begin(request, _reporting(running, lambda _none: running.end(), on_done))
 
@@ -547,9 +567,10 @@ def _begin_settle(
 def _reporting(
     running: RunningOperation, end: Callable[[Any], Any], on_done: Callable[[Any], object]
 ) -> Callable[[Any], None]:
-    """Return a callback that ends a span and then calls the callback of the program.
+    """Return a callback that ends a span and then calls ``on_done``, the program's callback.
 
-    A get that finds no message never ends its span, as in :func:`_failing`.
+    A get that finds no message never ends its span, as in :func:`_failing`. ``end`` records an
+    outcome without an error and returns the outcome as the program sees it.
     """
 
     def on_outcome(outcome: Any) -> None:

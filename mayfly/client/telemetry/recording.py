@@ -158,7 +158,10 @@ class RunningOperation:
         return trace.set_span_in_context(self.span, Context())
 
     def put(self, result: PutResult | None, body_bytes: int) -> None:
-        """End the operation: a message was put, or refused without an error (``result`` None)."""
+        """End the operation: a message was put, or refused without an error (``result`` None).
+
+        ``body_bytes`` is the length of the message body, for the span.
+        """
         if self.span.is_recording() and result is not None:
             put_ms, deliver_at_ms, expire_at_ms, _capped_by = result.window
             attributes = _identity(result.msg_id, result.correl_id)
@@ -175,6 +178,7 @@ class RunningOperation:
         """Record in the span, which stays open, one message that was got or browsed.
 
         ``creation`` is the context of the span in which it was put; None adds no link.
+        ``body_bytes`` is the length of the message body.
         """
         if creation is not None:
             self.span.add_link(creation)
@@ -204,7 +208,10 @@ class RunningOperation:
         self.end(kind)
 
     def end(self, error_type: str = "") -> None:
-        """End the operation: record its duration in the metrics, then end the span."""
+        """End the operation: record its duration in the metrics, then end the span.
+
+        ``error_type`` is the name of the error in the metrics; empty means success.
+        """
         labels = _labels(self._operation, self.target)
         if error_type:
             labels[names.ERROR_TYPE] = error_type
@@ -222,7 +229,7 @@ def destination_of(message: Message) -> str:
 
 
 def _attributes_of(operation: names.SpanOperation, target: Target) -> dict[str, str | int]:
-    """Return the span attributes that every operation on a target has."""
+    """Return the span attributes, by name, that every operation on a target has."""
     attributes: dict[str, str | int] = {
         names.MESSAGING_SYSTEM: names.SYSTEM,
         names.OPERATION_NAME: operation.name,
@@ -236,7 +243,10 @@ def _attributes_of(operation: names.SpanOperation, target: Target) -> dict[str, 
 
 
 def _labels(operation: names.SpanOperation, target: Target) -> dict[str, str | int]:
-    """Return the attributes for metrics, without the unlimited names of dynamic queues."""
+    """Return the attributes for metrics, by name; names of dynamic queues are left out.
+
+    These are too many for metrics.
+    """
     labels = _attributes_of(operation, target)
     if target.name and not target.is_temporary:
         labels[names.DESTINATION_NAME] = target.name
@@ -244,7 +254,7 @@ def _labels(operation: names.SpanOperation, target: Target) -> dict[str, str | i
 
 
 def _identity(msg_id: bytes, correl_id: bytes) -> dict[str, str | int]:
-    """Return the span attributes for a MsgId, and for a CorrelId other than zeros."""
+    """Return the span attributes, by name, for a MsgId and for a CorrelId other than zeros."""
     attributes: dict[str, str | int] = {names.MESSAGE_ID: msg_id.hex()}
     if correl_id and correl_id != _ZERO_ID:
         attributes[names.CONVERSATION_ID] = correl_id.hex()

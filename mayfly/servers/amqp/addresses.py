@@ -135,6 +135,7 @@ class DeletedTopics:
     """
 
     def __init__(self) -> None:
+        """Begin without topics."""
         self._topics: dict[str, None] = {}
 
     def add(self, topic: str) -> None:

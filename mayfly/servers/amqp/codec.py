@@ -228,7 +228,7 @@ def body_behind(raw: bytes, place: int, *, is_text: bool) -> bytes | None:
 def _front_of_section(section_bytes: int, *, is_text: bool) -> bytes | None:
     """Return the bytes before the data in a body section of ``section_bytes``.
 
-    Returns None if no body has this length.
+    The data are text if ``is_text``, otherwise bytes. Returns None if no body has this length.
     """
     for length in (0, _SHORT_BYTES * 2):
         # AMQP has a short form and a long one.
@@ -249,7 +249,10 @@ def encoded_value(value: Value) -> bytes:
 
 
 def _encoded(data: Any, size_bytes: int) -> bytes:
-    """Return the encoded content of a Data object; retries with a larger buffer if needed."""
+    """Return the encoded content of a Data object.
+
+    ``size_bytes`` is the first size of the buffer; if it is too small, a larger one is tried.
+    """
     while True:
         count, raw = p.pn_data_encode(data, size_bytes)
         if count >= 0:
@@ -362,7 +365,10 @@ def _value(data: Any, depth: int) -> Value:
 
 
 def _children(data: Any, count: int, depth: int) -> list[Value]:
-    """Return the next ``count`` values inside the current list, map, array or described value."""
+    """Return the ``count`` values inside the current list, map, array or described value.
+
+    ``depth`` is the number of levels around the current value.
+    """
     p.pn_data_enter(data)
     found: list[Value] = []
     for _ in range(count):
@@ -373,7 +379,10 @@ def _children(data: Any, count: int, depth: int) -> list[Value]:
 
 
 def _array(data: Any, depth: int) -> Array:
-    """Return the current array of a Data object, with its descriptor if it has one."""
+    """Return the current array of a Data object, with its descriptor if it has one.
+
+    ``depth`` is the number of levels around it.
+    """
     count, kind = p.pn_data_get_array(data), p.pn_data_get_array_type(data)
     is_described = bool(p.pn_data_is_array_described(data))
     found = _children(data, count + is_described, depth)

@@ -263,11 +263,11 @@ class AmqpConnection(asyncio.Protocol):
         self._memory.when_free(call)
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
-        """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
+        """Reserve ``count`` bytes for an incomplete message; None if it must be refused now.
 
         Returns at once. If the memory is not free, nothing is read from the client until it is;
-        after 30 seconds ``refuse`` is called. The result is None if the memory is not free and
-        another message of the connection has a reservation already.
+        after 30 seconds ``refuse`` is called, which must refuse the message. The result is None if
+        the memory is not free and another message of the connection has a reservation already.
         """
         budget, loop = self.service.budget, self.service.loop
         if self._reservations:
@@ -336,7 +336,7 @@ class AmqpConnection(asyncio.Protocol):
         self._regulate()
 
     def _refuse(self, refuse: Callable[[], None]) -> None:
-        """Refuse the message that has waited 30 seconds for memory, and send the refusal.
+        """Refuse, by ``refuse``, a message that has waited 30 seconds for memory; send the refusal.
 
         Nothing is read from the client during the wait. If it were longer, the client could believe
         that the connection is dead.
@@ -360,7 +360,11 @@ class AmqpConnection(asyncio.Protocol):
     # The engine of proton.
 
     def _authenticate(self, applicant: Applicant, admitted: Admitted) -> None:
-        """Create proton's engine for an admitted client, and pass the buffered bytes to proton."""
+        """Begin AMQP with an admitted client, and pass the buffered bytes to proton.
+
+        ``applicant`` is the program that asked to connect, ``admitted`` the user and limits that
+        admission decided.
+        """
         self._client = AmqpClient(self.service, self._number, applicant, admitted)
         self._handshake = None
         self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
@@ -477,7 +481,7 @@ class AmqpConnection(asyncio.Protocol):
         Session.wrap(session).incoming_capacity = _SESSION_BYTES
 
     def pump(self) -> None:
-        """Handle proton's events, run the calls deferred to the end of the pass, and send bytes.
+        """Handle proton's events, run the calls deferred to this point, and send bytes.
 
         Does nothing before the client is admitted or after the end.
         """
@@ -564,7 +568,7 @@ class AmqpConnection(asyncio.Protocol):
             self._timer = loop.call_later(max(due - now, 0.001), self._tick)
 
     def end(self, condition: str, why: str) -> None:
-        """Close the AMQP connection with an error condition and its reason.
+        """Close the AMQP connection with an error condition; its text is ``why``.
 
         Before the client is admitted, only the socket is closed.
         """
@@ -587,7 +591,8 @@ class AmqpConnection(asyncio.Protocol):
     def _in_order(self, handler: Callable[[Any], None], endpoint: Any) -> None:
         """Call a handler for a connection, session or link that the client begins or ends.
 
-        Calls deferred to the end of the pass, and deferred settlements, are made first.
+        Calls deferred to the end of this pass of the event loop, and deferred settlements, are made
+        first: so the client's earlier frames take effect before.
         """
         self.calls.run_at_end()
         self.service.deferred_settlements.make()

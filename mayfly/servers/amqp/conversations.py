@@ -53,7 +53,8 @@ class AmqpClient:
     ) -> None:
         """Take a client that admission has accepted; nothing is opened yet.
 
-        ``number`` tells the sockets of all servers of the process apart.
+        ``applicant`` is the program that asked to connect, ``admitted`` the user and limits that
+        admission decided. ``number`` tells the sockets of all servers of the process apart.
         """
         self._service, self._number = service, number
         self.applicant, self._admitted = applicant, admitted
@@ -97,7 +98,11 @@ class AmqpClient:
     def status(
         self, message_count: int, sent_bytes: int, received_bytes: int
     ) -> list[ClientConnection]:
-        """Return the status of all conversations, [] without any; the first counts all messages."""
+        """Return the status of each conversation, in order; [] before the first is open.
+
+        ``message_count``, ``sent_bytes`` and ``received_bytes`` are those of the client's socket.
+        Only the first conversation shows the message count, so that a sum counts each message once.
+        """
         if self._conversations is None:
             return []
         applicant = self.applicant
@@ -163,7 +168,11 @@ class ClientConversations:
     def __init__(
         self, connect: Callable[[], Connection], executor: Executor, nodes: DeletedTopics
     ) -> None:
-        """Open the first conversation; raises the MQError of ``connect``."""
+        """Open the first conversation; raises the MQError of ``connect``.
+
+        ``executor`` has the threads for calls that may block. ``nodes`` are the deleted temporary
+        topics of all clients.
+        """
         self._connect, self._executor = connect, executor
         self.main = connect()
         #: The owner of all its conversations: ``no-local`` leaves out what any of them publishes.
@@ -186,7 +195,7 @@ class ClientConversations:
         self._targets: dict[tuple[int, NodeAddress], OpenTarget] = {}
 
     def claim(self, client_id: str) -> None:
-        """Reserve a client id, which becomes the owner of all later conversations.
+        """Reserve a client id; all conversations of this client count as one client with it.
 
         Raises MQRC_OBJECT_IN_USE while another client has it.
         """
@@ -357,9 +366,10 @@ class ClientConversations:
                 close_quietly(connection, target.handle)
 
     def node_closed(self, node: DynamicNode | None, *, is_closed: bool) -> None:
-        """Delete the temporary queue or topic of a closed link, if it ends with the link.
+        """Delete ``node``, the temporary queue or topic of a link that was closed.
 
-        Does nothing for None, a detached link, or a closed connection. An error is logged.
+        Does nothing if ``node`` is None or does not end with its link, if the link was only
+        detached (``is_closed`` False), or if the connection is closed. An error is logged.
         """
         if node is None or not is_closed or not node.ends_with_link or not self.main.is_open:
             return

@@ -80,8 +80,9 @@ class Handshake:
     ) -> None:
         """Prepare to read a protocol header.
 
-        ``authenticate`` begins with AMQP, whose first bytes may be in the buffer already. ``close``
-        ends the connection; its argument is the reason for the log.
+        ``wire`` is the socket of the client. ``authenticate`` is called with an admitted client; it
+        begins AMQP, whose first bytes may be in the buffer already. ``close`` ends the connection;
+        its argument is the reason for the log.
         """
         self._service, self._wire, self._authenticate, self._close = (
             service,
@@ -183,7 +184,7 @@ class Handshake:
     async def _ask(self, applicant: Applicant) -> None:
         """Wait for admission's answer, then begin with AMQP or refuse the client.
 
-        Raises nothing.
+        ``applicant`` is the program that asks to connect. Raises nothing.
         """
         service = self._service
         try:

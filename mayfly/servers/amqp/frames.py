@@ -129,9 +129,10 @@ class ClientFrames:
     def take(self, buffer: bytearray) -> tuple[int, Found | None]:
         """Return how many bytes of the buffer to pass to proton, and a finding in their last frame.
 
-        The second value is None if no frame needs work beside proton's. A RefusedFrame is not in
-        the count: it comes right after these bytes, and the caller removes it. The caller passes
-        the remaining bytes in again: at once if something was found, otherwise with more bytes.
+        The second value is None if no frame needs work beside proton's. If the finding is a
+        RefusedFrame, that frame comes right after these bytes and is not counted; the caller
+        removes it from the buffer. The caller passes the remaining bytes in again: at once if
+        something was found, otherwise with more bytes.
         """
         place, end = self._rest, len(buffer)
         found: Found | None = None

@@ -151,7 +151,7 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
 
 @lru_cache(maxsize=64)
 def _descriptor(report: int, priority: int, persistence: int, data_format: str) -> Descriptor:
-    """Return a message descriptor; it is cached, so that messages of a client share one."""
+    """Return a datagram's message descriptor with these fields; equal ones share one (cached)."""
     return Descriptor(
         report=report,
         msg_type=c.MQMT_DATAGRAM,
@@ -192,6 +192,7 @@ def fields_of(sections: list[Section]) -> Fields:
 def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
     """Return time to live in ms, None for unlimited, and delivery delay in ms, 0 for none.
 
+    A moment that the message names counts from its creation time, or without one from ``now_ms``.
     Field ttl takes precedence over absolute-expiry-time, which needs equal clocks. Raises AmqpError
     amqp:invalid-field.
     """
@@ -214,7 +215,10 @@ def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
 
 
 def _says_moment(annotations: Mapping[str, Value], application: Mapping[str, Value]) -> bool:
-    """Return True if a message asks for a delivery time (a moment), not for a delay in ms."""
+    """Return True if a message asks for a delivery time (a moment), not for a delay in ms.
+
+    ``annotations`` are its message annotations, ``application`` its application properties.
+    """
     if not annotations and not application:
         return False
     return DELIVERY_TIME in annotations or not (
@@ -230,10 +234,12 @@ def _delay_asked_ms(
 ) -> int:
     """Return the delivery delay that a message asks for, in ms, 0 for none.
 
-    ``base_ms`` is the moment of its creation. Names of other brokers may be annotations or
-    application properties. Raises AmqpError amqp:invalid-field (MQRC_OPTIONS_ERROR), with name and
-    value, for an invalid delay, one above ``longest_ms``, or two that contradict each other. If the
-    name is of another broker, the text recommends x-opt-delivery-time.
+    ``annotations`` are its message annotations, ``application`` its application properties.
+    ``base_ms`` is its creation time or else the present; a moment counts from it. Names of other
+    brokers may be annotations or application properties. Raises AmqpError amqp:invalid-field
+    (MQRC_OPTIONS_ERROR), with name and value, for an invalid delay, one above ``longest_ms``, or
+    two that contradict each other. If the name is of another broker, the text recommends
+    x-opt-delivery-time.
     """
     own_ms = _own_delay_ms(annotations, base_ms, longest_ms)
     if _DELAY_NAMES.isdisjoint(annotations) and _DELAY_NAMES.isdisjoint(application):
@@ -257,8 +263,9 @@ def _delay_asked_ms(
 def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int, longest_ms: int) -> int:
     """Return the delay of the annotations x-opt-delivery-time or -delay, in ms, 0 without them.
 
-    A moment in the past gives 0. Raises AmqpError amqp:invalid-field unless the delay is within 0
-    and ``longest_ms``.
+    A moment counts from ``base_ms``, the message's creation time or else the present; one in the
+    past gives 0. Raises AmqpError amqp:invalid-field unless the delay is within 0 and
+    ``longest_ms``.
     """
     name, time = DELIVERY_TIME, annotations.get(DELIVERY_TIME)
     if time is not None:
@@ -276,8 +283,8 @@ def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int, longest_ms: in
 def _others_delay_ms(name: str, value: Value, base_ms: int) -> int:
     """Return the delay in ms that a property of another broker asks for; null gives 0.
 
-    Raises AmqpError amqp:invalid-field for a repeated schedule, a negative delay, or no whole
-    number.
+    A moment counts from ``base_ms``, the message's creation time or else the present. Raises
+    AmqpError amqp:invalid-field for a repeated schedule, a negative delay, or no whole number.
     """
     if name in _PLANS:
         if plain(value) not in (None, "", 0):
@@ -328,9 +335,10 @@ def _keep_times(
 ) -> int | None:
     """Append creation, expiry and delivery time, as the client sent them, to ``properties``.
 
-    ``life_ms`` is the time to live, None for unlimited, and ``delay_ms`` the delay, 0 for none.
-    Returns the moment (ms since 1970) at which the delay ends, if the client named this moment
-    without a creation time. Otherwise returns None: the delay is ``delay_ms``.
+    ``now_ms`` is the time of arrival. ``life_ms`` is the time to live, None for unlimited, and
+    ``delay_ms`` the delay, 0 for none. Returns the moment (ms since 1970) at which the delay ends,
+    if the client named this moment without a creation time. Otherwise returns None: the delay is
+    ``delay_ms``.
     """
     expiry, created = fields.properties[8:10]
     if created is not None and (created_ms := integer("creation-time", created)) >= 0:

@@ -44,14 +44,14 @@ class LinkHost(Protocol):
         """Run ``call`` in the event loop once memory for messages is free."""
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
-        """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
+        """Reserve ``count`` bytes for an incomplete message; None if it must be refused now.
 
         Returns at once. If the memory is not free, nothing is read from the client until it is;
-        after 30 seconds ``refuse`` is called.
+        after 30 seconds ``refuse`` is called, which must refuse the message.
         """
 
     def end_reservation(self, room: Reservation) -> None:
-        """Return reserved memory, or stop waiting for it."""
+        """Return the reserved memory ``room``, or stop waiting for it; called once for each."""
 
     def count_parts(self, change: int) -> None:
         """Add ``change`` to the counted bytes of incomplete messages that have no reservation."""
@@ -153,7 +153,7 @@ class BatchedPuts:
         self._host.message_count += 1
 
     def _commit(self) -> None:
-        """Begin to commit the puts of this pass; does nothing without any."""
+        """Begin to commit the puts of this pass of the event loop; does nothing without any."""
         waiting, self._waiting = self._waiting, []
         count, self._waiting_bytes = self._waiting_bytes, 0
         if not waiting:
@@ -169,7 +169,10 @@ class BatchedPuts:
         self._host.count_puts(count)
 
     def _end(self, waiting: list[OnEnd], count: int, outcome: MQError | None) -> None:
-        """Stop counting the bytes of committed puts, and report the outcome to each put."""
+        """Report ``outcome``, None or the commit's error, to each put in ``waiting``.
+
+        ``count`` is the bytes of these puts, which no longer count as being put.
+        """
         self._host.count_puts(-count)
         for on_done in waiting:
             on_done(outcome)
@@ -181,10 +184,12 @@ def put_within(
     address: NodeAddress,
     message: Incoming,
 ) -> None:
-    """Put a message in the unit of work of a connection; raises AmqpError and MQError.
+    """Put a message in the unit of work of a connection, without a commit.
 
-    On a temporary queue the message becomes nonpersistent. If the handle is outdated, this put
-    fails, and the next one opens the target again.
+    ``conversations`` has the handle of the queue or topic ``address``. Raises AmqpError if it
+    cannot be opened, and the MQError of the put. On a temporary queue the message becomes
+    nonpersistent. If the queue was altered or deleted since it was opened, this put fails, and the
+    next one opens the target again.
     """
     target = conversations.target(connection, address)
     descriptor = message.descriptor

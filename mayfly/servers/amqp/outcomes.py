@@ -51,7 +51,7 @@ class Postponed:
     def __init__(
         self, source: str, soon: Callable[[Call], object], now_ms: Callable[[], int]
     ) -> None:
-        """Take the name of the messages' queue.
+        """Take ``source``, the name of the messages' queue.
 
         ``soon`` runs a function in the event loop. ``now_ms`` returns the queue manager's time.
         """
@@ -67,7 +67,7 @@ class Postponed:
         return pause is not None and pause.until_ms > self._now_ms()
 
     def note(self, msg_id: bytes, why: MQError) -> None:
-        """Begin the next pause of a message: 1 s first, doubled each time, at most 60 s.
+        """Begin the next pause before a message is tried again: 1 s, then doubled, at most 60 s.
 
         The failures are logged together, once a minute; ``why`` is the error for the log.
         """
@@ -85,11 +85,14 @@ class Postponed:
             self._soon(lambda: self._log_failures(why))
 
     def forget(self, msg_id: bytes) -> None:
-        """Forget the pauses of a message; ignored if it has none."""
+        """Forget that a message waits to be tried again; ignored if it does not wait."""
         self._pauses.pop(msg_id, None)
 
     def _log_failures(self, why: MQError) -> None:
-        """Log how many messages pause, and how often they were tried since the last log."""
+        """Log how many messages wait to be tried again, how often they were tried, and why.
+
+        It counts the tries since the last log.
+        """
         self._is_log_due, self._logged_ms = False, self._now_ms()
         _LOG.warning(
             "%d messages of %s go nowhere, %d tries since this was told: %s; each is tried again, "
@@ -164,7 +167,7 @@ class Unsettled:
         self._held[transfer] = _Unacked(held.number, message.msg_id, message.persistent)
 
     def take(self, number: int) -> None:
-        """Settle a message that was sent settled: it leaves its queue at the end of this pass."""
+        """Settle delivery ``number``, sent settled: it leaves its queue at the end of this pass."""
         self._accept(None, number)
 
     def give_back(self, numbers: list[int]) -> None:
@@ -185,7 +188,7 @@ class Unsettled:
         self._settle([held.number], Settlement.SET_ASIDE, reason=reason, then=done)
 
     def _end_set_aside(self, held: Delivery, outcome: MQError | None) -> None:
-        """Finish :meth:`set_aside`: after an error, return the message and let it pause."""
+        """Finish :meth:`set_aside`: after an error return the message, to be tried again later."""
         msg_id = held.result.message.msg_id
         if outcome is None:
             self.postponed.forget(msg_id)
@@ -216,8 +219,8 @@ class Unsettled:
     def update(self, delivery: Raw) -> None:
         """Apply the outcome that the client has sent for a delivery.
 
-        Ignored for a delivery that waits for no outcome, or without a new state. An unknown
-        transaction ends the link.
+        Ignored for a delivery that waits for no outcome, or without a new state. A transaction that
+        is not open ends the link with an error.
         """
         held = self._held.get(delivery)
         if held is None:
@@ -279,7 +282,7 @@ class Unsettled:
         self._accepted.append((delivery, number))
 
     def _settle_accepted(self) -> None:
-        """Begin to settle the messages accepted in this pass, all in one request."""
+        """Begin to settle, in one request, the messages accepted in this pass of the event loop."""
         accepted, self._accepted = self._accepted, []
         numbers = [number for _delivery, number in accepted]
         self._settle(numbers, Settlement.TAKEN, then=partial(self._end_accepted, accepted))
@@ -295,7 +298,11 @@ class Unsettled:
         self._continue(outcome)
 
     def _by_outcome(self, delivery: Raw, held: _Unacked, state: int) -> None:
-        """Begin to apply an outcome other than accepted, such as rejected or released."""
+        """Begin to apply an outcome other than accepted, such as rejected or released.
+
+        ``held`` is the message of ``delivery``, and ``state`` the AMQP code of the outcome, 0 for
+        none.
+        """
         del self._held[delivery]
         self._outcomes.add(delivery)
         outcome = DeliveryOutcome(state)
@@ -309,11 +316,12 @@ class Unsettled:
         self._settle([held.number], settlement, reason=reason, then=done)
 
     def _settlement_by(self, outcome: DeliveryOutcome, held: _Unacked) -> tuple[Settlement, int]:
-        """Return how to settle a message, and the MQRC_* for a dead letter (else 0).
+        """Return the settlement for a client's outcome, and the MQRC_* for a dead letter (else 0).
 
         Rejected gives DEAD_LETTERED. Released gives RETURNED. Modified gives RETURNED, with
-        delivery-failed BACKED_OUT. A delivery settled without an outcome gives BACKED_OUT. Also
-        keeps the annotations of *modified*, and that the client does not want the message again.
+        delivery-failed BACKED_OUT. A delivery settled without an outcome gives BACKED_OUT.
+        Annotations of *modified* are stored for later deliveries. With undeliverable-here this
+        client is not sent the message again.
         """
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)
@@ -334,7 +342,8 @@ class Unsettled:
     ) -> None:
         """Answer the client that its outcome is applied, or end the link after an error.
 
-        A message that could not become a dead letter is backed out and pauses.
+        ``outcome`` is None or the error of the settlement. A message that no queue takes as dead
+        letter is backed out, and is sent again after a pause.
         """
         self._outcomes.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:

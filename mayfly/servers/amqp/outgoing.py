@@ -149,7 +149,8 @@ def outgoing(
 def shown_as_bytes(message: Message, why: CannotBeGiven, *, destination: str) -> bytes:
     """Return AMQP bytes for a browsed message that AMQP cannot represent.
 
-    The MQ message is sent as data, with the reason in annotations.
+    The MQ message is sent as data, with the reason ``why`` in annotations. ``destination`` is the
+    address for the field ``to``.
     """
     annotations: dict[Value, Value] = {
         symbol(_REASON): text(cause_name(why.reason)),
@@ -175,7 +176,10 @@ def shown_as_bytes(message: Message, why: CannotBeGiven, *, destination: str) ->
 def _outgoing(
     message: Message, destination: str, manager: str, added: Mapping[Value, Value]
 ) -> bytes:
-    """Return a message as AMQP bytes; raises any error that the conversion causes."""
+    """Return a message as AMQP bytes; raises any error that the conversion causes.
+
+    The parameters are those of :func:`outgoing`.
+    """
     like_others = None if added else _patterned(message, destination, manager)
     if like_others is not None:
         return like_others
@@ -208,8 +212,9 @@ def _front(
 ) -> bytes:
     """Return the encoded sections before the body; ``manager`` is the local queue manager.
 
-    ``known`` are the properties of the message by folder. ``kind`` is the x-opt-jms-msg-type, None
-    for none; ``more`` are annotations that are not stored with the message.
+    ``destination`` is the address for the field ``to``. ``known`` are the properties of the message
+    by folder. ``kind`` is the x-opt-jms-msg-type, None for none; ``more`` are annotations that are
+    not stored with the message.
     """
     sections = [Section(codec.PROPERTIES, _properties(message, known, destination, manager))]
     if known is not _NO_FOLDERS:
@@ -235,7 +240,10 @@ def _front(
 
 
 def _address_of(delay: DelayHeader, here: str) -> str:
-    """Return the address of the target in a delay header: ``Q1``, or ``queue://QM2/Q1``."""
+    """Return the address of the target in a delay header: ``Q1``, or ``queue://QM2/Q1``.
+
+    The local queue manager, ``here``, is left out.
+    """
     queue, manager = delay.target_queue, delay.target_manager
     return queue if manager in ("", here) else f"queue://{manager}/{queue}"
 
@@ -272,7 +280,7 @@ def _dead_letter_annotations(letter: DeadLetter) -> dict[Value, Value]:
 
 
 def _known(parts: Parts) -> _Folders:
-    """Return the properties of a message by folder; those of ``mqps.`` are left out."""
+    """Return the properties in ``parts`` by folder; those of ``mqps.`` are left out."""
     folders: dict[str, dict[str, Typed]] = {"mcd": {}, "jms": {}, FOLDER: {}}
     application: list[tuple[str, Typed]] = []
     for name, value, _description in parts.properties:
@@ -294,7 +302,8 @@ def _header(
 ) -> bytes:
     """Return the encoded header section.
 
-    Ttl is at least 1 ms, absent if ``remaining_ms`` is None.
+    ``is_first_acquirer`` is True if the message was never backed out. Ttl is at least 1 ms, absent
+    if ``remaining_ms`` is None.
     """
     ttl = None
     if remaining_ms is not None:
@@ -387,7 +396,11 @@ def _encoded_annotations(annotations: dict[Value, Value]) -> bytes:
 def _properties(
     message: _AnyMessage, known: _Folders, destination: str, manager: str
 ) -> list[Value]:
-    """Return the fields of the AMQP properties section, without absent ones at the end."""
+    """Return the fields of the AMQP properties section, without absent ones at the end.
+
+    ``known`` are the properties of the message by folder. ``destination`` is the address for the
+    field ``to``. ``manager`` is the local queue manager, which addresses leave out.
+    """
     expiry, own = message.expire_at_ms, known.own
     if expiry is not None:
         expiry = as_said(_kept_time(message, own.get("ExpiryTime")), expiry)
@@ -427,7 +440,8 @@ def _kept_time(message: _AnyMessage, kept: Typed | None) -> str | None:
 def _message_id(message: _AnyMessage, own: dict[str, Typed]) -> Value:
     """Return the message-id: the sender's, or the MsgId as ``ID:`` and hex digits.
 
-    Returns None for a MsgId of zeros.
+    The sender's is among ``own``, the properties that :mod:`incoming` has stored. Returns None for
+    a MsgId of zeros.
     """
     # A report contains the header of its original, whose id is not that of the report.
     is_report = message.descriptor.msg_type == c.MQMT_REPORT
@@ -597,7 +611,8 @@ def _number(value: Typed) -> int:
 def _patterned(message: Message, destination: str, manager: str) -> bytes | None:
     """Return a message without properties as AMQP bytes, from a cached pattern.
 
-    Returns None for a message that does not qualify, such as a report or one with a CorrelId.
+    ``destination`` and ``manager`` are those of :func:`outgoing`. Returns None for a message that
+    does not qualify, such as a report or one with a CorrelId.
     """
     descriptor, body = message.descriptor, message.body
     is_text = descriptor.format.strip() == _TEXT_FORMAT
@@ -652,7 +667,8 @@ def _is_utf_8(descriptor: Descriptor, body: bytes) -> bool:
 def _learn(message: Message, destination: str, manager: str) -> bytes:
     """Return a new pattern for all messages that differ from this one only in ids, times and data.
 
-    A pattern is a format string for the bytes before the data.
+    ``destination`` and ``manager`` are those of :func:`outgoing`. A pattern is a format string for
+    the bytes before the data.
     """
     is_mortal, is_delayed = (
         message.remaining_ms is not None,
@@ -678,8 +694,9 @@ def _learn(message: Message, destination: str, manager: str) -> bytes:
 def _pattern_of(specimen: _Specimen, front: bytes) -> bytes:
     """Return the bytes of a specimen as a format string with ``%b`` at each mark.
 
-    Before the message id there are only annotations of fixed content, and behind it the times are
-    the last fields: so names chosen by programs cannot be mistaken for marks.
+    ``front`` are the bytes before the data. Before the message id there are only annotations of
+    fixed content, and behind it the times are the last fields: so names chosen by programs cannot
+    be mistaken for marks.
     """
     before, message_id, behind = front.partition(b"ID:" + specimen.msg_id.hex().encode())
     assert message_id

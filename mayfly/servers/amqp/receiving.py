@@ -136,10 +136,11 @@ class ReceivingClient(LinkEndpoint):
             self._stall()
 
     def _take_available(self, capacity: int) -> bool:
-        """Send available messages: at most ``capacity``, and in one pass at most 100 or 1 MiB.
+        """Send available messages, at most ``capacity``.
 
-        Return False if more may be available; sending then continues in the next pass. An error is
-        left to the waiting get, which reports it.
+        In one pass of the event loop at most 100 messages or 1 MiB are sent. Return False if more
+        may be available; sending then continues in the next pass. An error is left to the waiting
+        get, which reports it.
         """
         try:
             found = self._connection.call(
@@ -186,7 +187,8 @@ class ReceivingClient(LinkEndpoint):
     def _got(self, outcome: Delivery | MQError) -> None:
         """Send the message of a get, or handle its error.
 
-        A message that arrives after its credit was withdrawn returns to the queue.
+        A message that arrives after its credit was withdrawn returns to the queue. Then sends
+        further messages that are available.
         """
         self._getting = None
         if isinstance(outcome, MQError):
@@ -203,9 +205,9 @@ class ReceivingClient(LinkEndpoint):
     def _sort(self, held: Delivery) -> bool:
         """Send a message, or move a poison message away; return False if it is set aside instead.
 
-        A message is set aside if it pauses after a failed move, or if this client does not want it
-        again. It then stays locked until :meth:`_return_set_aside`, so that the messages after it
-        can be sent.
+        A poison message was backed out BOTHRESH times. A message is set aside if it waits after a
+        failed move, or if this client does not want it again. It then stays locked until
+        :meth:`_return_set_aside`, so that the messages after it can be sent.
         """
         message = held.result.message
         if not self._unsettled.postponed.has(message.msg_id):
@@ -255,9 +257,9 @@ class ReceivingClient(LinkEndpoint):
         _LOG.info("link %s waits: %s", self._name, error)
 
     def _stall(self) -> None:
-        """Continue to send once the client has read or memory is free; return at once.
+        """Let sending continue once the client has read or memory is free; return at once.
 
-        An outcome of the client continues to send as well, but may never come.
+        An outcome that the client sends also lets sending continue, but may never come.
         """
         if not self._is_stalled:
             self._is_stalled = True
@@ -465,7 +467,8 @@ def _queue(
 ) -> LinkSource:
     """Open a queue as a source, to get or to browse; raises AmqpError, MQError.
 
-    A temporary queue of another client is refused with amqp:resource-locked.
+    ``nodes`` are the temporary queues and topics of this client. A temporary queue of another
+    client is refused with amqp:resource-locked.
     """
     opened = connection.call(
         ask.Open(
@@ -518,7 +521,8 @@ def _subscribed(
 def _known_subscription(connection: Connection, link: Link, container: str) -> LinkSource:
     """Open an existing durable subscription by the name of the link, to inspect or end it.
 
-    Raises MQRC_NO_SUBSCRIPTION, which becomes amqp:not-found, and the other codes of MQSUB.
+    ``container`` is the client's container id, a part of the subscription's name. Raises
+    MQRC_NO_SUBSCRIPTION, which becomes amqp:not-found, and the other codes of MQSUB.
     """
     capabilities = capabilities_of(link.remote_source)
     if link.name.partition(_DELIMITER)[2].startswith(_GLOBAL):
@@ -539,8 +543,8 @@ def _subscription_name(
 ) -> str:
     """Return the full name of a subscription, such as ``AMQP:CLIENT1:news`` for link ``news|2``.
 
-    With capability ``global`` the client's name is left out; ``AMQP.ND`` is for a subscription that
-    is not durable.
+    ``container`` is the client's container id, ``CLIENT1`` here. With capability ``global`` the
+    client's name is left out; ``AMQP.ND`` is for a subscription that is not durable.
     """
     name = link_name.partition(_DELIMITER)[0]
     client = "" if _GLOBAL in capabilities else quoted_client_id(container)

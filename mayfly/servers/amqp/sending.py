@@ -132,7 +132,8 @@ class SendingClient(LinkEndpoint):
     def _received(self, delivery: Raw, *, is_partial: bool) -> bytes:
         """Return the bytes of a complete message; b"" for an incomplete or refused one.
 
-        A message above the longest length is refused. Memory is reserved for one above 64 KiB.
+        ``is_partial`` is True if more bytes follow. A message above the longest length is refused.
+        Memory is reserved for one above 64 KiB.
         """
         pending = transfers.pending_bytes(delivery)
         limit = self._host.message_limit
@@ -171,7 +172,7 @@ class SendingClient(LinkEndpoint):
     def _reserve(self, delivery: Raw, part: bytearray) -> None:
         """Reserve memory for the longest message, as the length is known only at the end.
 
-        The message is refused if no memory can be reserved.
+        ``part`` are the bytes received so far. The message is refused if no memory can be reserved.
         """
         refuse = partial(self._refuse_for_memory, delivery)
         reservation = self._host.reserve(self._host.message_limit, refuse)
@@ -191,7 +192,8 @@ class SendingClient(LinkEndpoint):
     def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError, read_bytes: int = 0) -> None:
         """Reject an incomplete message; its further bytes will be read and discarded.
 
-        ``part`` are the bytes that were kept so far; ``read_bytes`` more were read and not kept.
+        ``why`` is the error for the client. ``part`` are the bytes that were kept so far;
+        ``read_bytes`` more were read and not kept.
         """
         self._forget_part(delivery, part)
         self._refused[delivery] = len(part) + read_bytes
@@ -319,8 +321,9 @@ class SendingClient(LinkEndpoint):
 def _takes_rejected(source: Terminus, encoded: bytes) -> bool:
     """Return True if a source supports the outcome rejected.
 
-    A source with a list supports the listed outcomes, one without a list its default-outcome only.
-    A source with neither is assumed to support all outcomes, because most clients list none.
+    ``encoded`` are the bytes of ``source``. A source with a list supports the listed outcomes, one
+    without a list its default-outcome only. A source with neither is assumed to support all
+    outcomes, because most clients list none.
     """
     given = object_of(source.outcomes)
     named = given.elements if isinstance(given, Array) else [given]

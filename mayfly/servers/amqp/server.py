@@ -95,15 +95,19 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
     # For EventLoopServer.
 
     def _open(self) -> Collection[AmqpConnection]:
+        """Return the open connections of clients."""
         return self.open_connections
 
     def _end(self, connection: AmqpConnection, why: str) -> None:
+        """Close a connection with the AMQP error connection:forced and the text ``why``."""
         connection.stop(FORCED, why)
 
     def _quiesce(self, connection: AmqpConnection) -> None:
+        """End a connection for an operator once its client has no work left; does not wait."""
         connection.quiesce(FORCED, "the channel was stopped by an operator")
 
     def _drain(self, connection: AmqpConnection) -> None:
+        """End a connection, because the server ends, once its client has no work left."""
         connection.quiesce(FORCED, "the server ends")
 
     async def _end_all(self) -> None:

@@ -87,7 +87,7 @@ class DeferredCalls:
         self._at_end.append(call)
 
     def after_end(self, call: Call) -> None:
-        """Run ``call`` at the end of this pass, after the calls of :meth:`at_end`."""
+        """Run ``call`` at the end of this pass of the event loop, after those of :meth:`at_end`."""
         self._after_end.append(call)
 
     def when_sent(self, call: Call) -> None:
@@ -101,7 +101,7 @@ class DeferredCalls:
             call()
 
     def end_pass(self) -> None:
-        """Run the calls of :meth:`at_end`, then those of :meth:`after_end`."""
+        """End a pass of the event loop: run the calls of :meth:`at_end`, then :meth:`after_end`."""
         self.run_at_end()
         calls, self._after_end = self._after_end, []
         for call in calls:
@@ -156,7 +156,7 @@ class DeferredSettlements:
             self._timer = self._loop.call_later(_WAIT_SECONDS, self.make)
 
     def make(self) -> None:
-        """Run all calls now, before a sync that they can share; an error is logged."""
+        """Run all calls now, before a disk sync that they can share; an error is logged."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -176,10 +176,11 @@ class AddedAnnotations:
     """
 
     def __init__(self) -> None:
+        """Begin without annotations."""
         self._added: dict[tuple[str, bytes], dict[Value, Value]] = {}
 
     def add(self, manager: str, msg_id: bytes, annotations: Mapping[Any, Any]) -> None:
-        """Add annotations to those that clients have added to a message before.
+        """Keep annotations that a client has added to a message, beside those added before.
 
         The new ones are dropped if they have more than 4 KiB, or together with the earlier ones
         more than 64 names. The earlier ones stay then.
@@ -230,7 +231,7 @@ class AmqpService(NamedTuple):
     def manager_named(self, hostname: str) -> str:
         """Return the queue manager whose name equals a host name, in any case.
 
-        Otherwise the first one.
+        Returns the first queue manager of the server if none has this name.
         """
         wanted = hostname.upper()
         return next((n for n in self.queue_managers if n.upper() == wanted), self.queue_managers[0])

@@ -89,7 +89,10 @@ class Application:
     """
 
     def __init__(self, service: Service, *, is_loopback: bool = False) -> None:
-        """Make the REST API and the JSON resources of ``service``; open no socket."""
+        """Make the REST API and the JSON resources of ``service``; open no socket.
+
+        With ``is_loopback`` requests for the host name of another site are refused.
+        """
         self._is_loopback = is_loopback
         self._rest = RestApi(service)
         self._own = OwnResources(service, Description(OPERATIONS).operations)

@@ -60,7 +60,10 @@ class HttpConnection:
     def __init__(
         self, peer: Peer, loop: asyncio.AbstractEventLoop, budget: Budget | None = None
     ) -> None:
-        """Start without conversations; the connection takes memory from ``budget``."""
+        """Start without conversations; ``peer`` is the client, ``loop`` the event loop.
+
+        The connection takes memory from ``budget``; None means a new budget of its own.
+        """
         self.budget = Budget() if budget is None else budget
         #: The answer that is being sent.
         self.answer = MemoryUse(self.budget)
@@ -129,7 +132,8 @@ class HttpConnection:
     def add_admission(self, place: ChannelClient, admission: ChannelAdmission) -> None:
         """Record an admission to a channel; its ``leave`` is called when the client has gone.
 
-        ``place`` is the channel with the client's address.
+        ``place`` is the channel with the client's address. An admission makes the connection an
+        instance of the channel.
         """
         self._admissions[place] = admission
 
@@ -201,9 +205,11 @@ class HttpConnection:
             self._closing.set_result(None)
 
     def conversation(self, key: ConversationKey, connect: Callable[[], Connection]) -> Connection:
-        """Return the open conversation of a key, else a new one from ``connect``.
+        """Return the open conversation of ``key``, else a new one from ``connect``.
 
-        If the connection has 16 conversations, these are closed, and a new one is opened.
+        ``key`` names queue manager, channel and user. If the connection already has 16
+        conversations, all 16 are closed before the new one is opened. Raises the MQError of
+        ``connect``.
         """
         found = self._conversations.get(key)
         if found is None or not found.is_open:
@@ -282,7 +288,7 @@ def finish(future: asyncio.Future[None]) -> None:
 
 
 def _bytes_of(connected: Any) -> tuple[int, int]:
-    """Return the bytes sent and received by a socket.
+    """Return the bytes sent and received by the socket ``connected``.
 
     Both are 0 for None, for a closed socket, and where the system does not count them.
     """

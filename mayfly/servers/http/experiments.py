@@ -112,7 +112,10 @@ class Experiments:
             process.kill()
 
     def _run(self, one: Experiment) -> None:
-        """Write a trace, run the command on it, and record result and state; runs in a thread."""
+        """Write a trace, run the command on it, and record result and state in ``one``.
+
+        The trace has a row for each recorded message. Runs in a thread.
+        """
         one.error = "the server has failed; its log says how"
         state = Progress.FAILED
         try:

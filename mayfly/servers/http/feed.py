@@ -74,9 +74,10 @@ class FeedReader:
         return frame
 
     def begin(self, frame: Frame) -> None:
-        """Note that the client gets a frame with all statistics; drop older waiting frames.
+        """Note that the client is sent ``frame``, which has all statistics.
 
-        Waiting frames with a higher number stay. The reader is then no longer ``is_behind``.
+        Waiting frames that are not newer are dropped; those with a higher number stay. The reader
+        is then no longer ``is_behind``.
         """
         self._last, self.is_behind = frame.number, False
         while self._waiting and self._waiting[0].number <= frame.number:
@@ -90,7 +91,7 @@ class FeedReader:
         self._has_frames.set()
 
     def offer_from_elsewhere(self, frame: Frame | None) -> None:
-        """Add a frame from any thread; None ends the reader.
+        """Queue a frame for the client, from any thread; None ends the reader.
 
         A reader with more than 4 waiting frames drops them all, and is ``is_behind`` until it gets
         a complete frame. Does nothing if the event loop is closed.
@@ -100,7 +101,7 @@ class FeedReader:
             self._loop.call_soon_threadsafe(self._offer, frame)
 
     def _offer(self, frame: Frame | None) -> None:
-        """Add a frame, unless the client has it or is behind; None ends the reader.
+        """Queue a frame, unless the client has it or needs a complete one; None ends the reader.
 
         Runs in the event loop.
         """
@@ -305,7 +306,10 @@ class Snapshot(NamedTuple):
 
 
 def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
-    """Return the encoded events ``overview`` and ``queues`` with all statistics."""
+    """Return the encoded events ``overview`` and ``queues`` with all statistics.
+
+    The last event has ``frame_id``, by which a client that reconnects says which frame it has.
+    """
     queues = {
         "whole": True,
         "queues": [_queue(name, one) for name, one in snapshot.figures.queues.items()],
@@ -315,7 +319,7 @@ def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
 
 
 def changed_events(before: Snapshot, snapshot: Snapshot, frame_id: str) -> bytes:
-    """Return the encoded events with the statistics that changed since ``before``.
+    """Return the encoded events with the statistics of ``snapshot`` that differ from ``before``.
 
     Empty if only time has passed. The last event has ``frame_id``, by which a client that
     reconnects says which frame it has.
@@ -351,14 +355,18 @@ def _event(name: str, content: Any, frame_id: str = "") -> bytes:
 
 
 def _queue(name: str, one: QueueFigures) -> dict[str, Any]:
-    """Return the statistics of one queue, with its name, for JSON."""
+    """Return the statistics of one queue for JSON.
+
+    The keys are those of :func:`_several`, with ``name`` and ``oldest_put_ms`` (ms since 1970).
+    """
     return {"name": name} | _several(one) | {"oldest_put_ms": one.oldest_put_ms}
 
 
 def _several(one: QueueFigures) -> dict[str, Any]:
     """Return the statistics of one queue, or the sums of several queues, for JSON.
 
-    ``present`` is None where messages were not counted by state.
+    The keys are depth, present, input_count, output_count (open handles), puts, and ended (numbers
+    by outcome). ``present`` is None where messages were not counted by state.
     """
     return {
         "depth": one.depth,
@@ -378,7 +386,8 @@ def _without_time(overview: Mapping[str, Any]) -> dict[str, Any]:
 def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
     """Return the content of the ``overview`` event; rates and lateness are since ``before``.
 
-    They are None for ``before`` None.
+    They are None for ``before`` None. All other numbers, such as ``dead_letters`` and
+    ``connections``, are those of ``now``.
     """
     interval_ms = 0 if before is None else now.now_ms - before.now_ms
     due_ms = now.next_due_ms
@@ -408,7 +417,8 @@ def _rates(
 ) -> dict[str, float] | None:
     """Return puts and ended messages per second since ``before``; None without ``before``.
 
-    The names are ``put_per_s``, ``got_per_s``, ``expired_per_s`` and so on.
+    ``interval_ms`` is the time between both; None also if it is 0. The keys are ``put_per_s``,
+    ``got_per_s``, ``expired_per_s`` and so on, and ``ended_otherwise_per_s``.
     """
     if before is None or not interval_ms:
         return None
@@ -420,10 +430,10 @@ def _rates(
 
 
 def _lateness(before: LatenessCounts | None, now: LatenessCounts) -> dict[str, Any] | None:
-    """Return count, mean and maximum (ms) of late deliveries or expiries since ``before``.
+    """Return how late deliveries or expiries were since ``before``, for JSON.
 
-    None if none happened since, or without ``before``. The maximum is None above the highest
-    bucket.
+    The keys are count, mean_ms and at_most_ms. None if none happened since, or without ``before``.
+    ``at_most_ms`` is a bound that none exceeds; it is None above the highest bucket.
     """
     if before is None:
         return None

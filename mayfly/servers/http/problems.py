@@ -143,7 +143,11 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **more: object,
 ) -> JSONResponse:
-    """Return a problem+json answer; ``reason`` is an MQRC code, ``more`` are additional members."""
+    """Return a problem+json answer with ``status`` and the text ``detail``.
+
+    ``reason`` is an MQRC code, None for none. ``headers`` are added to the answer, ``more`` to the
+    members of its JSON.
+    """
     usual = {"title": status.phrase, "status": status.value, "detail": detail}
     content: dict[str, Any] = usual | more
     if reason is not None:

@@ -266,9 +266,10 @@ class ConnectionSlots:
             oldest.reset()
 
     def may_send(self, http_connection: HttpConnection, url: bytes) -> bool:
-        """Return True if a connection may request this URL: it is a full one, or it is a probe.
+        """Return True if a connection may request ``url``.
 
-        A connection for probes becomes a full one if the limit allows it by now.
+        It may if it is a full one, or if the URL is that of a health probe. A connection for probes
+        becomes a full one if the limit allows it by now.
         """
         if http_connection in self._full or url.partition(b"?")[0] in _PROBES:
             return True
@@ -392,7 +393,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread.note(0)
 
     def _restart_time_limit(self, seconds: float) -> None:
-        """Restart the 30 seconds of the running request, ``seconds`` from now."""
+        """Let the time limit of the running request (30 seconds) begin ``seconds`` from now."""
         self._started_at = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:

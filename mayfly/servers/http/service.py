@@ -162,8 +162,9 @@ class Service:
     def _add_instance(self, line: HttpConnection, applicant: Applicant, admitted: Admitted) -> None:
         """Count a connection as an instance of the channel, unless it is counted already.
 
-        ``line`` is the HTTP connection of the client. Raises MQRC_CHANNEL_NOT_AVAILABLE above
-        MAXINST or MAXINSTC.
+        ``line`` is the HTTP connection of the client, ``applicant`` the user who asks, and
+        ``admitted`` has the limits of the channel. Raises MQRC_CHANNEL_NOT_AVAILABLE above MAXINST
+        or MAXINSTC.
         """
         place = ChannelClient(applicant.queue_manager, applicant.channel, applicant.address)
         # The operator's token is for no channel; a connection that is gone is no instance, and its

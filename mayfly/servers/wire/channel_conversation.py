@@ -60,7 +60,8 @@ class ChannelConversation:
     ) -> None:
         """Begin a conversation, ``number`` on its link.
 
-        The receiver is opened by :meth:`negotiate`.
+        ``manager`` is the receiving queue manager. ``applicant`` is the sender that asked to
+        connect, ``admitted`` what admission decided. The receiver is opened by :meth:`negotiate`.
         """
         self._link, self.number, self._manager = link, number, manager
         self._server_loop = link.server_loop
@@ -168,8 +169,9 @@ class ChannelConversation:
     def _run(self, request: int, asked: ChannelRequest, envelopes: list[Envelope]) -> None:
         """Keep the messages of a request, then execute it on a thread that may block.
 
-        A request with only a part of a batch is answered at once. If a batch has too many or too
-        long messages, the request fails and the batch is dropped.
+        ``envelopes`` are the messages in it. A request with only a part of a batch is answered at
+        once. If a batch has too many or too long messages, the request fails and the batch is
+        dropped.
         """
         if isinstance(asked, Envelopes | PutBatch | KeepBatch):
             try:
@@ -206,7 +208,7 @@ class ChannelConversation:
         self._keep(sum(len(envelope.body) for envelope in envelopes))
 
     def _keep(self, change: int) -> None:
-        """Add ``change`` to the bytes counted for kept messages."""
+        """Add ``change`` to the bytes counted for kept messages; it may be negative."""
         self._kept_bytes += change
         self._link.keep(change)
 
@@ -307,9 +309,10 @@ class ChannelConversation:
     def put_batch(self, batch: PutBatch | KeepBatch) -> int | None:
         """Put the messages of a complete batch; :meth:`confirm` commits them.
 
-        Return None if all are put, otherwise the ms to wait before GO_ON, which puts the rest.
-        Raises LinkDown if messages of the batch are missing, and the MQError of a persistent
-        message that can be put nowhere.
+        Nonpersistent fast messages are not part of the batch and are visible at once. Return None
+        if all are put, otherwise the ms to wait before GO_ON, which puts the rest. Raises LinkDown
+        if messages of the batch are missing, and the MQError of a persistent message that can be
+        put nowhere.
         """
         envelopes, _since_ms = self._complete_batch(batch)
         return self._begun().send(envelopes)

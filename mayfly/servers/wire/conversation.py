@@ -112,7 +112,11 @@ class ProgramConversation:
         applicant: Applicant,
         admitted: Admitted,
     ) -> None:
-        """Begin a conversation, ``number`` on its link, with an open connection."""
+        """Begin a conversation, ``number`` on its link, with an open connection.
+
+        ``applicant`` is the program that asked to connect, ``admitted`` the user and limits that
+        admission decided.
+        """
         self._link, self.number, self.connection = link, number, connection
         self._server_loop = link.server_loop
         self.applicant, self.admitted = applicant, admitted
@@ -392,7 +396,7 @@ class ProgramConversation:
         self._continue()
 
     def _run_later(self, request: int, asked: ask.Request[Any]) -> None:
-        """Run a get that has waited for memory, then the queued requests."""
+        """Run the get ``asked``, which has waited for memory, then the queued requests."""
         self._queued.appendleft((request, asked))
         self._continue()
 
@@ -487,7 +491,7 @@ def _wire_answer(kind: type[ask.Request[Any]], answer: Any) -> Any:
 
 
 def _limited(asked: ask.Request[Any]) -> ask.Request[Any]:
-    """Return a request, reduced to the number of messages or rows that fit into one answer.
+    """Return a request whose number of messages or rows is at most what fits into one answer.
 
     Raises MQRC_OPTIONS_ERROR for a number of messages or rows that is out of range.
     """
@@ -511,7 +515,10 @@ def _limited(asked: ask.Request[Any]) -> ask.Request[Any]:
 def _begin_puts(
     connection: LocalConnection, puts: ask.Puts, completion: _Completion
 ) -> tuple[PutsRow] | UnderWay:
-    """Begin several puts; return the answer, alone in a tuple, or the running request."""
+    """Begin several puts; return the answer, alone in a tuple, or the running request.
+
+    The running request reports its answer to ``completion``.
+    """
     has_results = not puts.options & c.MQPMO_ASYNC_RESPONSE
     outcomes = connection.begin_puts(
         (_put_of(puts, message) for message in puts.messages),

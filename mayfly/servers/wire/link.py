@@ -158,8 +158,9 @@ class ConnectHandler(Protocol):
     """Handles one kind of first request (CONNECT), of programs or of message channels."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
-        """Return the facts for admission, and the heartbeat interval (ms) that the client asks for.
+        """Return who wants to connect, and the heartbeat interval (ms) that the client asks for.
 
+        ``payload`` is the encoded first request, ``peer`` the client's address and certificate.
         Raises WrongFrame for a malformed request.
         """
 
@@ -167,7 +168,7 @@ class ConnectHandler(Protocol):
         """Return the agreed limits of the connection.
 
         ``asked_ms`` is the heartbeat interval that the client asks for, ``limit_ms`` the longest of
-        this server; 0 means no limit.
+        this server; 0 means no limit. ``admitted`` has the limits of the channel.
         """
 
     def begin(
@@ -175,13 +176,15 @@ class ConnectHandler(Protocol):
     ) -> AnyConversation:
         """Connect to the queue manager and return the conversation, ``number`` on its link.
 
-        It is called on a thread that may block. Raises MQError if the connect is refused.
+        ``applicant`` is the program that asked to connect, ``admitted`` the user and limits that
+        admission decided. It is called on a thread that may block. Raises MQError if the connect is
+        refused.
         """
 
     def greeting(
         self, conversation: AnyConversation, admitted: Admitted, terms: ConnectionTerms
     ) -> Connected | Welcome:
-        """Return the answer to the first request, with the agreed limits."""
+        """Return the answer to the first request, with the agreed limits ``terms``."""
 
 
 #: The end of an admission: the conversation with its terms, or the error.
@@ -251,6 +254,7 @@ class ServerLoop:
     ) -> None:
         """Create the event loop, which the server runs.
 
+        ``admission`` decides which programs may connect. ``budget`` limits the memory for messages.
         ``connect_handlers`` has the handler of a first request by the number of its verb.
         """
         self.budget, self._connect_handlers = budget, connect_handlers
@@ -383,7 +387,7 @@ class ServerLoop:
         number: int,
         on_done: Callable[[Outcome], None],
     ) -> None:
-        """Ask admission, and begin a conversation; does not wait for the result.
+        """Ask admission whether ``applicant`` may connect, and begin a conversation; does not wait.
 
         The conversation gets ``number`` on ``link``. The event loop calls ``on_done`` with the
         outcome: the conversation, or an MQError. The answer to a wrong password is late, and no
@@ -431,8 +435,9 @@ class ServerLoop:
     ) -> None:
         """Call ``on_done`` with the outcome of an admission.
 
-        The first conversation of a connection makes it an instance of its channel. One above
-        MAXINST or MAXINSTC is backed out, and MQRC_CHANNEL_NOT_AVAILABLE is reported.
+        The outcome is the conversation with the decision of admission, or an MQError. The first
+        conversation of a connection makes it an instance of its channel. One above MAXINST or
+        MAXINSTC is backed out, and MQRC_CHANNEL_NOT_AVAILABLE is reported.
         """
         if not isinstance(outcome, MQError) and link.instance is None:
             instance = ChannelClient(applicant.queue_manager, applicant.channel, applicant.address)
@@ -732,8 +737,9 @@ class ClientLink(asyncio.Protocol):
     def _take(self, number: int, request: int, payload: bytes) -> None:
         """Pass a frame to its conversation, or begin a new conversation with a CONNECT.
 
-        A heartbeat (conversation 0) is ignored. Another request of an unknown conversation is
-        answered with MQRC_HCONN_ERROR.
+        ``number`` is that of the conversation, ``request`` that of the request. A heartbeat
+        (conversation 0) is ignored. Another request of an unknown conversation is answered with
+        MQRC_HCONN_ERROR.
         """
         if number == 0:
             self._end_reservation()
@@ -840,9 +846,10 @@ class ClientLink(asyncio.Protocol):
     def _connect(self, number: int, request: int, handler: ConnectHandler, payload: bytes) -> None:
         """Ask admission for a new conversation, or refuse it at once.
 
-        Returns without waiting for admission, whose answer is sent later. The conversation is
-        refused while the server or connection ends, and above SHARECNV. Raises WrongFrame for a
-        malformed request.
+        ``number`` is that of the conversation, ``request`` that of its first request, whose bytes
+        are ``payload``. Returns without waiting for admission, whose answer is sent later. The
+        conversation is refused while the server or connection ends, and above SHARECNV. Raises
+        WrongFrame for a malformed request.
         """
         applicant, heartbeat_ms = handler.applicant(payload, self.peer)
         error, count = None, len(self._conversations)
@@ -872,7 +879,9 @@ class ClientLink(asyncio.Protocol):
     ) -> None:
         """Answer CONNECT with the outcome of its admission.
 
-        The first conversation also sets the connection's heartbeat interval, limits and SHARECNV.
+        ``number`` is that of the conversation, ``request`` that of its first request.
+        ``heartbeat_ms`` is the interval that the client asked for. The first conversation also sets
+        the connection's heartbeat interval, limits and SHARECNV.
         """
         if isinstance(outcome, MQError):
             self._conversations.pop(number, None)

@@ -53,7 +53,8 @@ class WireServer(EventLoopServer[ClientLink]):
     ) -> None:
         """Start the event loop on a thread of the first manager's runtime; nothing listens yet.
 
-        ``budget`` limits the memory for messages and may be shared with other servers.
+        ``admission`` decides which programs may connect. ``budget`` limits the memory for messages
+        and may be shared with other servers.
         """
         self._server_loop = server_loop = ServerLoop(
             managers, admission, limits or Limits(), budget or Budget(), _CONNECT_HANDLERS
@@ -76,10 +77,12 @@ class WireServer(EventLoopServer[ClientLink]):
         self._server_loop.limits = limits
 
     def _run(self) -> bool:
+        """Note the thread of the event loop, then run the loop as the base class does."""
         self._server_loop.loop_thread = self._server_loop.runtime.thread_id()
         return super()._run()
 
     def _open(self) -> Collection[ClientLink]:
+        """Return the open connections of clients."""
         return self._server_loop.members
 
     def _has_clients(self) -> bool:
@@ -87,15 +90,25 @@ class WireServer(EventLoopServer[ClientLink]):
         return bool(self._server_loop.members or self._server_loop.ending_count)
 
     def _end(self, connection: ClientLink, why: str) -> None:
+        """Close a connection; its client gets MQRC_CONNECTION_BROKEN with the text ``why``."""
         connection.end(mq_error(rc.MQRC_CONNECTION_BROKEN, why))
 
     def _quiesce(self, connection: ClientLink) -> None:
+        """Close a connection for an operator once it has no work left; does not wait.
+
+        Until then waiting gets and verbs with FAIL_IF_QUIESCING fail with
+        MQRC_CONNECTION_QUIESCING.
+        """
         text = f"channel {connection.channel} was stopped by an operator"
         connection.quiesce(
             mq_error(rc.MQRC_CONNECTION_QUIESCING, text), mq_error(rc.MQRC_CONNECTION_BROKEN, text)
         )
 
     def _drain(self, connection: ClientLink) -> None:
+        """Close a connection, because the server ends, once it has no work left; does not wait.
+
+        Waiting gets and verbs with FAIL_IF_QUIESCING fail with MQRC_Q_MGR_QUIESCING.
+        """
         ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         connection.quiesce(ending, ending)
 
@@ -105,6 +118,7 @@ class WireServer(EventLoopServer[ClientLink]):
         super()._stop_accepting()
 
     async def _end_all(self) -> None:
+        """Close all connections with MQRC_Q_MGR_STOPPING, and return when they are backed out."""
         server_loop = self._server_loop
         await self._cut_handshakes()
         stopping = mq_error(rc.MQRC_Q_MGR_STOPPING, "the server stops")
@@ -126,7 +140,7 @@ class _ProgramConnect:
     """Handles the CONNECT of a program."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
-        """Return the facts for admission, and the heartbeat interval (ms) of the program.
+        """Return who wants to connect, and the heartbeat interval (ms) that the program asks for.
 
         Raises WrongFrame for a malformed request.
         """
@@ -148,7 +162,8 @@ class _ProgramConnect:
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
         """Return the agreed limits.
 
-        The shortest heartbeat interval of program, channel and server counts.
+        The heartbeat interval is the shortest of that of the program (``asked_ms``), of the channel
+        (in ``admitted``) and of the server (``limit_ms``).
         """
         # The shorter interval of both sides counts.
         heartbeat_ms = _shortest(asked_ms, admitted.heartbeat_s * SECOND_MS, limit_ms)
@@ -174,7 +189,7 @@ class _ChannelConnect:
     """Handles the CONNECT of a message channel."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
-        """Return the facts for admission, and the heartbeat interval (ms) of the sender.
+        """Return who wants to connect, and the heartbeat interval (ms) that the sender asks for.
 
         Raises WrongFrame for a malformed request.
         """
@@ -193,7 +208,10 @@ class _ChannelConnect:
         return applicant, asked.heartbeat_ms
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
-        """Return the agreed limits; a channel does not share its connection."""
+        """Return the agreed limits; a channel does not share its connection.
+
+        The parameters are those of :meth:`ConnectHandler.terms`.
+        """
         # HBINT of the sender counts, and 0 is never: a receiver has no interval.
         return ConnectionTerms(_shortest(asked_ms, limit_ms), 1, admitted.max_message_bytes)
 

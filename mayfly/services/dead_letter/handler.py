@@ -84,7 +84,7 @@ class RequeuedLetters:
     """The letters that were put elsewhere in the last two retry intervals, with their progress."""
 
     def __init__(self, retry_interval_ms: int) -> None:
-        """Begin without letters; each is remembered for two retry intervals."""
+        """Begin without letters; each is remembered for two intervals of ``retry_interval_ms``."""
         self._memory_ms = 2 * retry_interval_ms
         #: By a hash, as there may be many: two that share one would only share their attempts.
         self._by_identity: OrderedDict[int, _RequeuedLetter] = OrderedDict()
@@ -94,11 +94,12 @@ class RequeuedLetters:
         return len(self._by_identity)
 
     def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
-        """Record the progress of a letter that was put elsewhere.
+        """Remember a letter that a rule has put on another queue, with its progress ``state``.
 
-        ``sequence`` is the result of :func:`apply_rule` for it. A letter with a lower arrival
-        number arrived earlier, and so is not this one come back. Outdated entries are dropped, and
-        the oldest one at 100,000 entries.
+        If the letter is dead-lettered again, the handler goes on where it was. ``sequence`` is the
+        result of :func:`apply_rule` for it: an equal letter with a lower arrival number was there
+        before, and is another one. ``now_ms`` is the time. Outdated entries are dropped, and the
+        oldest one at 100,000 entries.
         """
         identity = _identity(letter)
         self._by_identity.pop(identity, None)
@@ -107,9 +108,9 @@ class RequeuedLetters:
         self._by_identity[identity] = _RequeuedLetter(state, now_ms + self._memory_ms, sequence)
 
     def state_of(self, letter: DeadLetter, now_ms: int) -> RuleState:
-        """Return the progress of a letter that has come back, and drop its entry.
+        """Return the progress of a letter that was dead-lettered again, and drop its entry.
 
-        Returns a new RuleState for any other letter.
+        Returns a new RuleState for a letter that is not remembered. ``now_ms`` is the time.
         """
         identity = _identity(letter)
         sent = self._by_identity.get(identity)
@@ -264,7 +265,7 @@ class DeadLetterHandler:
         A letter that comes back meanwhile is left for the next call. A failed letter is tried again
         by the first call that is at least RETRYINT later. Expired letters are discarded, with their
         reports, and reach no rule. Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or
-        MQRC_CONNECTION_BROKEN, after backing out the letter in work.
+        MQRC_CONNECTION_BROKEN, after backing out the letter that is being handled.
         """
         before = self.counts.copy()
         self._pass(self._depth())
@@ -293,7 +294,7 @@ class DeadLetterHandler:
     def stop(self) -> None:
         """Make :meth:`run` end, from any thread; this call may return before it has ended.
 
-        The letter in work is either finished or unchanged.
+        The letter that is being handled is either finished or unchanged.
         """
         self._stopped.set()
         with suppress(MQError):
@@ -317,7 +318,10 @@ class DeadLetterHandler:
         self.close()
 
     def _pass(self, letter_count: int | None = None) -> None:
-        """Handle the letters from the first one on, at most ``letter_count``; None means all."""
+        """Handle the letters on the queue once, in get order.
+
+        At most ``letter_count`` letters are handled; None means all.
+        """
         present, end = set[int](), None
         self._passed_ms = self._connection.now_ms()
         message = self._browse(c.MQGMO_BROWSE_FIRST)
@@ -331,9 +335,10 @@ class DeadLetterHandler:
         self._forget_others(present, end)
 
     def _browse(self, option: int, wait_ms: int = 0) -> Message | None:
-        """Browse the next letter, waiting up to ``wait_ms``.
+        """Browse a letter and return it, waiting up to ``wait_ms`` ms.
 
-        Returns None if none came, or after a stop.
+        ``option`` is MQGMO_BROWSE_FIRST or MQGMO_BROWSE_NEXT. Returns None if none came, or after a
+        stop.
         """
         if self._stopped.is_set():
             return None
@@ -363,8 +368,8 @@ class DeadLetterHandler:
     def _forget_others(self, present: set[int], end: int | None) -> None:
         """Forget the letters that have left the queue.
 
-        ``present`` are the positions of the letters seen. ``end`` is the position at which the pass
-        ended, None if it has seen all letters.
+        ``present`` are the positions of the letters seen. ``end`` is the position of the last
+        letter seen; None if all letters on the queue were seen.
         """
         known = [*self._waiting, *self._left_alone]
         gone = {k for k in known if k not in present and (end is None or k < end)}
@@ -372,12 +377,15 @@ class DeadLetterHandler:
         self._left_alone -= gone
 
     def _wait_left_ms(self) -> int:
-        """Return how many ms to wait for a letter until the next pass."""
+        """Return how many ms to wait for a letter before the whole queue is gone through again."""
         left_ms = self._next_pass_ms() - self._connection.now_ms()
         return left_ms if self._longest_wait_ms is None else min(left_ms, self._longest_wait_ms)
 
     def _next_pass_ms(self) -> int:
-        """Return the epoch ms of the next pass, or of the end of WAIT if that is earlier."""
+        """Return the epoch ms at which to go through the whole queue again.
+
+        It is the end of WAIT if that is earlier.
+        """
         pass_ms = self._passed_ms + self._table.retry_interval_ms
         if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
             return pass_ms
@@ -392,10 +400,10 @@ class DeadLetterHandler:
         return self._busy_ms + self._table.wait_ms <= self._connection.now_ms()
 
     def _handle(self, message: Message) -> None:
-        """Apply the rules to a message, unless it was left alone or its retry is due later.
+        """Apply the rules to a message, unless no rule is left for it or its retry is due later.
 
-        After a programming error the message is backed out, and left alone while it stays on the
-        queue, with a log entry.
+        After a programming error the message is backed out and the error is logged. No rule is then
+        applied to the message while it stays on the queue.
         """
         position, now_ms = key_of(message), message.seen_ms
         state = self._waiting.get(position)

@@ -25,7 +25,10 @@ class RuleTableError(ValueError):
     """A rule table has a mistake; ``line`` and ``column`` of it count from 1."""
 
     def __init__(self, problem: str, line: int, column: int) -> None:
-        """Take the place of the mistake; ``problem`` is a text that names keyword and value."""
+        """Take line and column of the mistake, and a text about it.
+
+        The text, ``problem``, names keyword and value.
+        """
         super().__init__(f"line {line}, column {column}: {problem}")
         self.line = line
         self.column = column

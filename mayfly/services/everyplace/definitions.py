@@ -41,6 +41,7 @@ class QueueDefinitions:
     """The queue definitions of a queue manager: local, remote and home-server queues, by name."""
 
     def __init__(self, owner: OwnerContext) -> None:
+        """Begin without queues; ``owner`` is the queue manager."""
         self._owner = owner
         self._local: dict[str, MessageQueue] = {}
         self._remote: dict[tuple[str, str], AnyQueue] = {}
@@ -56,7 +57,10 @@ class QueueDefinitions:
         queue.activate()
 
     def add(self, queue: AnyQueue) -> None:
-        """Add the definition of a queue; it is written at the end of the verb."""
+        """Add the definition of a queue.
+
+        The end of the present verb (call) writes it to the folder.
+        """
         self.restore(queue)
         self.note(queue)
 
@@ -122,7 +126,11 @@ class QueueDefinitions:
         self.note(queue)
 
     def note(self, queue: AnyQueue) -> None:
-        """Register a queue definition, or its removal, to be written at the end of the verb."""
+        """Register a changed queue definition, or its removal.
+
+        The end of the present verb (call) writes it to the folder. Does nothing for a queue manager
+        in memory.
+        """
         journal = self._owner.journal
         if journal is not None:
             journal.note(queue, lambda: self._saved(queue))
@@ -136,10 +144,9 @@ class QueueDefinitions:
         return [(SAVE_QUEUE, row)]
 
     def check_new(self, name: str, manager: str | None) -> None:
-        """Raise MQRC_OBJECT_ALREADY_EXISTS if the queue is defined.
+        """Raise MQRC_OBJECT_ALREADY_EXISTS if a queue with these names is defined.
 
-        ``manager`` None is a local queue.
-        Raises MQRC_OBJECT_NAME_ERROR for a wrong name.
+        ``manager`` None means a local queue. Raises MQRC_OBJECT_NAME_ERROR for a wrong name.
         """
         checked_name("queue", name)
         if name in self._local if manager is None else (name, manager) in self._remote:
@@ -174,9 +181,9 @@ class QueueDefinitions:
     def route(self, queue: str, queue_manager: str | None) -> AnyQueue:
         """Return the queue for a call with these names.
 
-        A queue that keeps messages here is activated.
-        ``queue_manager`` None means a local queue, else the only remote queue of that name. Raises
-        EveryplaceError with MQRC_UNKNOWN_OBJECT_NAME or MQRC_OBJECT_NAME_ERROR.
+        A queue that keeps messages here is activated. ``queue_manager`` None means a local queue,
+        else the only remote queue of that name. Raises EveryplaceError with
+        MQRC_UNKNOWN_OBJECT_NAME or MQRC_OBJECT_NAME_ERROR.
         """
         if queue_manager is None and type(queue) is str:
             local = self._local.get(queue)
@@ -347,6 +354,7 @@ class _FolderReader:
     def __init__(
         self, owner: OwnerContext, definitions: QueueDefinitions, journal: Journal
     ) -> None:
+        """Take the queue manager ``owner``, its ``definitions`` to fill, and its journal."""
         self._owner = owner
         self._definitions = definitions
         self._journal = journal
@@ -385,7 +393,10 @@ class _FolderReader:
             self._definitions.restore(queue)
 
     def _queue(self, name: str, partner: str, kind: str, limits: dict[str, Any]) -> AnyQueue:
-        """Return a queue of this kind, empty and without its rule."""
+        """Return a queue of kind local, asynchronous or synchronous, without messages and rule.
+
+        ``partner`` is its queue manager, ``limits`` are its attributes by name.
+        """
         if kind == LOCAL:
             return MessageQueue(self._owner, name, QueueAttributes(**limits), None)
         if kind == ASYNCHRONOUS:
@@ -428,7 +439,7 @@ class _FolderReader:
             self._definitions.restore_home_server(home_server)
 
     def _note_open(self, exchange: Exchange) -> None:
-        """Record an exchange as open if it was begun by this queue manager."""
+        """Record an exchange (numbered transmission) as open if this queue manager began it."""
         if exchange.beginner == self._owner.name:
             self._open[exchange.partner].append(exchange.number)
 

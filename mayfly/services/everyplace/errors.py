@@ -17,6 +17,7 @@ class RuleRefused(EveryplaceError):
     """
 
     def __init__(self, detail: str) -> None:
+        """Take the text of the error, ``detail``."""
         super().__init__(MQRC_NONE, detail)
 
     def __str__(self) -> str:
@@ -37,6 +38,7 @@ class LinkDown(EveryplaceError):
     """
 
     def __init__(self, detail: str) -> None:
+        """Take the text of the error, ``detail``."""
         super().__init__(MQRC_HOST_NOT_AVAILABLE, detail)
 
 

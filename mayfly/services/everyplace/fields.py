@@ -76,6 +76,7 @@ class _Identity:
     """The identity of a message, shared by all its copies, so that each copy knows of a put."""
 
     def __init__(self, uid: MessageUid) -> None:
+        """Take the identity ``uid`` of a message that was not put yet."""
         self.uid = uid
         self.was_put = False
 

@@ -235,20 +235,22 @@ class Journal:
             self._end(Ended(rc.MQRC_CONNECTION_BROKEN, f"a verb was broken off by {error!r}"))
 
     def note(self, thing: object, saving: Saving, *, before_sending: bool = False) -> None:
-        """Register a changed object to be written at the end of the verb.
+        """Register a changed object, ``thing``, to be written at the end of the verb.
 
-        ``saving`` returns the statements, when they are written. With ``before_sending`` they are
-        written before the next transmission is sent.
+        ``saving`` is called when the change is written, and returns the SQL statements. A later
+        call with the same ``thing`` replaces it. With ``before_sending`` they are written before
+        the next transmission is sent.
         """
         self._changed[thing] = saving
         self._must_not_leave |= before_sending
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Return a context for a transmission; on entry, changes that must precede it are written.
+        """Return a context for a transmission, entered before it is sent.
 
-        Verbs that the transmission starts in this queue manager are verbs by themselves. Entering
-        it raises Ended if the write fails.
+        Entering it writes all changes noted so far, if one of them was noted with
+        ``before_sending``. Verbs that the transmission starts in this queue manager are
+        transactions by themselves. Entering it raises Ended if the write fails.
         """
         if self._must_not_leave:
             self._write()

@@ -65,7 +65,11 @@ class BegunExchanges:
     """The exchanges that a queue manager has begun with one partner, and their next number."""
 
     def __init__(self, beginner: str, partner: str, era: int, next_number: int = 1) -> None:
-        """Begin with no open exchange; the first number will be ``next_number``."""
+        """Begin with no open exchange; the first number will be ``next_number``.
+
+        ``beginner`` is the name of this queue manager, ``partner`` that of the other one. ``era``
+        distinguishes this queue manager from others that had its name.
+        """
         self._names = beginner, partner
         self._era = era
         self.next_number = next_number
@@ -118,12 +122,12 @@ class FinishedExchanges:
         return is_over or exchange.era != self.era
 
     def add(self, exchange: Exchange) -> None:
-        """Record an exchange as finished; nothing for one that is finished or of another era."""
+        """Record an exchange as finished; do nothing for one that is finished or of another era."""
         if exchange not in self:
             self.numbers.add(exchange.number)
 
     def forget_below(self, era: int, number: int) -> None:
-        """Count all numbers less than ``number`` as finished, and forget them singly.
+        """Count all numbers less than ``number`` as finished; they are no longer kept one by one.
 
         Does nothing for another era, or a number that is not higher than before.
         """
@@ -161,7 +165,7 @@ class Link:
         self.is_up = True
 
     def replace_ends(self, one: Peers, other: Peers) -> bool:
-        """Put these two queue managers at the ends and return True.
+        """Put ``one`` and ``other`` at the two ends of the link and return True.
 
         Returns False, and changes nothing, while another open queue manager of the same name is at
         an end.
@@ -212,8 +216,9 @@ class Link:
     def carry(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
         """Send a request to the other side and return the answer, or apply the next planned fault.
 
-        ``exchange.beginner`` is the sender, in both stages of a transmission. Raises LinkDown when
-        no answer comes, and the EveryplaceError of the other side.
+        ``exchange.beginner`` is the sender, in both stages of a transmission. The other side
+        forgets the sender's exchanges with numbers below ``lowest_open``. Raises LinkDown when no
+        answer comes, and the EveryplaceError of the other side.
         """
         between = f"{exchange.beginner} to {exchange.partner}"
 
@@ -264,7 +269,8 @@ class Peers:
     ) -> None:
         """Begin without links; ``journal`` None keeps the exchange numbers in memory only.
 
-        A request that arrives over a link enters ``verb_gate``; ``carry_out`` returns the answer.
+        ``era`` distinguishes this queue manager from others that had its name. A request that
+        arrives over a link enters ``verb_gate``; ``carry_out`` returns the answer.
         """
         self.name = name
         self.era = era
@@ -319,7 +325,10 @@ class Peers:
         return self.begin_move(partner)
 
     def begin_move(self, partner: str) -> Exchange:
-        """Open and return a new exchange for a move to or from MQ, which needs no link."""
+        """Open and return a new exchange for a move to or from MQ, which needs no link.
+
+        ``partner`` is the id of the MQ queue manager's store.
+        """
         begun = self.begun_with(partner)
         if self._journal is not None:
             self._journal.note(
@@ -372,7 +381,10 @@ class Peers:
         return cast(R, self._carry_out(exchange, request))
 
     def is_over(self, exchange: Exchange) -> bool:
-        """Return True if an exchange is finished here, or of another era: it has no effect then."""
+        """Return True if an exchange is finished here, or its beginner was another of that name.
+
+        The request of such an exchange has no effect.
+        """
         return exchange in self.finished[exchange.beginner]
 
     def finish(self, exchange: Exchange) -> None:
@@ -387,7 +399,10 @@ class Peers:
             self._journal.note(exchange, lambda: _save_number(beginner, finished, number))
 
     def forget_below(self, exchange: Exchange, number: int) -> None:
-        """Forget finished numbers less than ``number``; the beginner has none of them open."""
+        """Forget the finished numbers less than ``number`` of the beginner of ``exchange``.
+
+        The beginner has none of these exchanges open, so no request with such a number can come.
+        """
         finished = self.finished[exchange.beginner]
         below = finished.below
         finished.forget_below(exchange.era, number)
@@ -405,7 +420,11 @@ class Peers:
                 self._journal.note(finished, lambda: _save_new_finished(name, finished))
 
     def restore(self, begun: dict[str, int], finished: dict[str, FinishedExchanges]) -> None:
-        """Set the numbers from before a restart: next ones and finished ones, by partner."""
+        """Set the exchange numbers from before a restart, by partner.
+
+        ``begun`` has the next numbers of exchanges begun here. ``finished`` has the exchanges of
+        partners that are finished here.
+        """
         for partner, next_number in begun.items():
             self.begun_with(partner, next_number)
         self.finished |= finished
@@ -427,7 +446,7 @@ def _save_new_finished(beginner: str, finished: FinishedExchanges) -> list[State
 def _save_number(beginner: str, finished: FinishedExchanges, number: int) -> list[Statement]:
     """Return the statement that writes one finished number.
 
-    Returns [] if all numbers around it are finished, and so it is no longer kept singly.
+    Returns [] if all numbers around it are finished, so that it is not kept by itself.
     """
     if number not in finished.numbers:
         return []

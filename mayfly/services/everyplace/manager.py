@@ -263,11 +263,12 @@ class EveryplaceQueueManager:
     def set_rule(
         self, queue: str, rule: QueueRule | None, queue_manager: str | None = None
     ) -> None:
-        """Replace the rule of a queue, None for no rule; the queue is not activated.
+        """Replace the rule of a queue, None for no rule; this does not activate the queue.
 
-        A folder records the class of a rule, not its code. After a restart, calls on the queue
-        raise MQRC_ENVIRONMENT_ERROR until this method is called. Raises MQRC_OPTIONS_ERROR for a
-        wrong rule, MQRC_UNKNOWN_OBJECT_NAME for a queue that is not defined here.
+        ``queue_manager`` None means the local queue, or else the only remote queue of that name. A
+        folder records the class of a rule, not its code. After a restart, calls on the queue raise
+        MQRC_ENVIRONMENT_ERROR until this method is called. Raises MQRC_OPTIONS_ERROR for a wrong
+        rule, MQRC_UNKNOWN_OBJECT_NAME for a queue that is not defined here.
         """
         check_rule(rule)
         ruled = self.definitions.find(queue, queue_manager)
@@ -284,7 +285,8 @@ class EveryplaceQueueManager:
     ) -> None:
         """Change ``expiry_ms`` or ``max_depth`` of a queue that keeps messages here.
 
-        The one left out keeps its value; None is no limit. Messages on the queue expire by the new
+        The one left out keeps its value; None is no limit. ``queue_manager`` None means the local
+        queue, or else the only remote queue of that name. Messages on the queue expire by the new
         interval at their next check. Raises RuleRefused when the rule refuses, MQRC_EXPIRY_ERROR
         for a wrong interval, and MQRC_OPTIONS_ERROR for another attribute or a wrong depth.
         """
@@ -319,6 +321,7 @@ class EveryplaceQueueManager:
     def activate_queue(self, queue: str, queue_manager: str | None = None) -> None:
         """Activate a queue; its expired messages are removed, also unconfirmed ones (M8).
 
+        ``queue_manager`` None means the local queue, or else the only remote queue of that name.
         Raises MQRC_ENVIRONMENT_ERROR when its rule was not set again after a restart.
         """
         self.definitions.queue_with_messages(queue, queue_manager).activate()
@@ -327,8 +330,8 @@ class EveryplaceQueueManager:
     def deactivate_queue(self, queue: str, queue_manager: str | None = None) -> None:
         """Deactivate a queue; the next call on it activates it and looks for expired messages (M8).
 
-        ``queue_manager`` None means this one. Does nothing for a queue that is not active. Raises
-        EveryplaceError for an unknown queue.
+        ``queue_manager`` None means the local queue, or else the only remote queue of that name.
+        Does nothing for a queue that is not active. Raises EveryplaceError for an unknown queue.
         """
         self.definitions.queue_with_messages(queue, queue_manager).deactivate()
 
@@ -368,10 +371,11 @@ class EveryplaceQueueManager:
     ) -> MessageUid:
         """Put a copy of a message and return its identity.
 
-        With a confirm id other than 0 it is available after ``confirm_put_message``. An expired
-        message is removed on arrival and the queue's rule is called. A message that was put before,
-        here or elsewhere, raises MQRC_OBJECT_ALREADY_EXISTS unless it has Msg_Resend. Raises
-        MQRC_Q_FULL and RuleRefused.
+        With a confirm id other than 0 no get sees it before ``confirm_put_message``, and ``undo``
+        removes it. An expired message is removed on arrival and the queue's rule is called. A
+        message that was put before, here or elsewhere, raises MQRC_OBJECT_ALREADY_EXISTS unless it
+        has Msg_Resend. ``queue_manager`` None means the local queue, or else the only remote queue
+        of that name. Raises MQRC_Q_FULL and RuleRefused.
         """
         target = self.definitions.route(queue, queue_manager)
         check_confirm_id(confirm_id)
@@ -393,8 +397,8 @@ class EveryplaceQueueManager:
     ) -> None:
         """Make a message available that was put with a confirm id, behind those of its priority.
 
-        An expired message is removed instead. Raises MQRC_NO_MSG_AVAILABLE when the queue has no
-        such message.
+        An expired message is removed instead. ``queue_manager`` is that of :meth:`put_message`.
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
         """
         check_uid(uid)
         self.definitions.route(queue, queue_manager).confirm_put(uid)
@@ -406,8 +410,8 @@ class EveryplaceQueueManager:
         """Remove and return the next message; None when no unexpired message is available.
 
         With a confirm id other than 0 it stays on the queue, locked, until ``confirm_get_message``
-        or ``undo``. Raises RuleRefused, and MQRC_OPTION_NOT_VALID_FOR_TYPE for an asynchronous
-        remote queue.
+        or ``undo``. ``queue_manager`` is that of :meth:`put_message`. Raises RuleRefused, and
+        MQRC_OPTION_NOT_VALID_FOR_TYPE for an asynchronous remote queue.
         """
         check_confirm_id(confirm_id)
         return self.definitions.route(queue, queue_manager).take(confirm_id)
@@ -418,7 +422,8 @@ class EveryplaceQueueManager:
     ) -> None:
         """Remove a message that was got with a confirm id, even if it has expired since the get.
 
-        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        ``queue_manager`` is that of :meth:`put_message`. Raises MQRC_NO_MSG_AVAILABLE when the
+        queue has no such message.
         """
         check_uid(uid)
         self.definitions.route(queue, queue_manager).confirm_get(uid)
@@ -427,8 +432,9 @@ class EveryplaceQueueManager:
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
         """Undo the unconfirmed puts and gets with this confirm id; return their number.
 
-        Messages put are removed; messages got are available again. Raises RuleRefused, and
-        MQRC_OPTIONS_ERROR for 0.
+        Messages put are removed; messages got are available again. ``queue_manager`` is that of
+        :meth:`put_message`. Raises RuleRefused, after which nothing is undone, and
+        MQRC_OPTIONS_ERROR for confirm id 0.
         """
         check_confirm_id(confirm_id)
         if not confirm_id:
@@ -439,22 +445,26 @@ class EveryplaceQueueManager:
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
         """Delete an available message by its identity.
 
-        Raises MQRC_NO_MSG_AVAILABLE if it is not on the queue, not available or expired, and
-        RuleRefused.
+        ``queue_manager`` is that of :meth:`put_message`. Raises MQRC_NO_MSG_AVAILABLE if it is not
+        on the queue, not available or expired, and RuleRefused.
         """
         check_uid(uid)
         self.definitions.route(queue, queue_manager).delete(uid)
 
     @verb
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
-        """Return copies of the available messages; expired ones may be among them (M11)."""
+        """Return copies of the available messages; expired ones may be among them (M11).
+
+        The messages stay on the queue. ``queue_manager`` is that of :meth:`put_message`. Raises
+        RuleRefused.
+        """
         return self.definitions.route(queue, queue_manager).browse()
 
     @verb
     def inquire_queue_size(self, queue: str, queue_manager: str | None = None) -> int:
         """Return the number of messages on a queue, locked and unconfirmed ones included (M10).
 
-        Expired messages are removed first.
+        Expired messages are removed first. ``queue_manager`` is that of :meth:`put_message`.
         """
         return self.definitions.route(queue, queue_manager).size()
 
@@ -463,7 +473,9 @@ class EveryplaceQueueManager:
         """Send the available messages of an asynchronous queue; return how many have arrived.
 
         This is the first stage of transmission: the other side does not show them to gets yet. A
-        message that does not arrive stays for the next call; errors are logged.
+        message that does not arrive stays for the next call; errors are logged. ``queue_manager``
+        None means the only remote queue of that name. Raises MQRC_UNKNOWN_OBJECT_NAME when no such
+        queue, or more than one, is defined.
         """
         return self.definitions.asynchronous(queue, queue_manager).transmit_put()
 
@@ -472,15 +484,18 @@ class EveryplaceQueueManager:
         """Make messages that have arrived available at the other side; return how many.
 
         This is the second stage of transmission. Messages made available there are removed here.
-        The first error is logged and ends the stage; the other messages stay for the next call.
+        ``queue_manager`` is that of :meth:`transmit_put`. The first error is logged and ends the
+        stage; the other messages stay for the next call.
         """
         return self.definitions.asynchronous(queue, queue_manager).transmit_confirm()
 
     @verb
     def pull(self, queue: str) -> int:
-        """Fetch the messages that the home server keeps for a queue (M6); return how many came.
+        """Fetch the messages that the home server keeps for a local queue; return how many came.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME when the queue has no home server.
+        The home server is the queue manager of ``create_home_server_queue``. Expiry is checked when
+        a message is stored here (M6). Raises MQRC_UNKNOWN_OBJECT_NAME when the queue has no home
+        server.
         """
         home_server = self.definitions.home_servers.get(checked_name("queue", queue))
         if home_server is None:
@@ -521,7 +536,8 @@ def _hold_message(
 ) -> None:
     """Store a message, invisible to gets, as the first stage of a transmission.
 
-    Does nothing if its exchange is finished or the message is already here.
+    ``receiver`` is the queue manager to which the message was sent. Does nothing if its exchange is
+    finished or the message is already here.
     """
     target = receiver.definitions.local_queue(queue)
     # The activation of the queue may have removed the message, and so ended this exchange.
@@ -532,8 +548,8 @@ def _hold_message(
 def _admit(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
     """Make the message of a transmission available, as its second stage.
 
-    An expired one is removed (M6).
-    Does nothing but finish the exchange if the message is not here.
+    ``receiver`` is the queue manager to which the message was sent. An expired message is removed
+    instead (M6). If the message is not here, only the exchange is finished.
     """
     # Activation may write expiries first: the end of the exchange is noted behind them.
     target = receiver.definitions.local_queue(queue)
@@ -546,9 +562,9 @@ def _admit(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> 
 def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
     """Delete a message that expired at its sender, which will not send the second stage.
 
-    A message with an expire time stays until this side detects its expiry (M13). A message that
-    expired by the interval of this queue is reported to the rule. Without the message only the
-    exchange is finished.
+    ``receiver`` is the queue manager to which the message was sent. A message with an expire time
+    stays until this side detects its expiry (M13). A message that expired by the interval of this
+    queue is reported to the rule. Without the message only the exchange is finished.
     """
     target = receiver.definitions.local_queue(queue) if receiver.definitions.has(queue) else None
     receiver.peers.finish(exchange)
@@ -564,8 +580,8 @@ def _offer_next(
 ) -> MessageFields | None:
     """Lock the next message for a pull and return a copy; for a repeated request the same one.
 
-    Returns None if no message is available. Raises MQRC_UNKNOWN_OBJECT_NAME when no queue here
-    keeps messages for that queue.
+    ``receiver`` is the queue manager that is asked for the message. Returns None if no message is
+    available. Raises MQRC_UNKNOWN_OBJECT_NAME when no queue here keeps messages for that queue.
     """
     queues = receiver.definitions.queues_for(exchange.beginner, queue)
     if receiver.peers.is_over(exchange):
@@ -587,7 +603,10 @@ def _offer_next(
 
 
 def _remove_stored(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Delete the message of a pull that the other side has stored; nothing if it is gone."""
+    """Delete the message of a pull that the other side has stored.
+
+    ``receiver`` is the queue manager that has offered it. Does nothing to a message that is gone.
+    """
     # Activation may write expiries first: the end of the exchange is noted behind them.
     queues = receiver.definitions.queues_for(exchange.beginner, queue)
     receiver.peers.finish(exchange)

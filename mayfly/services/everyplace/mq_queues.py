@@ -108,7 +108,7 @@ class Moves(NamedTuple):
         return self.manager.peers.begin_move(self.numbers.instance_id)
 
     def write(self, exchange: Exchange, unit: Session) -> None:
-        """Add the number of a move to an MQ unit of work, whose commit stores it.
+        """Add the number of a move to the unit of work of an MQ session, whose commit stores it.
 
         Does nothing for an Everyplace queue manager in memory.
         """
@@ -247,11 +247,12 @@ def settle_moves(manager: EveryplaceQueueManager, mq_manager: QueueManager) -> N
 
 
 def from_mq(got: Message, clock: Timepiece) -> MessageFields:
-    """Return an MQ message as an Everyplace message; of a foreign type, its body becomes one field.
+    """Return an MQ message as an Everyplace message.
 
-    The remaining lifetime becomes an absolute expire time by ``clock``, because a relative one
-    would start again. If the message has an Everyplace expire time, too, the earlier one counts.
-    Raises EveryplaceError with MQRC_FORMAT_ERROR when the body is not written by `fields_as_body`.
+    If no Everyplace program has written it, the whole body becomes one field. The remaining
+    lifetime becomes an absolute expire time by ``clock``, because a relative one would start again.
+    If the message has an Everyplace expire time, too, the earlier one counts. Raises
+    EveryplaceError with MQRC_FORMAT_ERROR when the body is not written by `fields_as_body`.
     """
     if got.descriptor.msg_type in (MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE):
         message = fields_of_body(got.body)
@@ -291,7 +292,8 @@ def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
 def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchange:
     """Store a message from MQ, invisible to gets; return the exchange of its move.
 
-    Its expiry is checked when the move ends (M6). Raises the error with which the queue refuses it.
+    ``moves`` are the moves between the two queue managers. The expiry of the message is checked
+    when the move ends (M6). Raises the error with which the queue refuses it.
     """
     manager = moves.manager
     with manager.unit():
@@ -330,7 +332,11 @@ def _put(
     *,
     persistent: bool | None,
 ) -> bytes:
-    """Put an Everyplace message on an MQ queue and return its MsgId."""
+    """Put an Everyplace message on an MQ queue and return its MsgId.
+
+    Its remaining lifetime by ``clock`` becomes the time to live. ``persistent`` None takes the
+    default of the MQ queue. Raises the errors of the put.
+    """
     fields = message.fields()
     correl_id = fields.get(MSG_CORREL_ID)
     return session.put(

@@ -84,10 +84,11 @@ class OrderedMessages:
     """Messages in get order: by ``place``, a pair of numbers that is unique on the queue."""
 
     def __init__(self) -> None:
+        """Begin without messages."""
         self._placed: list[tuple[tuple[int, int], QueuedMessage]] = []
 
     def add(self, queued: QueuedMessage) -> None:
-        """Insert a message in get order, by its ``place``."""
+        """Insert a message in get order, by its attribute ``place``, a unique pair of numbers."""
         bisect.insort(self._placed, (queued.place, queued))
 
     def remove(self, queued: QueuedMessage) -> None:
@@ -174,7 +175,10 @@ class MessageQueue:
         attributes: QueueAttributes,
         rule: QueueRule | None,
     ) -> None:
-        """Begin empty and not active; the queue manager calls this, and activates the queue."""
+        """Begin empty and not active; the queue manager ``owner`` calls this.
+
+        ``rule`` None is no rule. The next call on the queue activates it.
+        """
         self.owner = owner
         self._journal = owner.journal
         self.name = name
@@ -205,12 +209,12 @@ class MessageQueue:
     ) -> None:
         """Add a message that no other code refers to.
 
-        With confirm id or exchange it is unconfirmed.
-        ``taken_over`` is called when the queue owns the message, before listeners and rules are
-        called. ``is_checked`` False leaves the expiry check to ``admit``. A message expired on
-        arrival is removed at once and its rule called (M6). A message that is on the queue already
-        raises MQRC_OBJECT_ALREADY_EXISTS; with Msg_Resend nothing is added. Raises MQRC_Q_FULL when
-        the queue is full, and RuleRefused.
+        With a confirm id or an exchange gets do not see it before :meth:`confirm_put` or
+        :meth:`admit`. ``taken_over`` is called when the queue owns the message, before listeners
+        and rules are called. ``is_checked`` False leaves the expiry check to :meth:`admit`. A
+        message expired on arrival is removed at once and its rule called (M6). A message that is on
+        the queue already raises MQRC_OBJECT_ALREADY_EXISTS; with Msg_Resend nothing is added.
+        Raises MQRC_Q_FULL when the queue is full, and RuleRefused.
         """
         is_unconfirmed = bool(confirm_id or exchange)
         state = MessageState.PUT_UNCONFIRMED if is_unconfirmed else MessageState.AVAILABLE
@@ -450,7 +454,7 @@ class MessageQueue:
         )
 
     def mark(self, queued: QueuedMessage, state: MessageState, confirm_id: int = 0) -> None:
-        """Change the state and confirm id of a message; its order among the messages stays."""
+        """Change the state and confirm id of a message; its place in get order stays."""
         if self._journal is not None:
             self.note(queued)
         if queued.state in _SEEN_BY_GET:
@@ -585,6 +589,7 @@ class MessageQueue:
         return deadline_ms(message.created_ms, queued.arrived_ms, message.expire_time, interval_ms)
 
     def _now_ms(self) -> int:
+        """Return the present time of the queue manager's clock in epoch ms."""
         return self.owner.clock.now_ms()
 
     def _not_there(self, what: str) -> EveryplaceError:

@@ -113,7 +113,7 @@ class SynchronousQueue:
     def __init__(
         self, owner: OwnerContext, name: str, partner: str, rule: QueueRule | None
     ) -> None:
-        """Define queue ``name`` of queue manager ``partner``."""
+        """Define, at queue manager ``owner``, queue ``name`` of queue manager ``partner``."""
         self.owner = owner
         self.name = name
         self.partner = partner
@@ -128,8 +128,8 @@ class SynchronousQueue:
     def add(self, message: MessageFields, confirm_id: int = 0) -> None:
         """Put a message on the remote queue, after calling the rule of the definition here.
 
-        Raises RuleRefused, and MQRC_ENVIRONMENT_ERROR when the rule was not set again after a
-        restart.
+        With a confirm id other than 0 the message is available after :meth:`confirm_put`. Raises
+        RuleRefused, and MQRC_ENVIRONMENT_ERROR when the rule was not set again after a restart.
         """
         check_given(self.name, self.awaited_rule)
         now_ms = self.owner.clock.now_ms()
@@ -140,23 +140,40 @@ class SynchronousQueue:
         self._call_remote(lambda queue: queue.add(message.copy(), confirm_id))
 
     def confirm_put(self, uid: MessageUid) -> None:
-        """Make a message available on the remote queue that was put with a confirm id."""
+        """Make a message available on the remote queue that was put with a confirm id.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
         self._call_remote(lambda queue: queue.confirm_put(uid))
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
-        """Get the next message of the remote queue; None if no message is available."""
+        """Get the next message of the remote queue; None if no message is available.
+
+        With a confirm id other than 0 it stays there, locked, until :meth:`confirm_get` or
+        :meth:`undo`. Raises RuleRefused if the rule of the remote queue refuses.
+        """
         return self._call_remote(lambda queue: queue.take(confirm_id))
 
     def confirm_get(self, uid: MessageUid) -> None:
-        """Delete a message of the remote queue that was got with a confirm id."""
+        """Delete a message of the remote queue that was got with a confirm id.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
         self._call_remote(lambda queue: queue.confirm_get(uid))
 
     def undo(self, confirm_id: int) -> int:
-        """Undo the remote unconfirmed puts and gets with this confirm id; return their number."""
+        """Undo the remote unconfirmed puts and gets with this confirm id; return their number.
+
+        Raises RuleRefused if the rule of the remote queue refuses.
+        """
         return self._call_remote(lambda queue: queue.undo(confirm_id)) or 0
 
     def delete(self, uid: MessageUid) -> None:
-        """Delete an available message of the remote queue."""
+        """Delete an available message of the remote queue.
+
+        Raises MQRC_NO_MSG_AVAILABLE when it is not there, not available or expired, and
+        RuleRefused.
+        """
         self._call_remote(lambda queue: queue.delete(uid))
 
     def browse(self) -> list[MessageFields]:
@@ -198,7 +215,11 @@ class AsynchronousQueue(MessageQueue):
         attributes: QueueAttributes,
         rule: QueueRule | None,
     ) -> None:
-        """Begin empty and not active; the queue manager calls this."""
+        """Begin empty and not active; the queue manager ``owner`` calls this.
+
+        The queue keeps messages for queue ``name`` of queue manager ``partner`` until they are
+        transmitted. ``rule`` None is no rule.
+        """
         super().__init__(owner, name, attributes, rule)
         self.partner = partner
         #: Begun, and expired here: the other side waits in vain for the second stage.

@@ -46,7 +46,7 @@ class RuleOwner(Protocol):
         queue_manager: str | None = None,
         confirm_id: int = 0,
     ) -> MessageUid:
-        """Put a copy of a message and return its identity."""
+        """Put a copy of a message and return its identity; see EveryplaceQueueManager."""
 
     def confirm_put_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
@@ -59,7 +59,7 @@ class RuleOwner(Protocol):
     def get_message(
         self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
     ) -> MessageFields | None:
-        """Get the next message; None if no message is available."""
+        """Get the next message; None if no message is available; see EveryplaceQueueManager."""
 
     def confirm_get_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
@@ -79,10 +79,10 @@ class RuleOwner(Protocol):
         """
 
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
-        """Return copies of the available messages."""
+        """Return copies of the available messages, which stay on the queue; [] without any."""
 
     def inquire_queue_size(self, queue: str, queue_manager: str | None = None) -> int:
-        """Return how many messages a queue holds."""
+        """Return how many messages a queue holds, locked and unconfirmed ones included."""
 
     def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
         """Run the first stage of transmission; return how many messages have arrived there."""
@@ -121,22 +121,36 @@ class QueueRule:
     """
 
     def put_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before a message is added; may change its fields, or raise RuleRefused."""
+        """Called before a message is added; may change its fields.
+
+        RuleRefused, raised here, refuses the message. Any other exception is logged, and the
+        message is added.
+        """
 
     def get_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before a message is got; may raise RuleRefused."""
+        """Called before a message is got; RuleRefused, raised here, makes the get fail.
+
+        The message stays on the queue then. Any other exception is logged, and the message is got.
+        """
 
     def delete_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before delete_message removes a message; may raise RuleRefused."""
+        """Called before delete_message removes a message; RuleRefused, raised here, keeps it.
+
+        Any other exception is logged, and the message is removed.
+        """
 
     def browse_message(self, entry: QueueEntry, message: MessageFields) -> None:
         """Called before a message is shown to a browser.
 
-        May raise RuleRefused, which ends the browse.
+        RuleRefused, raised here, makes the whole browse fail. Any other exception is logged.
         """
 
     def undo(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before an unconfirmed put or get is undone; may raise RuleRefused."""
+        """Called before an unconfirmed put or get is undone.
+
+        RuleRefused, raised here, ends the undo, and nothing is undone. Any other exception is
+        logged.
+        """
 
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> object:
         """Called after an expired message was detected and removed from the queue (M2).
@@ -168,13 +182,22 @@ class QueueRule:
         """Called when the queue has been deleted."""
 
     def attribute_change(self, queue: str, attribute: str, value: int | None) -> None:
-        """Called before an attribute of the queue is altered; may raise RuleRefused."""
+        """Called before an attribute of the queue is altered to ``value``.
+
+        RuleRefused, raised here, prevents the change. Any other exception is logged.
+        """
 
     def add_listener(self, queue: str) -> None:
-        """Called before a message listener is added; may raise RuleRefused."""
+        """Called before a message listener is added; RuleRefused, raised here, prevents it.
+
+        Any other exception is logged.
+        """
 
     def remove_listener(self, queue: str) -> None:
-        """Called before a message listener is removed; may raise RuleRefused."""
+        """Called before a message listener is removed; RuleRefused, raised here, prevents it.
+
+        Any other exception is logged.
+        """
 
 
 def class_of(rule: QueueRule) -> str:

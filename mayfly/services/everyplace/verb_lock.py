@@ -29,7 +29,8 @@ class LockQueue:
     def __init__(self, runtime: Runtime) -> None:
         """Begin empty.
 
-        The runtime is not stored, so that the entry in ``_lines`` can end with it.
+        ``runtime`` supplies the condition of the threads. It is not stored, so that the lock is
+        freed with the runtime.
         """
         self.changed = runtime.condition()
         self.threads: deque[int] = deque()
@@ -52,14 +53,18 @@ class VerbLock:
     """
 
     def __init__(self, runtime: Runtime) -> None:
-        """Use the queue of threads of a runtime, which is created for its first queue manager."""
+        """Use the lock of a runtime, which is made for the first queue manager of the runtime."""
         line = _lines.get(runtime)
         if line is None:
             line = _lines.setdefault(runtime, LockQueue(runtime))
         self._thread_id, self._line = runtime.thread_id, line
 
     def join(self, verb_gate: VerbGate) -> None:
-        """Register the verbs of a queue manager; they take the lock once a trickle has begun."""
+        """Register the verbs of a queue manager; they take the lock once it is used.
+
+        It is used from the first trickle on (:meth:`begin`): a trickle transmits messages
+        periodically, on another thread.
+        """
         line = self._line
         with line.changed:
             line.verb_gates.add(verb_gate)
@@ -82,9 +87,8 @@ class VerbLock:
     def enter(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Wait for the lock and return True; a thread that has it enters again at once.
 
-        Returns False, without the lock, once ``is_over`` returns True.
-
-        The thread that makes ``is_over`` true must call :meth:`wake_waiting`.
+        Returns False, without the lock, once ``is_over`` returns True. The thread that makes
+        ``is_over`` true must call :meth:`wake_waiting`.
         """
         line, thread = self._line, self._thread_id()
         with line.changed:
@@ -105,7 +109,7 @@ class VerbLock:
         return has_turn
 
     def leave(self) -> None:
-        """End a verb; if it was the outermost one, the next thread gets the lock."""
+        """End one :meth:`enter`; the last one of the thread gives the lock to the next thread."""
         line = self._line
         with line.changed:
             line.depth -= 1
@@ -141,6 +145,7 @@ class _LockGate:
     """A context that takes the verb lock, then enters the gate (journal or refusal) inside it."""
 
     def __init__(self, gate: Gate, verb_lock: VerbLock) -> None:
+        """Take the gate to enter within the lock; None is no gate."""
         self._gate, self._verb_lock = gate, verb_lock
 
     def __enter__(self) -> None:

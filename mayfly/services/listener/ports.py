@@ -92,9 +92,10 @@ class MessageEndpoint:
                 raise
 
     def stop(self) -> None:
-        """Take no more messages, and wait for those in work; a second call does nothing.
+        """Take no more messages, and wait until those already taken are finished.
 
-        Inside on_message it does not wait: the port ends after that call has returned.
+        A second call does nothing. Inside on_message it does not wait: the port ends after that
+        call has returned.
         """
         run = self._run
         if run is not None:
@@ -274,7 +275,10 @@ class MessageListenerService:
             raise
 
     def stop(self) -> None:
-        """Stop all ports, one after the other, and wait for the messages in work."""
+        """Stop all ports, one after the other.
+
+        Returns when messages that were already taken are finished.
+        """
         for port in self._ports.values():
             port.stop()
 

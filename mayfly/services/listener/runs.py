@@ -172,7 +172,11 @@ class PortRun(ABC):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
-        """Store the arguments; :meth:`start` opens the sessions."""
+        """Store the arguments; :meth:`start` opens the sessions.
+
+        ``factory`` makes the connections. ``counters`` count for the statistics of the port.
+        ``pool`` supplies the threads.
+        """
         self.factory, self.settings, self.counters = factory, settings, counters
         #: Where its sessions have their threads from.
         self.pool = pool
@@ -284,7 +288,7 @@ class PortRun(ABC):
             self.pool.give_back(count)
 
     def request_stop(self) -> None:
-        """End the waits of all threads; each thread ends after the message it has in work.
+        """End the waits of all threads; each thread ends after the message that it is delivering.
 
         On return no get is running: messages put after ``has_stopped_taking`` is True stay on the
         queue. Any thread may call it.
@@ -323,7 +327,11 @@ class PortRun(ABC):
         return not self._running_count
 
     def _run(self, work: Callable[[], None], is_session: bool) -> None:
-        """Call ``work`` on a thread and count its end; the last thread ends the run."""
+        """Call ``work`` on this thread, and count the end of the thread.
+
+        The last thread to end ends the run. ``is_session`` is True for the thread of a session,
+        False for the dispatcher.
+        """
         try:
             work()
         finally:
@@ -347,7 +355,7 @@ class Recovery:
         self._retry_count = 0
 
     def pause(self, failure: Exception) -> bool:
-        """Log a failure, pause before the next retry, and return True.
+        """Log a failure, wait for the retry interval, and return True: the caller then tries again.
 
         Returns False if the run is stopping, or if no retries are left, which stops the run.
         """
@@ -412,7 +420,7 @@ class NonASF(PortRun):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
-        """Store the arguments; :meth:`start` opens the sessions."""
+        """Store the arguments of :class:`PortRun`; :meth:`start` opens the sessions."""
         super().__init__(factory, settings, counters, pool)
         self._receivers: list[_Receiver] = []
 
@@ -518,7 +526,7 @@ class ASF(PortRun):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
-        """Store the arguments; :meth:`start` opens the first session."""
+        """Store the arguments of :class:`PortRun`; :meth:`start` opens the first session."""
         super().__init__(factory, settings, counters, pool)
         #: Those that have a session.
         self._workers: list[_Worker] = []
@@ -610,7 +618,7 @@ class ASF(PortRun):
             return is_free and worker.has_thread
 
     def note_busy(self, worker: _Worker) -> None:
-        """Record that an idle worker with a thread has taken a message."""
+        """Record that an idle worker, which waits with a thread, has taken a message."""
         with self.pool.changed:
             worker.is_unwanted = False
             if worker in self._free:
@@ -703,7 +711,11 @@ class ASF(PortRun):
                 self._hand_over(worker, delivery)
 
     def _candidate(self) -> tuple[_Worker | None, bool]:
-        """Return an idle session to find a message for, or None; and whether to open a new one."""
+        """Return the idle worker for the next message or None, and whether to open a new one.
+
+        (None, False) means that a worker already waits for the message, or that all sessions are
+        busy.
+        """
         if any(free.has_thread for free in self._free):
             # It takes the next message itself.
             return None, False
@@ -712,7 +724,10 @@ class ASF(PortRun):
         return None, len(self._workers) < self.settings.max_sessions
 
     def _settle_permit(self, *, is_needed: bool) -> bool:
-        """Get a permit to start a thread if needed and free, or return it; return True if held."""
+        """Get a permit to start a thread if ``is_needed`` and one is free, else give it back.
+
+        Returns True if the run now has a permit. Does not wait.
+        """
         if not is_needed:
             if self._has_permit:
                 self._return_permit()
@@ -730,8 +745,8 @@ class ASF(PortRun):
     def _ask_for_thread(self, worker: _Worker) -> None:
         """Wait until a message is available, then request a permit to start a thread for it.
 
-        Until the permit comes, the message stays on its queue, where it may expire or another
-        program may get it.
+        ``worker`` has the session that waits. Until the permit comes, the message stays on its
+        queue, where it may expire or another program may get it.
         """
         if worker.session.wait_until_available(self._wait):
             with self.pool.changed:
@@ -739,9 +754,10 @@ class ASF(PortRun):
                 self.pool.request_permit(self)
 
     def _receive(self, worker: _Worker) -> Delivery | None:
-        """Get a message while the run has a permit to start a thread; None if none came.
+        """Get a message by the session of ``worker`` and return it; None if none came.
 
-        If another run needs the permit and no message is available, the permit is returned.
+        The run has a permit to start a thread. If another run needs the permit and no message is
+        available, the permit is returned.
         """
         delivery = None
         if self._is_permit_wanted:
@@ -821,9 +837,9 @@ class _Worker:
         return self.has_thread and self.wait.is_pending
 
     def work(self, first: Delivery, wait: Wait) -> None:
-        """Deliver a message and the following ones, until none came for the unused timeout.
+        """Deliver ``first`` and the following messages, until none came for the unused timeout.
 
-        A failure removes the worker; the dispatcher then pauses.
+        The thread waits by ``wait``. A failure removes the worker; the dispatcher then pauses.
         """
         run, delivery = self._run, first
         try:
@@ -845,7 +861,7 @@ class _Worker:
             self._end()
 
     def _next(self, wait: Wait) -> Delivery | None:
-        """Get the next message; None if the thread must end."""
+        """Wait by ``wait`` for the next message and return it; None if the thread must end."""
         run = self._run
         until_ms: int | None = None
         if run.settings.is_reaping:

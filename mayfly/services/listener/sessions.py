@@ -73,6 +73,7 @@ class Counters:
     """The counters for :class:`Statistics` of one port; its threads share them."""
 
     def __init__(self, lock: Lock) -> None:
+        """Begin with all counts 0; ``lock`` guards them."""
         self._lock = lock
         self._counts: Counter[str] = Counter()
 
@@ -204,7 +205,7 @@ class ServerSession:
     def __init__(
         self, connections: SharedConnections, settings: PortSettings, counters: Counters
     ) -> None:
-        """Open a session and its consumer; raises JMSException."""
+        """Open a session and its consumer on one of the ``connections``; raises JMSException."""
         self._shared, self._settings, self._counters = connections, settings, counters
         self.session: Session
         self.session, self._consumer = connections.open()
@@ -313,7 +314,8 @@ class ServerSession:
     def _call(self, transaction: Transaction, message: Message) -> bool:
         """Call on_message and return True.
 
-        If it raises, log the error, roll back and return False.
+        If it raises, log the error, roll back ``transaction`` and return False; the message returns
+        to its queue.
         """
         self._counters.add("delivered")
         _current.transaction = transaction

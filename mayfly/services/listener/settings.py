@@ -162,9 +162,10 @@ def number_of(name: str, value: object, lowest: int) -> int:
 
 
 def check_number(name: str, value: object, lowest: int, highest: int = LARGEST) -> int:
-    """Return a number unchanged.
+    """Return a number unchanged if it is from ``lowest`` to ``highest``.
 
-    Raises ValueError if it is out of range, TypeError if not an int.
+    ``name`` is the setting's, for errors. Raises ValueError if it is out of range, TypeError if not
+    an int.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} {value!r} is no number")
@@ -202,8 +203,9 @@ UNUSED = frozenset(
 def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
     """Return the table entry for the unused timeout of a named port.
 
-    ``key`` is the property name in upper case, ``name`` as it was given, for the error. Raises
-    ValueError for any other property.
+    It is the field of PortSettings, the lowest value, and the factor from seconds to ms. ``key`` is
+    the property name in upper case, ``name`` as it was given, for the error. Raises ValueError for
+    any other property.
     """
     if key.startswith(_UNUSED_TIMEOUT_PREFIX) and key != _UNUSED_TIMEOUT_PREFIX:
         return _UNUSED_TIMEOUT

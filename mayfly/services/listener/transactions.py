@@ -162,7 +162,10 @@ class Transaction:
         return True
 
     def _check_not_ended(self, call: str) -> None:
-        """Raise IllegalStateException if the transaction has ended, or inside on_message."""
+        """Raise IllegalStateException if the transaction has ended, or inside on_message.
+
+        ``call`` is the method name for the text.
+        """
         if self._status not in (Status.ACTIVE, Status.MARKED_ROLLBACK):
             raise IllegalStateException(f"{call}() of a transaction that is {self._status.value}")
         if self.is_managed_by_port:
@@ -241,7 +244,7 @@ class TransactionService:
             self._mark_if_late(transaction, now_ms)
 
     def mark(self, transaction: Transaction, why: str) -> None:
-        """Mark a transaction for rollback; does nothing if it is not active."""
+        """Mark a transaction for rollback, with the reason ``why``; ignored if it is not active."""
         with self._lock:
             transaction.mark(why)
 
@@ -268,15 +271,16 @@ class TransactionService:
     def _wait_for(self, due_ms: int) -> None:
         """Let :meth:`_on_due` be called at a moment of the queue manager's clock.
 
-        Returns at once.
+        ``due_ms`` is in epoch ms. This only begins the wait.
         """
         self._connection.begin(ask.WaitUntil(due_ms), partial(self._on_due, due_ms))
 
     def _on_due(self, due_ms: int, error: MQError | None) -> None:
         """Mark the late transactions, and wait for the next timeout; called at the end of a wait.
 
-        One wait is enough for all: a transaction that begins later is not late before this wait
-        ends. Does nothing after an error, since the connection has ended.
+        ``due_ms`` (epoch ms) is the moment for which was waited. One wait is enough for all: a
+        transaction that begins later is not late before this wait ends. Does nothing after an
+        error, since the connection has ended.
         """
         if error is not None:
             # The connection has ended, and with it the transactions.

@@ -219,7 +219,7 @@ def _object_type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str
 
 
 def _entities(principal: str | None, group: str | None) -> list[admin.Entity]:
-    """Return the user or group of a query in a list, [] for neither.
+    """Return the user (``principal``) or group of a query in a list, [] for neither.
 
     Raises WrongRequest (400) for both.
     """

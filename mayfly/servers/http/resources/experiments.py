@@ -162,7 +162,10 @@ def _begin(call: Call[NoQuery, Any], one: Experiment) -> ExperimentShown:
 
 
 def _find(call: Call[NoQuery, None], command: str) -> ExperimentShown:
-    """Return the experiment with the id in the path; raises WrongRequest (404) if unknown."""
+    """Return the experiment with the id in the path; raises WrongRequest (404) if unknown.
+
+    One that was started with another ``command`` is unknown, too.
+    """
     number = call.names["experiment"]
     found = call.service.experiments.find(call.manager.engine, command, number)
     if found is None:
@@ -185,7 +188,10 @@ _BUSY: Final = {HTTPStatus.TOO_MANY_REQUESTS: "two experiments run already"}
 
 
 def _operations(path: str, begin: Any, show: Any) -> tuple[Operation, Operation]:
-    """Return the POST that starts one kind of experiment, and the GET that shows it."""
+    """Return the POST below ``path`` that starts an experiment, and the GET that shows it.
+
+    ``begin`` and ``show`` are their handlers.
+    """
     path = f"{OF_MANAGER}/{path}"
     return (
         Operation("POST", path, begin, Role.LOOK, HTTPStatus.ACCEPTED, problems=_BUSY),

@@ -147,8 +147,9 @@ def _each_queue(
 ) -> Iterator[tuple[list[str], QueueFigures, int | None]]:
     """Yield labels, statistics, and age of the oldest message (ms) of each queue.
 
-    The age is None if it is unknown or the queue is empty. Last for each queue manager come the
-    sums of all queues beyond the limit, labelled ``(others)``, whose age is None.
+    ``taken`` are the statistics by queue manager. The age is None if it is unknown or the queue is
+    empty. Last for each queue manager come the sums of all queues beyond the limit, labelled
+    ``(others)``, whose age is None.
     """
     for manager, found in taken.items():
         for name, one in found.queues.items():

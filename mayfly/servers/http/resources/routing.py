@@ -152,7 +152,8 @@ def _match_path(pattern: list[str], segments: list[str]) -> dict[str, str] | Non
 def _response(operation: Operation, call: Call[Any, Any], found: object) -> Response:
     """Return the result of a handler as a response.
 
-    A Response stays as it is; 304 without body if the client has this ETag; no body for None.
+    ``found`` is that result. A Response stays as it is. None gives an answer without body. A result
+    with the ETag that the client has gives 304 without body.
     """
     if isinstance(found, Response):
         return found
@@ -325,7 +326,10 @@ def _mistake_within(name: str, found: object, kind: _Kind) -> str:
 
 
 def _fits(found: object, annotation: Any) -> bool:
-    """Return True if a value from JSON is of a type and in its range; a boolean is no number."""
+    """Return True if ``found``, from JSON, is of the type ``annotation`` and in its range.
+
+    A boolean is no number.
+    """
     try:
         msgspec.convert(found, annotation)
     except msgspec.ValidationError:

@@ -274,7 +274,7 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
 
 
 def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
-    """Cancel, release or reschedule the delayed messages with the MsgId in the path.
+    """Do ``action`` (cancel, release, reschedule) to the delayed messages with a path's MsgId.
 
     ``times`` has the new delivery time, for reschedule only. Returns the receipt (the kind of
     change) and the number of messages. Raises WrongRequest if no message was changed: 404 for an
@@ -317,10 +317,10 @@ def _change_many(
     times: Mapping[str, int],
     connection: LocalConnection,
 ) -> int:
-    """Change all delayed messages that match a filter; return their number.
+    """Do ``action`` (cancel, release, reschedule) to all delayed messages that match a filter.
 
-    ``times`` are the new delivery time, for reschedule only. Released messages can be got on
-    return.
+    ``times`` has the new delivery time, for reschedule only. Returns the number of messages.
+    Released messages can be got on return.
     """
     counts = list(action.many(Schedule(connection.call), where, **times))
     if action.receipt is Receipt.RELEASED:

@@ -180,7 +180,7 @@ def _etag(found: User) -> str:
 
 
 def _log_change(call: Call[Any, Any], what: str) -> None:
-    """Log that a user was changed, and by which administrator."""
+    """Log that a user was changed (``what`` says how), and by which administrator."""
     manager, user = call.manager.name, call.names["user"]
     _LOG.info("%s: user %s was %s by %s", manager, user, what, call.authenticated.admitted.user)
 

@@ -84,7 +84,10 @@ async def show_manager(call: RestCall) -> RestAnswer:
 
 
 def _manager_json(name: str, state: State) -> dict[str, str]:
-    """Return name and state of a queue manager for JSON; the state is one of IBM's two words."""
+    """Return ``name`` and ``state`` of a queue manager for JSON.
+
+    The state is one of IBM's two words: running or ended.
+    """
     return {"name": name, "state": _RUNNING if state.is_live else _ENDED}
 
 
@@ -93,8 +96,10 @@ def _run(
 ) -> dict[str, Any]:
     """Check the roles for all commands of a script, run it, and return the answer for JSON.
 
-    Runs in a thread. Raises MQRC_NOT_AUTHORIZED if a role is missing, RestError (400) for a script
-    without a command.
+    The keys are commandResponse, overallCompletionCode and overallReasonCode. With ``as_text`` the
+    answer has the text of each message, otherwise the displayed objects as attributes. Runs in a
+    thread. Raises MQRC_NOT_AUTHORIZED if a role is missing, RestError (400) for a script without a
+    command.
     """
     engine = call.service.managers[call.names[0]].engine
     for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
@@ -112,21 +117,28 @@ def _run(
 
 
 def _role(verb: str, kind: str) -> Role:
-    """Return the role that a command needs: LOOK for ``DISPLAY``, ADMINISTER for ``DEFINE``."""
+    """Return the role that a command needs: LOOK for ``DISPLAY``, ADMINISTER for ``DEFINE``.
+
+    ``verb`` is the first word of the command, ``kind`` the type of object that follows.
+    """
     if verb in _LOOKING:
         return Role.LOOK
     return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
 
 
 def _as_text(result: CommandResult) -> list[dict[str, Any]]:
-    """Return the messages of a command for JSON, each with its codes and the lines of its text."""
+    """Return the messages of a command for JSON, each with its two codes and its text.
+
+    The keys are completionCode, reasonCode and text, a list of lines.
+    """
     return [{**_codes(message), "text": str(message).splitlines()} for message in result.messages]
 
 
 def _as_values(result: CommandResult) -> list[dict[str, Any]]:
-    """Return the objects that a command displays for JSON, each with attributes by keyword.
+    """Return the objects that a command displays for JSON.
 
-    If the command displays none, return its messages.
+    The keys are completionCode, reasonCode and parameters: attributes by keyword in lower case. If
+    the command displays none, its messages are returned, as lines under the key message.
     """
     shown = [
         {
@@ -142,7 +154,10 @@ def _as_values(result: CommandResult) -> list[dict[str, Any]]:
 
 
 def _codes(message: MqscMessage) -> dict[str, int]:
-    """Return completion code and reason code of a message; an information has MQCC_OK and 0."""
+    """Return a message's codes by the names completionCode and reasonCode.
+
+    A message that only informs has MQCC_OK and MQRC_NONE.
+    """
     if message.is_information:
         return {"completionCode": c.MQCC_OK, "reasonCode": rc.MQRC_NONE}
     reason = message.reason or MQRCCF_COMMAND_FAILED

@@ -49,7 +49,10 @@ class RestAnswer(NamedTuple):
 def json_answer(
     content: object, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> RestAnswer:
-    """Return an answer with ``content`` as JSON in UTF-8; half surrogate pairs become ``?``."""
+    """Return an answer with ``content`` as JSON in UTF-8; half surrogate pairs become ``?``.
+
+    ``headers`` are pairs of name and value that are added.
+    """
     body = _ENCODER.encode(content).encode("utf-8", "replace")
     return RestAnswer(status, headers, body, _JSON_TYPE)
 
@@ -166,7 +169,8 @@ class RestError(Exception):
 def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE) -> RestError:
     """Return the RestError (400) for a wrong header or query parameter.
 
-    ``what`` says in the text which values are allowed.
+    ``what`` says in the text which values are allowed. ``reason`` is the MQRC_* of the error, 0 for
+    none.
     """
     text = f"{name} {value!r} is not {what}"
     return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, text, reason=reason)

@@ -194,6 +194,7 @@ def whole_number(
     """Return a header or query parameter as a number from ``minimum`` to ``maximum``.
 
     Raises RestError (400) with its name; ``what`` says in the error text which values are allowed.
+    ``reason`` is the MQRC_* of the error, 0 for none.
     """
     is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(maximum))
     if not is_number or not minimum <= int(given) <= maximum:
@@ -233,7 +234,8 @@ def _life_ms(given: str) -> int | None:
 def _delay_ms(given: str, now_ms: int) -> int:
     """Return the delivery delay in a header, in ms.
 
-    Raises RestError (400) with MQRC_OPTIONS_ERROR if it is no number or too long.
+    It counts from ``now_ms``, which limits it. Raises RestError (400) with MQRC_OPTIONS_ERROR if it
+    is no number or too long.
     """
     longest_ms = LATEST_DUE_MS - now_ms
     what = f"a whole number of ms from 0 to {longest_ms}"
@@ -319,8 +321,9 @@ _JMS_TEXT: Final = "jms_text"
 def answer_of(message: Message, version: int) -> RestAnswer:
     """Return a message as an answer (200): its body as text, descriptor and properties as headers.
 
-    Raises RestError (501) if the body is not text, or if an id, a queue name or a property contains
-    control characters, which no header can hold.
+    ``version`` is that of the REST API: from version 3 on there are more headers. Raises RestError
+    (501) if the body is not text, or if an id, a queue name or a property contains control
+    characters, which no header can hold.
     """
     descriptor = message.descriptor
     parts = _parts(message)

@@ -205,7 +205,8 @@ async def _get_locked(
 ) -> Delivery:
     """Return a message locked for this conversation; the caller must settle it.
 
-    Waits ``wait_ms``. Raises NoMessage if none comes within that time.
+    ``wanted`` has the ids of the wanted message, b"" for any. Waits up to ``wait_ms``. Raises
+    NoMessage if none comes within that time.
     """
     if not (wanted.msg_id or wanted.correl_id):
         for delivery in conversation.call(ask.TakeHeld(handle, _QUIESCING, 1, 1)):
@@ -291,7 +292,8 @@ class _OpenObject:
 def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
     """Return the ids in the query parameters messageId and correlationId; b"" for a missing one.
 
-    Raises RestError (400) for an invalid id.
+    ``version`` is that of the REST API, which decides the form of an id. Raises RestError (400) for
+    an invalid id.
     """
     message, correlation = given.get("messageId", ""), given.get("correlationId", "")
     msg_id = message_id_of(message, version) if "messageId" in given else b""
@@ -306,10 +308,11 @@ def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
 def _list(
     call: RestCall, authenticated: AuthenticatedUser, wanted: _Wanted, limit: int
 ) -> list[dict[str, Any]]:
-    """Browse at most ``limit`` messages without bodies; return ids and formats for JSON.
+    """Browse at most ``limit`` messages without bodies; return them for JSON.
 
-    Runs in a thread. An empty or get-inhibited queue gives an empty list. Raises RestError if the
-    queue cannot be opened.
+    The keys are messageId, correlationId and format. ``wanted`` has the ids of the wanted messages,
+    b"" for any. Runs in a thread. An empty or get-inhibited queue gives an empty list. Raises
+    RestError if the queue cannot be opened.
     """
     found: list[dict[str, Any]] = []
     with (
