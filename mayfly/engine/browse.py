@@ -321,7 +321,7 @@ class Cursor:
         return found
 
     def _row(self, key: int) -> Found | None:
-        """Return the message with this key from either store; None if it has left the queue."""
+        """Return the message with this key, its queue and persistence; None if it has left."""
         queue = self.path.queue
         for persistence in (VOLATILE, PERSISTENT):
             row = queue.owner.messages(persistence).row(key)
@@ -374,7 +374,8 @@ class _Browser(Getter):
     def _look(self, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
         """Search once; return the result and None for the transaction, or None without a message.
 
-        Sets ``is_cut`` to True if the search stopped early.
+        Sets ``is_cut`` to True if the search stopped early. With ``in_parts`` a long search stops
+        early.
         """
         result, self.is_cut = self._cursor.step(self._step, in_parts=in_parts)
         return None if result is None else (result, None)

@@ -95,6 +95,7 @@ class Gathering:
     __slots__ = ("_pause", "_pause_left", "expected")
 
     def __init__(self) -> None:
+        """Expect one caller, so the first sync does not wait."""
         #: How many were there, or came, during the last sync.
         self.expected = 1
         self._pause = self._pause_left = 0
@@ -123,7 +124,11 @@ class Background:
     """
 
     def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:
-        """Begin without a thread; ``run`` runs transactions like ``Committer.run``."""
+        """Begin without a thread; ``run`` runs transactions like ``Committer.run``.
+
+        ``callbacks`` receives the functions to call at the end of verbs. ``runtime`` makes threads
+        and locks.
+        """
         self._callbacks, self._run = callbacks, run
         self._runtime = runtime
         self._ready = runtime.condition()
@@ -185,7 +190,10 @@ class Background:
         over.wait()
 
     def _report_end(self, finish: OnEnd | None, on_end: OnEnd, error: MQError | None) -> None:
-        """Run ``finish``, then queue the call of ``on_end``."""
+        """Call ``finish``, if any, and queue the call of ``on_end``, both with ``error``.
+
+        ``error`` is None after success.
+        """
         if finish is not None:
             finish(error)
         self._callbacks.waiting.append(partial(on_end, error))

@@ -133,7 +133,10 @@ def check_header(descriptor: Descriptor, body: bytes) -> None:
 
 
 def _check(d: Descriptor, *, transmits: bool) -> int:
-    """Return a warning reason code (MQRC_*) or 0; raises the errors of :func:`prepare`."""
+    """Return a warning reason code (MQRC_*) or 0; raises the errors of :func:`prepare`.
+
+    ``transmits`` accepts values that only the last queue manager on the way has to know.
+    """
     if not c.MQMT_SYSTEM_FIRST <= d.msg_type <= c.MQMT_APPL_LAST:
         raise _wrong(rc.MQRC_MSG_TYPE_ERROR, "MsgType", d.msg_type)
     if not c.MQFB_NONE <= d.feedback <= c.MQFB_APPL_LAST:

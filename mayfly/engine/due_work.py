@@ -39,7 +39,11 @@ class DueWork:
         claims: ConsumerClaims,
         membership: Membership[Any],
     ) -> None:
-        """Begin without a clock: the engine loads its store first, then calls :meth:`begin`."""
+        """Begin without a clock: the engine loads its store first, then calls :meth:`begin`.
+
+        ``processor`` releases delayed messages, ``claims`` are the messages that pipelines reserve,
+        and ``membership`` is that of a queue-sharing group.
+        """
         self.core, self.processor, self.claims = core, processor, claims
         self.housekeeping = Housekeeping(core)
         self._scan, self._triggering = ExpiryScan(core), triggering_of(core)
@@ -123,7 +127,11 @@ class DueWork:
                 raise mistake
 
     def run_pass(self) -> bool:
-        """Do a bounded part of the due work; return True if delayed messages are still due."""
+        """Do a bounded part of the due work; return True if delayed messages are still due.
+
+        After a full disk, which is logged, the work is tried again a second later. Raises any other
+        MQError.
+        """
         core = self.core
         if self._postponed_to_ms <= core.now_ms():
             self._try(self._membership.finish)

@@ -56,7 +56,11 @@ class Marks:
     """All browse marks of a queue manager, by message key; callers hold the engine lock."""
 
     def __init__(self, on_departure: list[OnDeparture]) -> None:
-        """Begin without marks; :meth:`_forget` is on ``on_departure`` only while some exist."""
+        """Begin without marks.
+
+        ``on_departure`` is the list of functions that are called with the keys of messages that
+        leave their queues. :meth:`_forget` is in it only while marks exist.
+        """
         self._on_departure = on_departure
         self.marked: dict[int, _Marked] = {}
         self._keys: dict[object, set[int]] = {}
@@ -227,9 +231,10 @@ class Unmarked:
         *,
         co_operates: bool,
     ) -> None:
-        """Begin with no marked message known, as a watcher of the queue.
+        """Begin with no marked message known; the queue calls this object from now on.
 
-        ``requester`` is the handle. With ``co_operates`` marks of its co-operating set count too.
+        ``requester`` is the handle. ``now_ms`` returns the time. With ``co_operates`` marks of its
+        co-operating set count too.
         """
         self._marks = marks
         self._queue = queue

@@ -49,7 +49,10 @@ class PendingGet:
     ) -> None:
         """Prepare the get for :meth:`begin`, which runs it.
 
-        ``on_taken`` is called under the engine lock with the result and the index of the getter.
+        ``getters`` are tried in this order. ``on_got`` is called without locks with the result or
+        the error, and not after a cancel. ``on_taken`` is called under the engine lock with the
+        result and the index of the getter. ``on_refused`` is called with the index of a getter and
+        its error, None once it works again; with ``on_refused`` None such an error ends the get.
         ``finish`` changes the outcome before ``on_got`` receives it.
         """
         self._core, self._getters = core, getters
@@ -132,7 +135,8 @@ class PendingGet:
     def _ask(self, place: int, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
         """Try the getter with this index; return result and transaction, or None without a message.
 
-        With ``on_refused``, an error of the getter is passed to that function instead of raised.
+        ``in_parts`` lets a long search stop early. With ``on_refused``, an error of the getter is
+        passed to that function instead of raised.
         """
         getter, on_refused = self._getters[place], self._on_refused
         if on_refused is None:
@@ -321,10 +325,12 @@ class PendingWait:
         until_ms: int | None,
         on_end: OnEnd,
     ) -> None:
-        """Begin to wait under ``number`` until ``take`` returns a value, or until ``until_ms``.
+        """Begin to wait until ``take`` returns another value than None, or until ``until_ms``.
 
-        ``on_end`` is called at the end, with None or the error that ended the wait. ``number`` is a
-        queue number or another key of the waits. ``until_ms`` None has no end.
+        ``on_end`` is called at the end, with None or the error that ended the wait. ``take`` is
+        tried when something happens on the queue ``number``, or for the number ``DEFINITIONS`` when
+        a definition changes. The close of ``requester`` ends the wait by an error. ``until_ms``
+        None has no end. Nothing blocks here.
         """
         self._core, self._on_end = core, on_end
         self._is_decided = False

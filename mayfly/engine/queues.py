@@ -109,7 +109,11 @@ class LocalQueue:
     )
 
     def __init__(self, definition: QueueDefinition, number: int, queue_owner: QueueOwner) -> None:
-        """Begin empty; ``queue_state.load`` sets the counters when a store is opened."""
+        """Begin empty; ``queue_state.load`` sets the counters when a store is opened.
+
+        ``number`` is the number of the queue, part of the keys of its messages. ``queue_owner`` is
+        the queue manager, or the queue-sharing group, whose store has the queue.
+        """
         self.definition = definition
         self.number = number
         #: The lowest key of each priority, 0 first.

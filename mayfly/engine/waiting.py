@@ -98,9 +98,9 @@ class Waiter:
     def wait(self, owner: QueueOwner) -> Any:
         """Block until the wait is decided.
 
-        Returns the message, or None if the caller must search again. Raises the error of the wait.
-        Call it without the lock. Raises RuntimeError where certainly no thread can decide it
-        (``check_wait``).
+        ``owner`` is the queue manager or group of the queue. Returns the message, or None if the
+        caller must search again. Raises the error of the wait. Call it without the lock. Raises
+        RuntimeError where certainly no thread can decide it (``check_wait``).
         """
         with owner.engine_lock:
             decision = None if self._is_decided else owner.runtime.signal()

@@ -275,7 +275,8 @@ class QueueClaims(ABC):
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> ClaimRow | None:
         """Reserve the next messages as one durable claim and return it.
 
-        None when none is available.
+        None when none is available. ``limit`` has the most messages, the most bytes of data, and a
+        mark after which none is claimed.
         """
 
     @abstractmethod
@@ -296,8 +297,9 @@ class QueueClaims(ABC):
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
         """Take one message, by row number, out of its claim, because its reader cannot process it.
 
-        Returns whether it went back to the queue or elsewhere. Raises the MQError of the
-        dead-letter queue, and ClaimError for a queue where no message can be backed out.
+        Returns whether it went back to the queue or elsewhere. ``reason`` is the reason code for a
+        dead letter. Raises the MQError of the dead-letter queue, and ClaimError for a queue where
+        no message can be backed out.
         """
 
     @abstractmethod

@@ -100,7 +100,8 @@ class StagingQueueClaims(QueueClaims):
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> store.ClaimRow | None:
         """Reserve due messages, by delivery time, as one durable claim; None when none is due.
 
-        Expired ones are discarded.
+        Expired ones are discarded. ``limit`` has the most messages, the most bytes of data, and a
+        mark after whose time none is claimed.
         """
         core, transaction = self._core, Transaction()
         with core.engine_lock:

@@ -146,11 +146,13 @@ class SessionSchedule:
     def list(
         self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> list[Scheduled]:
-        """Return delayed messages by delivery time, then put order, with positions above ``after``.
+        """Return delayed messages by delivery time, then put order.
 
-        A message that a pipeline is releasing is included until it is on its target. Pass the
-        position of the last result to get the next page. Raises MQRC_OPTIONS_ERROR for a limit
-        below 1, and for values that are no 63-bit whole numbers.
+        ``where`` is a filter, by default one that all messages match. At most ``limit`` are
+        returned, none is an empty list. ``after`` is the position of the last result, for the next
+        page; None begins at the first message. A message that a pipeline is releasing is included
+        until it is on its target. Raises MQRC_NOT_AUTHORIZED, and MQRC_OPTIONS_ERROR for a limit
+        below 1 and for values that are no 63-bit whole numbers.
         """
         self._unit_of_work()
         self._check(words.BROWSE, where.sender)
@@ -201,10 +203,12 @@ class SessionSchedule:
     def cancel(self, msg_id: Identifier) -> Receipt:
         """Cancel the delivery of a message: it is removed from the staging queue.
 
-        Returns CANCELLED, or the reason why nothing was changed: LOCKED, ALREADY_RELEASED, EXPIRED
-        and others, UNKNOWN for an unknown MsgId. Like :meth:`reschedule` and :meth:`release` it
-        changes all delayed messages with this MsgId that the session may change, or none: if one is
-        locked or cannot have the new time, none changes. ``Receipt.message_count`` is their number.
+        In a transacted session the change belongs to its unit of work, else it is durable on
+        return. Returns CANCELLED, or the reason why nothing was changed: LOCKED, ALREADY_RELEASED,
+        EXPIRED and others, UNKNOWN for an unknown MsgId. Like :meth:`reschedule` and
+        :meth:`release` it changes all delayed messages with this MsgId that the session may change,
+        or none: if one is locked or cannot have the new time, none changes.
+        ``Receipt.message_count`` is their number.
         """
         return self._change_one(msg_id, Cancellation(self._core, self._ending))
 
@@ -447,7 +451,12 @@ class SessionSchedule:
     def _entry(
         self, change: ScheduleChange, detail: str, receipt: Receipt, count: int, msg_id: bytes = b""
     ) -> AuditEntry:
-        """Return a new audit entry, with the present time and the session's user."""
+        """Return a new audit entry, with the present time and the session's user.
+
+        ``change`` gives the action and ``detail`` its text, such as the new time. ``receipt`` is
+        the outcome and ``count`` the number of messages. An entry for many messages has no
+        ``msg_id``.
+        """
         now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
         return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
 

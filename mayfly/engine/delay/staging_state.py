@@ -83,7 +83,8 @@ class StagingState:
     def __init__(self, owner: QueueOwner, staging: Callable[[], LocalQueue | None]) -> None:
         """Begin without a delivery time.
 
-        ``staging`` returns the staging queue, None if not defined.
+        ``owner`` is the queue manager whose delayed messages these are. ``staging`` returns its
+        staging queue, None if not defined.
         """
         self._owner = owner
         self._staging = staging

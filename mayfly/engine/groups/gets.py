@@ -270,8 +270,10 @@ class GroupGets:
     ) -> GetResult:
         """Set the position of gets to the place after a message; return the result and any warning.
 
-        The warning is for a get that leaves logical order within a group. A truncated message that
-        stays on the queue does not change the position.
+        ``options`` are the MQGMO options of the get, ``length_bytes`` the length of the message;
+        ``in_unit`` says that the get belongs to a unit of work. The warning is for a get that
+        leaves logical order within a group. A truncated message that stays on the queue does not
+        change the position.
         """
         if result.stays:
             return result
@@ -375,7 +377,8 @@ class GroupGetter(Getter):
     ) -> None:
         """Prepare a get that searches at ``where``.
 
-        With ``unit_of_work`` None it is outside syncpoint: the removal is final.
+        ``index`` is the group index of the queue. With ``unit_of_work`` None it is outside
+        syncpoint: the removal is final.
         """
         super().__init__(core, path, request, unit_of_work, requester)
         self.takes_any = False

@@ -85,10 +85,11 @@ class Entry:
         persistence: int,
         pending: UncommittedPut | None = None,
     ) -> None:
-        """Take the fields that the index needs from a message.
+        """Take the fields that the index needs from a message: ``outline`` and its group fields.
 
-        A report about a segment counts with the length of its original. ``pending`` is the put of
-        an open unit of work, None for a committed message.
+        ``grouping`` are MsgFlags, MsgSeqNumber and Offset. A report about a segment counts with the
+        length of its original. ``pending`` is the put of an open unit of work, None for a committed
+        message.
         """
         is_report = grouping.msg_type == c.MQMT_REPORT
         length = grouping.original_length if is_report else outline.body_bytes
@@ -512,7 +513,10 @@ class GroupIndex:
         self._note(entry, entry.group, is_there=True)
 
     def _note(self, entry: Entry, group: Group, *, is_there: bool) -> None:
-        """Note the change of a message of a group, for the next call of :meth:`_settle`."""
+        """Note the change of a message of a group, for the next call of :meth:`_settle`.
+
+        ``is_there`` says whether the message is present now.
+        """
         self._changed.setdefault(group, {})[entry] = is_there
 
     def _starts_in(self, mode: int) -> StartKeys:

@@ -149,7 +149,11 @@ class GroupProgress:
     __slots__ = ("_on_backout", "position")
 
     def __init__(self, on_backout: Callable[[object, Callable[[], None]], None]) -> None:
-        """Begin at no position; ``on_backout`` is that of the session's unit of work."""
+        """Begin at no position.
+
+        ``on_backout`` registers a function with the session's unit of work, which a backout calls.
+        Its first argument is the object that registers.
+        """
         self._on_backout = on_backout
         self.position: Position | None = None
 

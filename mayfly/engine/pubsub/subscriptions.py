@@ -279,7 +279,10 @@ class _Node(Generic[Member]):
     __slots__ = ("below", "members", "stays")
 
     def __init__(self, *, stays: bool = False) -> None:
-        """Create a node without members or levels below; ``stays`` is True for ``#``."""
+        """Create a node without members or levels below.
+
+        ``stays`` is True for the level ``#``, which also matches any further levels of a topic.
+        """
         self.below: dict[str, _Node[Member]] = {}
         self.members: dict[bytes, Member] = {}
         self.stays = stays

@@ -391,7 +391,8 @@ def _birth(entry: TraceEntry) -> tuple[bytes, int, str]:
 def _next_target(entry: TraceEntry, later: Sequence[TraceEntry]) -> str:
     """Return the queue to which a released or dead-lettered message went.
 
-    Empty if unknown, as for a dead letter that was got, and for entries with other ends.
+    ``later`` are the entries after it. Empty if unknown, as for a dead letter that was got, and for
+    entries with other ends.
     """
     if entry.state not in CONTINUES:
         return ""

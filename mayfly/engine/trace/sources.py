@@ -109,8 +109,9 @@ class TraceCollector:
     ) -> TracesFound:
         """Return the traces of present messages with a message property, the latest put first.
 
-        ``among`` and ``not_asked`` are as for :meth:`of`. The result has no traces when no message
-        matches. Raises MQRC_OPTIONS_ERROR for an invalid limit or time range.
+        ``question`` has name and value of the property, a range of put times and a limit. ``among``
+        and ``not_asked`` are as for :meth:`of`. The result has no traces when no message matches.
+        Raises MQRC_OPTIONS_ERROR for an invalid limit or time range.
         """
         question.check()
         found: dict[bytes, int] = {}
