@@ -143,7 +143,10 @@ class DiskSpace:
     """
 
     def __init__(self, writer: apsw.Connection, log: WriteAheadLog, ballast: Ballast) -> None:
-        """Read the free space at the first transaction that adds messages, through ``log``."""
+        """Read the free space at the first transaction that adds messages, through ``log``.
+
+        ``writer`` is the connection that commits. ``ballast`` is the file that reserves disk space.
+        """
         self._writer, self._log, self._ballast = writer, log, ballast
         self._last_pages = self._look_at_pages = 0
         #: How many pages the database may have after a transaction that adds messages; None: any
@@ -222,7 +225,8 @@ class DiskSpace:
     def _plan_next_look(self, spare_bytes: int) -> None:
         """Set the number of log pages at which the free disk space is read again.
 
-        Each further page takes space in the log and in the database.
+        ``spare_bytes`` are free once the log is written back. Each further page takes space in the
+        log and in the database.
         """
         more_pages = max(spare_bytes // (2 * FRAME_BYTES), 0)
         self._last_pages = self._log.pages

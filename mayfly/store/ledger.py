@@ -154,7 +154,10 @@ class LedgerIds:
     """
 
     def __init__(self, reader: Reader, retention: Retention, group: GroupCommit) -> None:
-        """Read the ledger and the hashes through ``reader``, write hashes through ``group``."""
+        """Read the ledger and the hashes through ``reader``, write hashes through ``group``.
+
+        ``retention`` knows the first position of the ledger, as older rows are deleted.
+        """
         self.retention = retention
         self._reader, self._group = reader, group
         found: Any = reader.rows(_NEWEST)[0][0]
@@ -166,15 +169,19 @@ class LedgerIds:
         return self._next_block * BLOCK_ROWS
 
     def is_behind(self) -> bool:
-        """Return True if so many rows have no hashes that :meth:`write_next` should be called."""
+        """Return True if so many ledger rows lack hashes that :meth:`write_next` should be called.
+
+        The hashes are an index by id.
+        """
         begin = max(self.until_position, self.retention.first_position - 1)
         return self.retention.ledger_writer.last_position - begin >= LEFT_ROWS + BLOCK_ROWS
 
     def write_next(self) -> None:
-        """Write the hashes of the next block of the ledger, and delete those of trimmed blocks.
+        """Write the index by id of the next block of the ledger; delete that of trimmed blocks.
 
-        Up to three blocks after it are added while they have few hashes together. Call it without
-        the engine lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        The index has a hash of each id. Up to three blocks after the next one are added while they
+        have few hashes together. Call it without the engine lock. Raises MQRC_STORAGE_MEDIUM_FULL,
+        MQRC_CONNECTION_BROKEN.
         """
         first_block = (self.retention.first_position - 1) // BLOCK_ROWS
         block = max(self._next_block, first_block)
@@ -284,8 +291,9 @@ class Ledger:
     ) -> None:
         """Read through ``reader``, search with ``ids``.
 
-        ``flush`` writes the records that wait for a commit; ``settle`` also waits for those that
-        other threads are writing.
+        ``instance_id`` is the random id of the store, in which alone positions are valid. ``flush``
+        writes the records that wait for a commit; ``settle`` also waits for those that other
+        threads are writing.
         """
         self.instance_id = instance_id
         self._reader = reader
@@ -297,7 +305,7 @@ class Ledger:
     def last_position(self) -> int:
         """Write all waiting records, and return the newest position, 0 when none was ever written.
 
-        Raises MQRC_CONNECTION_BROKEN when the store is closed.
+        Raises MQRC_STORAGE_MEDIUM_FULL, and MQRC_CONNECTION_BROKEN when the store is closed.
         """
         self._reader.check_open()
         self._flush()
@@ -358,6 +366,8 @@ class Ledger:
         self, identifier: bytes, limit: int, after: int, until: int
     ) -> Iterator[tuple[int, list[LifeRecord]]]:
         """Yield the records with an id in positions (after, until], with the time of the first row.
+
+        The result comes in pages of up to ``limit`` records.
 
         Yields nothing when the ledger has no row after ``after``.
         """

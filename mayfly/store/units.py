@@ -327,7 +327,7 @@ class Unit:
             self.volatile_inserts += rows
 
     def put_bulk(self, queue_number: int, bulk: Bulk) -> None:
-        """Add the put of new persistent messages on a queue by one SQL statement."""
+        """Add the put of the new persistent messages in ``bulk`` on a queue by one SQL statement."""
         delta = self.delta(queue_number)
         delta.puts += bulk.message_count
         delta.present += bulk.message_count
@@ -357,7 +357,7 @@ class Unit:
         """Add the deletion of committed messages from a queue, with ledger records of one outcome.
 
         ``volatile_keys`` are the keys of non-persistent messages, ``keys`` those of persistent
-        ones.
+        ones. ``lives`` are the ledger records.
         """
         delta, outcome = self.delta(queue_number), lives[0].outcome
         message_count = len(volatile_keys) + len(keys)
@@ -380,7 +380,8 @@ class Unit:
     def end_rows(self, queue_number: int, ended: EndedRows) -> None:
         """Add the end of claimed (reserved) messages.
 
-        Until then the counters of their queue count them as present.
+        ``ended`` is their range of rows, with the values of their ledger records. Until then the
+        counters of their queue count them as present.
         """
         delta, message_count = self.delta(queue_number), ended.until - ended.after
         delta.present -= message_count
