@@ -332,7 +332,7 @@ class ClaimedMessages:
         return [_message(values) for values in self.fetch(_VOLATILE, rows.range)]
 
     def descriptors(self, rows: Rows) -> list[bytes]:
-        """Return the distinct packed descriptors of messages with a consumer's row numbers in a range."""
+        """Return the distinct packed descriptors of the messages in a range of claimed rows."""
         return [descriptor for (descriptor,) in self.fetch(_DESCRIPTORS, rows.range)]
 
     def of_descriptors(self, rows: Rows, as_json: str) -> list[StoredMessage]:

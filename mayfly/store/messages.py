@@ -289,7 +289,7 @@ class Page:
     """Reads rows of an SQL statement up to a number of bytes of data, but at least one row."""
 
     def __init__(self, max_body_bytes: int, body_place: int) -> None:
-        """Set the limit in bytes of data; ``body_place`` is the index of the column with the data."""
+        """Set the limit in bytes of data; ``body_place`` is the index of the data column."""
         self._left_bytes, self._body_place = max_body_bytes, body_place
         #: Whether the last row read exceeded the limit, so that there are more rows.
         self.is_cut = False

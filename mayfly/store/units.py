@@ -327,7 +327,7 @@ class Unit:
             self.volatile_inserts += rows
 
     def put_bulk(self, queue_number: int, bulk: Bulk) -> None:
-        """Add the put of the new persistent messages in ``bulk`` on a queue by one SQL statement."""
+        """Add the put of the new persistent messages in ``bulk`` on a queue, by one statement."""
         delta = self.delta(queue_number)
         delta.puts += bulk.message_count
         delta.present += bulk.message_count
