@@ -54,9 +54,10 @@ class SystemClock:
     ) -> None:
         """Start at the present wall clock time.
 
-        A forward step of the wall clock is followed up to ``tolerance_ms``. ``wall_ns`` and
-        ``elapsed_ns`` return nanoseconds and may be replaced in tests. ``runtime`` creates the
-        threads that run due work; None means the machine's.
+        A forward step of the wall clock of up to ``tolerance_ms`` is followed; a longer or a
+        backward step is counted and logged only. ``wall_ns`` and ``elapsed_ns`` return nanoseconds
+        and may be replaced in tests. ``runtime`` creates the threads that run due work; None means
+        the machine's.
         """
         self.runtime = Runtime() if runtime is None else runtime
         self.tolerance_ms = tolerance_ms
@@ -129,7 +130,9 @@ class SystemClock:
     ) -> int:
         """Follow the wall clock as far as the rules of the class allow; return the new time in ns.
 
-        Sets the new anchor, and counts a step of more than a second.
+        ``own_ns`` is this clock's time at ``elapsed_ns`` of the boot clock, and ``difference_ms``
+        the wall clock minus it. ``anchor`` is the present pair of :meth:`_own_ns`. Sets the new
+        anchor, and counts a step of more than a second.
         """
         if abs(difference_ms) > SLEW_MS:
             self._note_step(difference_ms)
@@ -154,7 +157,8 @@ class SystemClock:
     def _note_step(self, difference_ms: int) -> None:
         """Count and log a step of the wall clock, unless it was counted before.
 
-        A false step, seen by a thread that was delayed between reading two clocks, is ignored.
+        ``difference_ms`` is the wall clock minus this clock. A false step, seen by a thread that
+        was delayed between reading two clocks, is ignored.
         """
         if abs(difference_ms - self._seen_difference_ms) <= SLEW_MS:
             # The same step: the two clocks drift further apart, by much in a week.
@@ -175,7 +179,11 @@ class SystemClock:
 
 
 def _own_ns(elapsed_ns: int, anchor: tuple[int, int | None]) -> int:
-    """Return the clock's time in ns at an elapsed time, from its anchor (offset, slowed since)."""
+    """Return the clock's time in ns at an elapsed time of the boot clock.
+
+    ``anchor`` is the difference of the two, and the elapsed time since which this clock runs
+    slower; None while it does not.
+    """
     offset_ns, slowed_since_ns = anchor
     if slowed_since_ns is None:
         return elapsed_ns + offset_ns
