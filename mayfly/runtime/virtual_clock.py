@@ -256,7 +256,7 @@ class VirtualClock:
                 self.turn += 1
 
     def _next_due_ms(self) -> int | None:
-        """Return the earliest due time of all that are attached, in epoch ms; None without due work."""
+        """Return the earliest due time of all that are attached, in epoch ms; None for none."""
         due = [d for driven in list(self.driven) if (d := driven.next_due_ms()) is not None]
         return min(due, default=None)
 
