@@ -82,7 +82,10 @@ def correlation_text(correl_id: bytes, text: str | None) -> str | None:
 
 
 def timestamp_of(sent: str, put_ms: int) -> int:
-    """Return the JMSTimestamp (epoch ms) in a sender's text, or ``put_ms`` if it is no number."""
+    """Return the JMSTimestamp (epoch ms) in ``sent``, or ``put_ms`` if that text is no number.
+
+    ``sent`` is the text that the sender has set, ``put_ms`` the time of the put.
+    """
     sent = sent.strip()
     is_number = sent.isdecimal() and sent.isascii() and len(sent) < _TIMESTAMP_DIGITS
     return int(sent) if is_number and int(sent) <= _LARGEST_TIMESTAMP else put_ms
