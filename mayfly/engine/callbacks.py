@@ -47,7 +47,7 @@ class Callbacks:
         self._is_calling = False
 
     def call(self) -> None:
-        """Call all waiting callbacks; return at once if another thread is calling them.
+        """Call all waiting callbacks, in order; return at once if another thread is calling them.
 
         Call it without the engine lock. An exception of a callback is logged, not raised.
         """

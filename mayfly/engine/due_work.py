@@ -219,6 +219,7 @@ class Housekeeping:
     """Regular work in the store: balance rows, ledger retention, index of ids, stored time."""
 
     def __init__(self, core: Core) -> None:
+        """Begin with no piece of work due."""
         self._core = core
         #: When a search for deadlines and delays in the store was last made.
         self._looked_ms = 0

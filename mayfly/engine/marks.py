@@ -32,6 +32,7 @@ class _Marked:
     __slots__ = ("handles", "marker", "persistence", "queue", "until_ms")
 
     def __init__(self, queue: LocalQueue, persistence: int) -> None:
+        """Begin without marks on a message of this queue and persistence."""
         self.queue = queue
         self.persistence = persistence
         self.handles: set[object] = set()
@@ -154,7 +155,8 @@ class Marks:
     def next_lease_end_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
         """Return when the next mark of a set ends, in ms, on a queue with a waiting get or browse.
 
-        ``is_waited_on`` says that for a queue number. Returns None without such a mark.
+        ``is_waited_on`` says whether the queue with a number has one. Returns None without such a
+        mark.
         """
         return min(
             (s.lease_ends[0][0] for n, s in self._sets.items() if s.lease_ends and is_waited_on(n)),

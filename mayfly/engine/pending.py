@@ -279,13 +279,15 @@ class PendingWaits:
     """The waits of one connection that end by a callback; :meth:`end` ends them all."""
 
     def __init__(self, core: Core) -> None:
+        """Begin with no wait."""
         self._core = core
         self._requester = Requester(core)
 
     def until(self, moment_ms: int | None, on_end: OnEnd) -> PendingWait:
         """Begin a wait until the queue manager's time is ``moment_ms``, None for ever; return it.
 
-        Nothing blocks: ``on_end`` is called at its end, with None or the error that ended it.
+        Nothing blocks. ``on_end`` is called without locks when the wait has ended, with None or the
+        error that ended it, and not after a cancel. An exception of it is logged.
         """
         number, nothing = next(_numbers), lambda: None
         return PendingWait(self._core, self._requester, number, nothing, moment_ms, on_end)
@@ -293,7 +295,8 @@ class PendingWaits:
     def for_definitions(self, on_end: OnEnd) -> PendingWait:
         """Begin a wait until the definition of any object changes; return it.
 
-        Nothing blocks: ``on_end`` is called at its end, with None or the error that ended it.
+        Nothing blocks. ``on_end`` is called without locks when the wait has ended, with None or the
+        error that ended it, and not after a cancel. An exception of it is logged.
         """
         registry = self._core.registry
         version = registry.version

@@ -344,6 +344,7 @@ class AsyncPuts:
     """Counts the asynchronous puts of one session and keeps their first error, for MQSTAT (P13)."""
 
     def __init__(self, core: Core) -> None:
+        """Begin with no put counted."""
         self._core = core
         #: Without those that went well, which are most.
         self._status = Status()

@@ -439,9 +439,10 @@ def state_of(queue: LocalQueue, key: int) -> State:
 
 
 def hold(found: Found, by: Hold) -> None:
-    """Hide a visible message, which ``by`` holds from now on; it keeps its place in the store.
+    """Hide a visible message from all gets and browses; ``by`` holds it from now on.
 
-    It leaves CURDEPTH. Raises TransitionError when the message is hidden already.
+    It keeps its place in the store and leaves CURDEPTH. Raises TransitionError when the message is
+    hidden already.
     """
     queue, row, _persistence = found
     hidden = queue.owner.hidden
@@ -641,7 +642,7 @@ def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
 
 
 def unhide(queue: LocalQueue, key: int, by: object) -> None:
-    """Make a message no longer hidden; raises TransitionError unless ``by`` hides it."""
+    """Let gets and browses see a message again; raises TransitionError unless ``by`` hides it."""
     if queue.owner.hidden.get(key) is not by:
         raise hold_mismatch(queue, key)
     del queue.owner.hidden[key]
@@ -658,9 +659,10 @@ def hold_mismatch(queue: LocalQueue, key: int) -> TransitionError:
 
 
 def hold_keys(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
-    """Hide visible messages of one queue, by key, for a hold that counts them.
+    """Hide visible messages of one queue, by key, from all gets and browses; ``by`` holds them.
 
-    They leave CURDEPTH. Raises TransitionError when a message is hidden already.
+    ``by`` counts them, and they leave CURDEPTH. Raises TransitionError when a message is hidden
+    already.
     """
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
@@ -784,7 +786,10 @@ def end_claimed(transaction: Transaction, queue: LocalQueue, message_count: int)
 
 
 def give_back_claimed(transaction: Transaction, unclaiming: Unclaiming) -> None:
-    """Add to a transaction that messages reserved by a Spark batch return to their queue."""
+    """Add to a transaction that messages reserved by a Spark batch return to their queue.
+
+    ``unclaiming`` has the queue, and how many messages return, by persistence.
+    """
     transaction.ended_claims.append(unclaiming)
 
 
@@ -797,13 +802,20 @@ def load_claimed(queue: LocalQueue, message_count: int) -> None:
 
 
 def load(queue: LocalQueue, message_count: int, staged_count: int) -> None:
-    """Set the counters of a queue at the start: persistent messages, and delayed ones for it."""
+    """Set the counters of a queue at the start.
+
+    ``message_count`` is the number of its persistent messages, ``staged_count`` that of the delayed
+    messages whose target it is.
+    """
     queue.present[PERSISTENT] = queue.depth = message_count
     queue.staged_for = staged_count
 
 
 def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
-    """Hide visible messages, by key; raises TransitionError if one is hidden already."""
+    """Hide visible messages, by key, from all gets and browses; ``by`` is the holder.
+
+    Raises TransitionError if one is hidden already.
+    """
     hidden = queue.owner.hidden
     if not hidden.keys().isdisjoint(keys):
         raise hold_mismatch(queue, next(key for key in keys if key in hidden))
@@ -953,7 +965,11 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
 
 
 def _move(hidden: dict[int, object], moving: Moving) -> None:
-    """Count moved messages on their target queue, where they become visible."""
+    """Count moved messages on their target queue, where they become visible.
+
+    ``moving`` has both queues and the keys; ``hidden`` maps the keys of hidden messages to their
+    holders.
+    """
     source, target, old_keys, new_keys = moving
     for key in old_keys:
         del hidden[key]
@@ -964,7 +980,10 @@ def _move(hidden: dict[int, object], moving: Moving) -> None:
 
 
 def _unclaim(unclaiming: Unclaiming) -> None:
-    """Count messages of a Spark batch as ended, or as visible on their queue again."""
+    """Count messages of a Spark batch as ended, or as visible on their queue again.
+
+    ``unclaiming`` has their number, and how many of them return, by persistence.
+    """
     queue, message_count, returned, _keys = unclaiming
     queue.locked -= message_count
     queue.claimed -= message_count

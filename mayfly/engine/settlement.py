@@ -63,10 +63,11 @@ class Deliveries(Hold):
     ) -> PendingGet:
         """Return a get on several handles that calls ``on_done`` with a delivery or an error.
 
-        ``getters`` are by handle number and take into the unit of work ``held``. With ``held`` None
-        the message needs no settlement, and the delivery has number 0. ``on_refused`` is called
-        when a handle's queue cannot be got from, once for each reason; the other handles continue.
-        With ``on_refused`` None such an error ends the get.
+        Nothing waits: ``begin`` of the result starts it. ``getters`` are by handle number and take
+        into the unit of work ``held``. With ``held`` None the message needs no settlement, and the
+        delivery has number 0. ``on_refused`` is called when a handle's queue cannot be got from,
+        once for each reason; the other handles continue. With ``on_refused`` None such an error
+        ends the get.
         """
         number, handle = 0, 0
         handles = list(getters)

@@ -284,6 +284,7 @@ class ChannelStates:
     """
 
     def __init__(self, core: Core) -> None:
+        """Begin without states; :meth:`load` reads those of the store."""
         self._core = core
         self._states: dict[tuple[str, int, str], ChannelRow] = {}
         self._in_doubt: dict[str, ChannelBatch] = {}
@@ -494,6 +495,7 @@ class MoveNumbers:
     """
 
     def __init__(self, core: Core) -> None:
+        """Keep the numbers in the store of this queue manager."""
         self._core = core
 
     @property

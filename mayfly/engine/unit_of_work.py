@@ -134,7 +134,8 @@ class UnitOfWork(Hold):
         """Add the copies of one publication, which count as one operation.
 
         ``transaction`` has the copies that can be got at once, ``staged`` the delayed ones; the
-        queues count both already (D12). ``effects`` run when the commit takes effect.
+        queues count both already (D12). ``effects`` are called when the commit takes effect; a
+        transaction that one of them returns is run then.
         """
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
@@ -156,9 +157,10 @@ class UnitOfWork(Hold):
             self.at(queue_owner).adopt(part)
 
     def take(self, queue: LocalQueue, row: StoredMessage, persistence: int, now_ms: int) -> None:
-        """Add the get of a committed message, which is hidden until commit or backout.
+        """Add the get of a committed message, which no other program sees until commit or backout.
 
-        Needs the engine lock.
+        A persistent one is noted on disk, so that its backout is counted after a kill. Needs the
+        engine lock.
         """
         if self.began_ms is None:
             self.began_ms = now_ms
@@ -231,14 +233,17 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def on_backout(self, owner: object, undo: Callable[[], None]) -> None:
-        """Register ``undo`` for a backout or failed commit.
+        """Register ``undo`` to be called at a backout or failed commit of this unit of work.
 
-        A second one of an ``owner`` is ignored.
+        ``owner`` is any object; of several functions of one owner only the first is kept.
         """
         self._undo.setdefault(owner, undo)
 
     def note(self, sql: str, bindings: tuple[Any, ...]) -> None:
-        """Add an SQL statement for the store, to be run in the transaction of the commit."""
+        """Add an SQL statement for the store, with the values of its parameters.
+
+        It is run in the transaction of the commit.
+        """
         self._statements.append((sql, bindings))
 
     @property

@@ -230,7 +230,10 @@ class Waits:
             self.withdraw(waiter)
 
     def _offer_behind(self, first: Waiter, waiters: OrderedDict[Waiter, None]) -> None:
-        """Let all gets of ``waiters`` but ``first`` try, until one that takes any finds none."""
+        """Let all gets of ``waiters`` but ``first`` try, the longest waiting first.
+
+        A get that would take any message and finds none is the last one to try.
+        """
         for waiter in list(waiters):
             if waiter is first:
                 continue

@@ -223,7 +223,7 @@ class Consumer:
     def close(self, group: list[ClaimRow], row: ConsumerRow) -> None:
         """Remove ``group``, the first open claims, from memory.
 
-        ``row`` is the stored state without them.
+        ``row`` is the stored state without them. The caller has ended them durably.
         """
         self.claims = self.claims[len(group) :]
         self.row = row
@@ -258,6 +258,7 @@ class QueueClaims(ABC):
     """How one kind of queue holds claimed messages; unless stated, the consumer's lock is held."""
 
     def __init__(self, core: Core) -> None:
+        """Claim messages of the queues of this queue manager."""
         self._core = core
 
     @abstractmethod
@@ -290,7 +291,7 @@ class QueueClaims(ABC):
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """End ``group``, the first open claims, and put their messages back on the queue.
 
-        Returns the number of messages.
+        Returns the number of messages. Backout counts are raised, except on the staging queue.
         """
 
     @abstractmethod
@@ -308,8 +309,8 @@ class QueueClaims(ABC):
     ) -> ClaimedPage:
         """Return the first messages of rows ``(after, until]``; none when they are not claimed.
 
-        ``max_bytes`` of data and ``max_rows`` limit them. Called without the consumer's lock, so
-        the claims may end meanwhile.
+        A consumer numbers its messages as rows, from 1 on. ``max_bytes`` of data and ``max_rows``
+        limit the page. Called without the consumer's lock, so the claims may end meanwhile.
         """
 
     def save(self, consumer: Consumer, row: ConsumerRow) -> None:

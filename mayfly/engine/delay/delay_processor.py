@@ -78,6 +78,7 @@ class DelayProcessor:
     """
 
     def __init__(self, core: Core) -> None:
+        """Begin with no message waiting for a retry; no delivery time is known yet."""
         self._core = core
         #: Messages that failed, by key, and when to try again.
         self._retry_at_ms: dict[int, int] = {}
@@ -198,9 +199,10 @@ class DelayProcessor:
         return [entry for entry in both if entry[0].k < end][:limit]
 
     def of_keys(self, keys: Sequence[int]) -> list[DueWithPersistence]:
-        """Return staged messages by ascending keys, hidden or not, each with its persistence.
+        """Return staged messages by ascending keys, each with its persistence.
 
-        Keys without a message are left out.
+        Messages that a unit of work, a browse lock or a pipeline hides are included. Keys without a
+        message are left out.
         """
         assert self._core.engine_lock.is_held()
         low, high, wanted = keys[0], keys[-1] + 1, frozenset(keys)
@@ -213,7 +215,8 @@ class DelayProcessor:
     def pass_over(self, key: int) -> None:
         """Note that all staged messages up to a key are hidden: searches begin after that key.
 
-        Does nothing while a message waits for a retry.
+        They are hidden by a unit of work, a browse lock or a pipeline. Does nothing while a message
+        waits for a retry.
         """
         assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
@@ -369,7 +372,10 @@ def due_alike(
 
 
 def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
-    """Return target, subscription and descriptor: equal in messages that move together."""
+    """Return target, its queue number, subscription id and descriptor of a delayed message.
+
+    One statement can move messages only where all four are equal.
+    """
     return due.target, due.target_number, due.sub_id, due.descriptor
 
 

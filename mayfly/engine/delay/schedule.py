@@ -275,7 +275,8 @@ class SessionSchedule:
         """Apply a change to all delayed messages of a MsgId, audit it, and return the receipt.
 
         Messages that are due are released first. When none is left, the receipt comes from the
-        ledger.
+        ledger. In a transacted session the change belongs to its unit of work, else it is durable
+        on return.
         """
         core, unit_of_work = self._core, self._unit_of_work()
         wanted, transaction = stored_id(msg_id, "msg_id"), Transaction()
@@ -313,9 +314,10 @@ class SessionSchedule:
     ) -> Receipt | None:
         """Apply a change to those messages of a MsgId that can be changed, and return the receipt.
 
-        Returns None when ``found`` is empty, and LOCKED, with nothing changed, when one is locked.
-        Raises MQRC_OBJECT_CHANGED when none has the wanted position, MQRC_EXPIRY_ERROR when the new
-        time is after an expiry.
+        The changes are added to ``unit_of_work``, or to ``transaction`` if that is None. Returns
+        None when ``found`` is empty, and LOCKED, with nothing changed, when one is locked. Raises
+        MQRC_OBJECT_CHANGED when none has the wanted position, MQRC_EXPIRY_ERROR when the new time
+        is after an expiry.
         """
         if not found:
             return None
@@ -572,9 +574,10 @@ class Rescheduling(ScheduleChange):
             self.detail = f"to {self._due_ms}"
 
     def covers(self, row: StoredMessage) -> bool:
-        """Return False for a message that this change has moved already.
+        """Return True if a message still has to be moved.
 
-        Also False when a due message is to be moved to an earlier time.
+        False for a message that this change has moved already, and for a due message that is to be
+        moved to an earlier time.
         """
         due_ms = due_ms_of(row.k)
         if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():

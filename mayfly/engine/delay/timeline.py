@@ -140,7 +140,11 @@ class StagedKeys:
             self._forget()
 
     def _read(self, persistence: int) -> tuple[array[int], array[int]]:
-        """Return key offsets and target numbers of all staged messages with one persistence."""
+        """Return two arrays about all staged messages with one persistence, in key order.
+
+        The first has their keys, less the lowest staging key, the second the numbers of their
+        target queues.
+        """
         core, places, targets = self._core, array("Q"), array("i")
         low = STAGING_LOW
         while True:

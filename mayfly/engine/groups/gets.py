@@ -93,7 +93,11 @@ class GroupGets:
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
         get_under_cursor: Callable[[GetRequest, int], GetResult],
     ) -> GetResult:
-        """Get or browse with MQGMO options; the two callables do so for messages outside of groups.
+        """Get or browse with MQGMO options, and return the result.
+
+        Where no option concerns groups, ``prepare_ungrouped`` returns the get or browse to run, and
+        ``get_under_cursor`` gets or browses the message under the cursor; both take request and
+        options.
 
         Raises MQRC_NO_MSG_AVAILABLE, MQRC_MATCH_OPTIONS_ERROR (G3), MQRC_INCONSISTENT_UOW,
         MQRC_INCONSISTENT_BROWSE, MQRC_INVALID_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP, and

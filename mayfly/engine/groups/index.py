@@ -504,9 +504,9 @@ class GroupIndex:
                 self._starts_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
-        """Note that a message of a group has expired.
+        """Note that a message of a group has expired, and stays on the queue.
 
-        From now on no get finds the group that needs this message without returning it.
+        From now on a get that needs this message, and would not return it, does not find the group.
         """
         assert entry.group is not None
         entry.group.spoiled.add(entry)
