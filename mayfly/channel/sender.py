@@ -176,15 +176,18 @@ class RunningChannel:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {self._name} is {self.status}")
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time in ms of the channel's next turn.
+        """Return when the channel must act next, in the clock's ms.
 
-        None when only a message can wake the channel, and while a turn runs.
+        None when only a message can wake the channel, and while it acts.
         """
         due_ms = None if self._working.locked() else self._next_ms()
         return None if due_ms is None else due_ms - self._manager.ahead_ms
 
     def run_due(self) -> None:
-        """Run turns as long as one is due; do nothing while another thread runs one."""
+        """Let the channel act as long as it must; do nothing while another thread is in this call.
+
+        An error ends the connection and is not raised.
+        """
         while self._is_due() and self._working.acquire(blocking=False):
             try:
                 self._turn()
@@ -252,9 +255,10 @@ class RunningChannel:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _turn(self) -> None:
-        """Do the work of the present status; an error ends the connection and is not raised.
+        """Do one round of the work of the present status, such as connecting or sending a batch.
 
-        Only an interruption, such as KeyboardInterrupt, is raised.
+        An error ends the connection and is not raised. Only an interruption, such as
+        KeyboardInterrupt, is raised.
         """
         try:
             if self._stop_wanted:

@@ -50,6 +50,7 @@ class AlikeWarnings:
     """
 
     def __init__(self) -> None:
+        """Begin with no warning counted."""
         self._kinds: dict[Hashable, _Kind] = {}
         self._is_batch = False
 

@@ -115,7 +115,10 @@ def stored_field(default: _V, stored: str) -> _V:
 
 
 def _field(default: _V, metadata: dict[str, Any]) -> _V:
-    """Return ``dataclasses.field`` with this default and metadata, typed as its default."""
+    """Return ``dataclasses.field`` with this default and metadata, typed as its default.
+
+    A type checker so sees the type of the attribute's value.
+    """
     # For a type checker a field of a dataclass is its default.
     made: Any = field(default=default, metadata=metadata)
     return made  # type: ignore[no-any-return]  # see above

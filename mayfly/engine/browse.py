@@ -41,7 +41,7 @@ class Cursor:
     def __init__(
         self, core: Core, path: ResolvedQueue, requester: Requester, *, co_operates: bool = False
     ) -> None:
-        """Begin before the first message.
+        """Begin before the first message of the queue that ``path`` leads to.
 
         ``requester`` owns the locks and marks; ``co_operates`` is True for a handle with
         MQOO_CO_OP.

@@ -73,6 +73,7 @@ class Completion:
     __slots__ = ("finish", "job", "transaction")
 
     def __init__(self) -> None:
+        """Begin with nothing left to do: the verb adds a transaction or a job."""
         self.transaction: Transaction | None = None
         self.finish: OnEnd | None = None
         #: In place of a transaction: a function that may block, and does not fail.

@@ -47,6 +47,7 @@ class _CoOperatingSet:
     __slots__ = ("handle_count", "keys", "lease_ends")
 
     def __init__(self) -> None:
+        """Begin without handles and marks."""
         self.handle_count = 0
         self.keys: set[int] = set()
         #: A heap of (until_ms, key); some marks are gone or renewed since.

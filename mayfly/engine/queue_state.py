@@ -618,9 +618,10 @@ def unlock(found: Found, requester: object) -> None:
 
 
 def note_visible(queue: LocalQueue, key: int, persistence: int) -> None:
-    """Let searches and watchers of a queue start no later than this message, now visible.
+    """Let searches of a queue start no later than this message, which is visible now.
 
-    ``key`` is its key in the store. On the staging queue its due time is noted, too.
+    ``key`` is its key in the store. Objects that follow what becomes visible on the queue are told.
+    On the staging queue its due time is noted, too.
     """
     if key < queue.first[persistence]:
         queue.first[persistence] = key

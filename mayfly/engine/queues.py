@@ -152,6 +152,7 @@ class LocalQueue:
 
     @property
     def name(self) -> str:
+        """The name of the queue, from its definition."""
         return self.definition.name
 
     @property
@@ -181,6 +182,7 @@ class SearchStarts:
     __slots__ = ("__weakref__", "_highest", "_keys")
 
     def __init__(self) -> None:
+        """Begin with no search remembered: each starts where it asks."""
         self._keys: dict[SearchIds, int] = {}
         self._highest = 0
 

@@ -42,7 +42,7 @@ class Requester:
         self._end = rc.MQRC_NONE, ""
 
     def check(self) -> None:
-        """Raise MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once it is closed."""
+        """Raise MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once the session or handle is closed."""
         if self.is_ended:
             raise self.error()
 

@@ -384,7 +384,8 @@ class Session(TopicVerbs):
         """Return another transacted session of the same user and program.
 
         Its unit of work is ``unit_of_work``, or a new one for None. ``as_manager`` gives it the
-        authority of the queue manager in place of the user's.
+        authority of the queue manager in place of the user's. The connections that operators see do
+        not have it.
         """
         user, _kind, program, _manager = self.context
         session = Session(self.core, None, transacted=True, program=program, known_as=user)

@@ -129,6 +129,7 @@ class Waits:
     """All waits of a queue manager, by queue number; callers hold the engine lock."""
 
     def __init__(self) -> None:
+        """Begin without waits."""
         #: Those on a queue, longest waiting first.
         self.by_queue: dict[int, OrderedDict[Waiter, None]] = {}
         self._by_owner: dict[object, dict[Waiter, None]] = {}

@@ -109,7 +109,7 @@ class CodedHeader:
     """The MQ header at the start of data, and the format and coding of the data after it."""
 
     def __init__(self, layout: Layout, raw: memoryview, source: Coding) -> None:
-        """Parse the header at the start of ``raw``, which has the coding ``source``.
+        """Parse the header at the start of ``raw``, which has the encoding and CCSID of ``source``.
 
         ``layout`` is that of the structure. Raises MQRC_SOURCE_CCSID_ERROR for an unknown character
         set, MQRC_NOT_CONVERTED for a damaged or truncated header.

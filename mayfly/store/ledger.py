@@ -165,7 +165,7 @@ class LedgerIds:
 
     @property
     def until_position(self) -> int:
-        """The last ledger position whose ids have hashes, 0 when none have."""
+        """The last ledger position whose ids are indexed, 0 when none are."""
         return self._next_block * BLOCK_ROWS
 
     def is_behind(self) -> bool:
@@ -202,8 +202,8 @@ class LedgerIds:
     def blocks_with(self, identifier: bytes) -> list[tuple[int, int]]:
         """Return the ranges of ledger positions (after, until] that may hold an id, newest first.
 
-        A block that holds the id is never left out, if it has hashes; a returned block may lack the
-        id.
+        Each range is a block of 4,096 positions. A block that holds the id is never left out, if
+        its ids are indexed; a returned block may lack the id.
         """
         crc = zlib.crc32(identifier)
         low = (crc >> _BUCKET_SHIFT) << _BLOCK_BITS
@@ -218,9 +218,10 @@ class LedgerIds:
         ]
 
     def _hashes_of(self, block: int) -> list[int]:
-        """Return the hashes of the ids in one block, ascending.
+        """Return the hashes of the ids in one block of the ledger, ascending.
 
-        Ids of delayed messages, which have an index, are left out.
+        ``block`` is the number of the block, of 4,096 positions. Ids of delayed messages, which
+        have another index, are left out.
         """
         after = block * BLOCK_ROWS
         [found] = self._reader.rows(_IDS, (after, after + BLOCK_ROWS))
@@ -231,7 +232,11 @@ class LedgerIds:
 
 
 def _in_buckets(block: int, hashes: list[int]) -> list[tuple[int, str]]:
-    """Return the rows of the table ``ledger_ids`` for one block: key, and hashes in hexadecimal."""
+    """Return the rows of the table ``ledger_ids`` for one block: key, and hashes in hexadecimal.
+
+    ``block`` is the number of the block; ``hashes`` are those of its ids, ascending. Each row has
+    the hashes of one range of values.
+    """
     packed = struct.pack(f">{len(hashes)}I", *hashes)
     cuts = [0, *(bisect_left(hashes, edge) for edge in _EDGES), len(hashes)]
     return [

@@ -172,8 +172,9 @@ class TotalsTable:
     def open_queue(self, number: int, queue: str) -> None:
         """Start counters of zero for a queue, unless its number has counters already.
 
-        New ones need a balance row (a ledger row with the counters) at once, by which a reader of
-        the ledger sees that a queue of a known name was created anew.
+        A new queue is among those that :meth:`owing` returns: its first balance row, a ledger row
+        with the counters, shows a reader of the ledger that a queue of a known name was created
+        anew.
         """
         known = self._held.get(number)
         if known is not None:

@@ -161,6 +161,7 @@ class Delta:
     __slots__ = ("ended", "present", "present_volatile", "puts")
 
     def __init__(self) -> None:
+        """Begin with no change of the counters."""
         self.puts = 0
         self.present = 0
         self.present_volatile = 0
@@ -219,6 +220,7 @@ class Unit:
     )
 
     def __init__(self) -> None:
+        """Begin without changes, neither durable nor failed."""
         self.inserts: list[StoredMessage] = []
         self.deletes: list[tuple[int]] = []
         self.backouts: list[tuple[int]] = []

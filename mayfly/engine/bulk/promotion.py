@@ -147,8 +147,9 @@ class BulkBatch:
     ) -> None:
         """Add messages with consecutive keys, one time to live, new MsgIds and no CorrelId.
 
-        ``life_ms`` is the time to live in ms, -1 for unlimited. ``segments`` say where each body is
-        in ``bodies``, as in ``store.units.Bulk``. Places in the queue's depth are reserved.
+        ``life_ms`` is the time to live in ms, -1 for unlimited. ``segments`` has for each message
+        the start and the length of its data in ``bodies``, packed in one number as in
+        ``store.units.Bulk``. Places in the queue's depth are reserved.
         """
         [deadline] = self._deadlines_of([life_ms])
         expire_at_ms = deadline if isinstance(deadline, int) else None

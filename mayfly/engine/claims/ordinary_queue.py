@@ -54,6 +54,7 @@ class _Walked:
     """The messages that a claim has found: keys to claim, and expired messages to discard."""
 
     def __init__(self) -> None:
+        """Begin with no message found."""
         self.keys: list[int] = []
         #: Place among the keys and row of each that is in memory.
         self.volatile: list[tuple[int, StoredMessage]] = []

@@ -284,7 +284,10 @@ class StagingQueueClaims(QueueClaims):
         return array("q", [key for key in keys if key in found])
 
     def _forget(self, consumer: Consumer, group: list[store.ClaimRow]) -> None:
-        """End ``group``, the first open claims, durably; the keys of their messages are deleted."""
+        """Delete ``group``, the first open claims, with the list of their messages' keys, durably.
+
+        The messages themselves do not change.
+        """
         transaction = Transaction()
         transaction.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
         self._close(consumer, group, transaction)

@@ -51,14 +51,16 @@ class RowMemory:
     __slots__ = ("_borrowers", "left_bytes")
 
     def __init__(self) -> None:
+        """Begin with all bytes free."""
         self.left_bytes = _MEMORY_BYTES
         #: Those that have borrowed, the oldest first.
         self._borrowers: dict[ReadAhead, None] = {}
 
     def borrow(self, borrower: ReadAhead, size_bytes: int) -> bool:
-        """Reserve bytes for a queue; return False, with nothing reserved, when too few are left.
+        """Reserve bytes for rows of a queue; return False, with none reserved, if too few are left.
 
-        When bytes are missing, the queues that borrowed first drop their rows before.
+        ``borrower`` is the memory of that queue. When bytes are missing, other queues drop their
+        rows first, in the order in which they borrowed.
         """
         while self.left_bytes < size_bytes:
             oldest = next(iter(self._borrowers), borrower)
@@ -72,7 +74,7 @@ class RowMemory:
     def give_back(self, borrower: ReadAhead, size_bytes: int) -> None:
         """Take back bytes that a queue had reserved.
 
-        The queue then counts as the newest borrower.
+        A queue that keeps others reserved counts as the newest borrower.
         """
         self.left_bytes += size_bytes
         del self._borrowers[borrower]

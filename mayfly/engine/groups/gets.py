@@ -636,7 +636,8 @@ class GroupGetter(Getter):
     def _are_there(self, needed: list[Entry], candidate: Entry) -> bool:
         """Return True if all needed messages are visible to the requester.
 
-        Missing ones are removed from the index.
+        ``candidate`` is the message with which the get would begin. Needed messages that have left
+        the queue, or that a unit of work hides, are removed from the index.
         """
         queue_owner = self._index.owner
         hidden = queue_owner.hidden

@@ -291,9 +291,10 @@ class StartKeys:
     __slots__ = ("_by_place", "_mode", "keys")
 
     def __init__(self, mode: int, groups: Iterable[Group], alone: Iterable[int]) -> None:
-        """Collect the keys of groups, and the keys ``alone`` of messages in no group.
+        """Collect the keys of messages with which gets may begin.
 
-        ``mode`` are the group options (MQGMO) of the gets.
+        They are messages of ``groups``, and ``alone``, the keys of messages in no group. ``mode``
+        are the group options (MQGMO) of the gets.
         """
         self._mode = mode
         #: The keys of a group, or in a mode that goes by message of each message by its number.
@@ -401,7 +402,7 @@ class GroupIndex:
     def refresh(self, *, at_once: bool) -> bool:
         """Read messages that have become visible into the index; return False when some are left.
 
-        Without ``at_once`` at most one page is read.
+        With ``at_once`` all of them are read, without it at most one page.
         """
         if len(self._entries) > 2 * sum(self._queue.present) + _ARRIVALS_MAX:
             # Most of it has gone unnoticed: members of groups that were never complete.

@@ -96,10 +96,10 @@ def check_segment(descriptor: Descriptor, body: bytes) -> None:
 
 
 def check_cut(descriptor: Descriptor, body: bytes) -> None:
-    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for a message with MQ properties that may be segmented.
+    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for a message that must not be divided into segments.
 
-    MsgFlags mark it as a segment, or allow segmentation. MQ's properties are in the MQRFH2 folder
-    ``mq``; a header that cannot be read has none.
+    It has properties of MQ in the MQRFH2 folder ``mq``, and its MsgFlags allow segmentation or mark
+    it as a segment. A header that cannot be read has none.
     """
     flags = IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
     if not descriptor.msg_flags & flags or descriptor.format != FORMAT:

@@ -487,7 +487,8 @@ def _renames(core: Core | None, life: LifeRecord) -> bool:
     """Return True if a record's queue shows messages under another MsgId than the sender's.
 
     These are the staging queue and transmission queues; the sender's MsgId is the CorrelId there.
-    Without ``core`` only an outcome tells a transmission queue.
+    Without ``core``, for an archived record, no definition says what is a transmission queue: then
+    only the outcome TRANSMITTED shows it.
     """
     if life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED:
         return True

@@ -132,8 +132,8 @@ def sentence_of_nothing(
 def _ends(entries: list[TraceEntry]) -> list[TraceEntry]:
     """Return the last entry of each message: where it is, or how it finally ended.
 
-    A publication has several, one for each copy. When each message went on elsewhere, the last
-    entry is returned.
+    A publication has several, one for each copy. If no entry is such an end, because each message
+    went on elsewhere, the last entry of all is returned.
     """
     newest_ms: dict[tuple[bytes, str], int] = {}
     for entry in entries:

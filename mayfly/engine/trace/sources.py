@@ -255,9 +255,9 @@ class _Asking:
         self.ask_others(wanted)
 
     def follow(self, msg_ids: Sequence[bytes]) -> None:
-        """Ask all sources for reports by MsgId, and add their new entries, marked as reports.
+        """Ask all sources for messages with these MsgIds, which are those of expiration reports.
 
-        Does nothing without ids or other sources.
+        New entries are added, marked as reports. Does nothing without ids or other sources.
         """
         if not msg_ids or not self.asks_several:
             return
@@ -340,8 +340,9 @@ def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
 def _for_sentence(entries: Sequence[TraceEntry], first: MessageTrace) -> list[TraceEntry]:
     """Return the entries to describe in the sentence, in the same order.
 
-    Queues of other queue managers become ``QUEUE@MANAGER``. Transmissions whose arrival is known,
-    and publications passed on to subscribers, are left out.
+    ``first`` is the trace of the queue manager that was asked first. Queues of other queue managers
+    become ``QUEUE@MANAGER``. Transmissions whose arrival is known, and publications passed on to
+    subscribers, are left out.
     """
     arrivals = [entry for entry in entries if entry.relation == Relation.MESSAGE]
     shown = []

@@ -338,7 +338,7 @@ class Row(Protocol):
 
     @property
     def body(self) -> bytes:
-        """Data with its headers; not read for names that the descriptor has."""
+        """Data with its headers; a selector reads it only for names that no descriptor field has."""
 
 
 class _Known:
