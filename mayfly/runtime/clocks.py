@@ -130,9 +130,7 @@ class SystemClock:
     ) -> int:
         """Follow the wall clock as far as the rules of the class allow; return the new time in ns.
 
-        ``own_ns`` is this clock's time at ``elapsed_ns`` of the boot clock, and ``difference_ms``
-        the wall clock minus it. ``anchor`` is the present pair of :meth:`_own_ns`. Sets the new
-        anchor, and counts a step of more than a second.
+        Sets the new anchor, and counts a step of more than a second.
         """
         if abs(difference_ms) > SLEW_MS:
             self._note_step(difference_ms)
@@ -179,11 +177,7 @@ class SystemClock:
 
 
 def _own_ns(elapsed_ns: int, anchor: tuple[int, int | None]) -> int:
-    """Return the clock's time in ns at an elapsed time of the boot clock.
-
-    ``anchor`` is the difference of the two, and the elapsed time since which this clock runs
-    slower; None while it does not.
-    """
+    """Return the clock's time in ns at an elapsed time, from its anchor (offset, slowed since)."""
     offset_ns, slowed_since_ns = anchor
     if slowed_since_ns is None:
         return elapsed_ns + offset_ns

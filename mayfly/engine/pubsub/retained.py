@@ -234,8 +234,8 @@ def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | Non
 def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
     """Index a neighbour's publication as :func:`_settle` does, unless it is outdated.
 
-    ``place`` is its key and persistence. Returns the transaction that removes the publication if
-    outdated, else the previous one; None when neither exists.
+    Returns the transaction that removes the publication if outdated, else the previous one; None
+    when neither exists.
     """
     found = _found(core, place)
     if found is None:
@@ -247,10 +247,7 @@ def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transact
 
 
 def _forget(core: Core, topic: str, place: tuple[int, int]) -> None:
-    """Remove a topic from the index, unless another publication is the retained one by now.
-
-    ``place`` is key and persistence of the publication that was.
-    """
+    """Remove a topic from the index unless its entry is no longer ``place``."""
     if core.registry.retained.get(topic) == place:
         del core.registry.retained[topic]
 

@@ -338,7 +338,7 @@ class Row(Protocol):
 
     @property
     def body(self) -> bytes:
-        """Data with its headers; a selector reads it only for names that no descriptor field has."""
+        """Data with its headers; a selector reads it only for names that are in no descriptor."""
 
 
 class _Known:
