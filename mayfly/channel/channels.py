@@ -245,13 +245,12 @@ class Channels:
     ) -> tuple[Receiver, ReceiverState]:
         """Begin to receive from a sender; return the receiver, and its state and limits.
 
-        ``opening`` is the request of the sender: its state and its limits. ``remote_sender`` is its
-        end behind a server, None for a sender of this process. An earlier receiver of the same
-        sender is closed. Raises MQRC_UNKNOWN_CHANNEL_NAME, MQRC_NOT_AUTHORIZED, and
-        MQRC_CHANNEL_CONFIG_ERROR for a stopped channel. Raises MQRC_CHANNEL_CONFIG_ERROR also when
-        another queue manager of the sender's name has sent here: its batches could be mistaken for
-        those of this one. Raises LinkDown when two open queue managers of this process have the
-        sender's name.
+        ``opening`` has the state and the limits of the sender. ``remote_sender`` is its end behind
+        a server, None for a sender of this process. An earlier receiver of the same sender is
+        closed. Raises MQRC_UNKNOWN_CHANNEL_NAME, MQRC_NOT_AUTHORIZED, and MQRC_CHANNEL_CONFIG_ERROR
+        for a stopped channel. Raises MQRC_CHANNEL_CONFIG_ERROR also when another queue manager of
+        the sender's name has sent here: its batches could be mistaken for those of this one. Raises
+        LinkDown when two open queue managers of this process have the sender's name.
         """
         manager = self.manager
         manager.check_running()
@@ -424,8 +423,8 @@ class LocalLink:
     def negotiate(self, opening: Opening) -> ReceiverState:
         """Open the receiver and return its state and limits.
 
-        ``opening`` is the request of the sender: its state and its limits. Raises LinkDown or the
-        MQError of :meth:`Channels.accept`.
+        ``opening`` has the state and the limits of the sender. Raises LinkDown or the MQError of
+        :meth:`Channels.accept`.
         """
         with self._answering():
             self._receiver, state = self._partner.accept(opening, self._remote_sender)
@@ -542,8 +541,8 @@ class IncomingLinks:
     ) -> tuple[LocalLink, ReceiverState]:
         """Open a receiver for a remote sender; return its link and the state of the receiver.
 
-        ``opening`` is the sender's request: its state and its limits. :meth:`end` ends the link.
-        Raises LinkDown or the MQError of :meth:`Channels.accept`.
+        ``opening`` has the state and the limits of the sender. :meth:`end` ends the link. Raises
+        LinkDown or the MQError of :meth:`Channels.accept`.
         """
         link = LocalLink(self._channels, remote_sender)
         state = link.negotiate(opening)

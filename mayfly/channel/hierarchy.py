@@ -470,8 +470,8 @@ class Publications:
     def _refuse(self, message: Message, error: MQError) -> None:
         """Put a message that cannot be published on the dead-letter queue.
 
-        If that fails, a persistent one goes to the retry queue, unless it is a loop. Any other is
-        dropped and logged.
+        If that fails, a persistent one goes to the retry queue, unless this queue manager has
+        published it before (a loop). Any other is dropped and logged.
         """
         manager, session = self._manager, self._session
         try:

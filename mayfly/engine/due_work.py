@@ -188,9 +188,9 @@ class DueWork:
             self._mistake = error
 
     def _next_end_ms(self) -> int | None:
-        """Return when the next wait of a get ends.
+        """Return when the next wait of a get ends, in ms of the clock.
 
-        Returns None without one, or if the group ends that wait.
+        Returns None without one, or if the queue-sharing group ends that wait.
         """
         end_ms = self.core.waits.next_end_ms()
         is_open = end_ms is None or self._membership.may_bring(end_ms)

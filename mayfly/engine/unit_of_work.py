@@ -191,9 +191,9 @@ class UnitOfWork(Hold):
         self._operation_count += len(found)
 
     def take_over(self, taken: Found, by: Hold) -> None:
-        """Take over a message that the hold ``by`` has, as got; it asks for no COD report.
+        """Take over a message that the hold ``by`` has, as got by this unit of work.
 
-        Needs the engine lock.
+        The message must not ask for a COD report: none is sent. Needs the engine lock.
         """
         assert self._core.engine_lock.is_held()
         if self.began_ms is None:

@@ -307,7 +307,8 @@ class Layout:
     ) -> _Form:
         """Return the field table for the version that ``data`` has, or for ``version`` if set.
 
-        Raises the error of the structure for a wrong StrucId, Version or length.
+        ``big_endian`` and ``text_codec`` are those of :meth:`unpack`. Raises the error of the
+        structure for a wrong StrucId, Version or length.
         """
         if len(data) < 8:
             raise self._error(f"{len(data)} bytes are too short")

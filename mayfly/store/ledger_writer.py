@@ -108,9 +108,10 @@ class Totals:
         self.unbalanced += 1
 
     def puts_since(self, before: Totals | None) -> int:
-        """Return the number of puts since earlier counters, if nothing else has changed them.
+        """Return the number of puts since the earlier counters ``before``.
 
-        0 if anything but persistent puts came in between, or ``before`` is None.
+        0 if anything but puts of persistent messages has changed the counters in between, or
+        ``before`` is None.
         """
         if before is None or self.ended is not before.ended:
             return 0

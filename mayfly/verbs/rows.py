@@ -307,7 +307,10 @@ class WireForm(NamedTuple):
 
 
 def _each(form: WireForm, rows: Any) -> WireForm:
-    """Return the wire form for lists of answers; ``rows`` is the type of a list of their rows."""
+    """Return the wire form for lists of answers, from ``form``, the wire form of one answer.
+
+    ``rows`` is the type of a list of their rows.
+    """
     return WireForm(
         rows,
         lambda answers: [form.of_answer(answer) for answer in answers],

@@ -36,7 +36,10 @@ class ConsumerClaims:
     """
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
-        """Begin without consumers; :meth:`load` reads those of the store."""
+        """Begin without consumers; :meth:`load` reads those of the store.
+
+        ``processor`` finds the due messages of claims on the staging queue.
+        """
         self._core = core
         self._moved = OrdinaryQueueClaims(core)
         self._due = StagingQueueClaims(core, processor)

@@ -218,10 +218,10 @@ class SessionSchedule:
         """Give a message another delivery time: ``delay_ms`` from now, or ``deliver_at_ms`` itself.
 
         ``deliver_at_ms`` counts from 1970, UTC; a time in the past releases it at once. With
-        TTLFROM(RELEASE) the expiry moves by the same time. Returns RESCHEDULED, or as
-        :meth:`cancel`. Raises MQRC_EXPIRY_ERROR for a time after the expiry (D7). Raises
-        MQRC_OPTIONS_ERROR for both or neither argument, and for a value that is no whole number,
-        negative or beyond the year 2109.
+        TTLFROM(RELEASE) the expiry moves by the same time. Returns RESCHEDULED, or the reason why
+        nothing was changed, as :meth:`cancel` does. Raises MQRC_EXPIRY_ERROR for a time after the
+        expiry (D7). Raises MQRC_OPTIONS_ERROR for both or neither argument, and for a value that is
+        no whole number, negative or beyond the year 2109.
         """
         change = Rescheduling(self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
         return self._change_one(msg_id, change)
@@ -520,7 +520,10 @@ class Cancellation(ScheduleChange):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Remove the message, as a get from the staging queue does (D3)."""
+        """Remove the message, as a get from the staging queue does (D3).
+
+        The removal belongs to the unit of work, or to the transaction if that is None.
+        """
         now_ms = self._core.now_ms()
         if unit_of_work is None:
             queue_state.end(
@@ -609,7 +612,10 @@ class Rescheduling(ScheduleChange):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Give the message a new key with the new delivery time, behind all others of that time."""
+        """Give the message a new key with the new delivery time, behind all others of that time.
+
+        The change belongs to the unit of work, or to the transaction if that is None.
+        """
         row = found[1]
         if unit_of_work is not None:
             unit_of_work.check_capacity()

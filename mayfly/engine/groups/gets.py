@@ -337,6 +337,7 @@ class GroupGets:
 def _in_order(request: GetRequest, position: Position | None) -> GetRequest:
     """Return a request without MsgSeqNumber and Offset to match, for logical order.
 
+    ``position`` is the place of the next message in its group, None at the beginning of a group.
     Raises MQRC_MATCH_OPTIONS_ERROR when the match options name another message than the next one.
     """
     match: Match = request.match

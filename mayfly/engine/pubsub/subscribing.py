@@ -285,8 +285,8 @@ def _definition(
 ) -> SubscriptionDefinition:
     """Return the subscription definition for a request; nothing is stored.
 
-    ``owner`` is a lasting connection name for ``ignores_own``, or empty. Raises MQRC_SUB_NAME_ERROR
-    for a shared subscription without a name.
+    ``owner`` is the lasting name of the connection whose publications a ``no_local`` subscription
+    ignores, or empty. Raises MQRC_SUB_NAME_ERROR for a shared subscription without a name.
     """
     if request.is_shared and not request.name.strip():
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")

@@ -338,7 +338,7 @@ class Row(Protocol):
 
     @property
     def body(self) -> bytes:
-        """Data with its headers; a selector reads it only for names that are in no descriptor."""
+        """Data with its headers; names of descriptor fields are evaluated without reading it."""
 
 
 class _Known:
