@@ -231,9 +231,10 @@ class Housekeeping:
         self._next_piece = 0
 
     def next_due_ms(self) -> int | None:
-        """Return when the next piece is due, in ms; None when nothing is to do.
+        """Return when the next piece of housekeeping is due, in ms; None when nothing is to do.
 
-        Needs the engine lock.
+        The pieces write counters to the ledger of ended messages, trim it, index its ids, and store
+        the time. Needs the engine lock.
         """
         assert self._core.engine_lock.is_held()
         self._check_ledger()
@@ -249,7 +250,7 @@ class Housekeeping:
         return min(moments, default=None)
 
     def run(self, should_yield: Callable[[], bool]) -> None:
-        """Do the pieces that are due; of a long piece only a part.
+        """Do the pieces of housekeeping that are due; of a long piece only a part.
 
         While ``should_yield`` returns True, it does one piece, so that a release waits for one
         transaction only. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.

@@ -138,7 +138,8 @@ class HeldGets:
     def _is_complete(self, place: int, key: int) -> bool:
         """Return True if the entry at the file offset ``place`` has this key and a valid mark.
 
-        A mark is the checksum by which an entry that a crash cut short is known.
+        The mark is made of the backout count and a value of the store. It is written last, so an
+        entry that a kill has cut short lacks it.
         """
         found, backout_count, mark = _ENTRY.unpack_from(self._area, place)
         return bool(found == key and mark == self._mark ^ backout_count)

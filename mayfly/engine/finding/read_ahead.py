@@ -74,7 +74,7 @@ class RowMemory:
     def give_back(self, borrower: ReadAhead, size_bytes: int) -> None:
         """Take back bytes that a queue had reserved.
 
-        A queue that keeps others reserved counts as the newest borrower.
+        A queue that has more bytes reserved counts as the newest borrower.
         """
         self.left_bytes += size_bytes
         del self._borrowers[borrower]

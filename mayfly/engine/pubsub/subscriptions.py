@@ -32,7 +32,10 @@ class SubscriptionHandle:
     __slots__ = ("connection", "subscription")
 
     def __init__(self, subscription: Subscription, connection: object) -> None:
-        """Create a handle; the caller adds it to ``subscription.holds``."""
+        """Create a handle; the caller adds it to ``subscription.holds``.
+
+        ``connection`` identifies the connection of the session that has the subscription open.
+        """
         self.subscription = subscription
         self.connection = connection
 
