@@ -245,19 +245,24 @@ class QueueManager:
         return self.engine.delay_processor.status()
 
     def own_time(self) -> OwnTime:
-        """Return the queue manager's time, the wall clock and their difference, in ms."""
+        """Return the queue manager's time, the wall clock and their difference, in ms.
+
+        The result also counts the messages that a change to the wall clock would release or expire.
+        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
         return own_time(self.engine)
 
     def follow_wall(self) -> OwnTime:
         """Set the queue manager's time forward to the wall clock; return the times before that.
 
-        A virtual clock is not changed. Raises MQRC_ENVIRONMENT_ERROR when the queue manager's time
+        Delayed messages that fall due are released at once; expired ones are discarded as usual. A
+        virtual clock is not changed. Raises MQRC_ENVIRONMENT_ERROR when the queue manager's time
         is ahead, and MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
         """
         return follow_wall(self.engine)
 
     def advance_clock(self, ms: int) -> OwnTime:
-        """Advance a virtual clock, do all work that falls due, and return the times afterwards.
+        """Advance a virtual clock by ``ms``, do all work that falls due, and return the new times.
 
         Raises MQRC_ENVIRONMENT_ERROR for another clock, MQRC_OPTIONS_ERROR for a negative step.
         """
@@ -281,7 +286,7 @@ class QueueManager:
     def _leave(self) -> None:
         """Remove this queue manager from the open ones of this process.
 
-        Does nothing when another one has taken its name.
+        Does nothing when one that was opened later has its name.
         """
         if _OPEN.get(self.name) is self:
             del _OPEN[self.name]
@@ -316,9 +321,9 @@ def _beside(name: str) -> list[Engine]:
 def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> ReceiverLink:
     """Return a new link for a sender channel: in this process for TRPTYPE LOCAL, else a socket.
 
-    Raises LinkDown when CONNAME is not open in this process (LOCAL), or no address of it answers.
-    Raises MQRC_NOT_AUTHORIZED for an unreadable token file, and the reason code with which a server
-    refuses the channel.
+    ``manager`` is the queue manager that sends. Raises LinkDown when CONNAME is not open in this
+    process (LOCAL), or no address of it answers. Raises MQRC_NOT_AUTHORIZED for an unreadable token
+    file, and the reason code with which a server refuses the channel.
     """
     if definition.trptype == MQXPT_LOCAL:
         return connect_local(definition)
@@ -330,7 +335,10 @@ def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> R
 
 @contextmanager
 def _saying_how_to_share(name: str) -> Iterator[None]:
-    """Extend a FolderInUse of the ``with`` block by how programs can share a queue manager."""
+    """Add to a FolderInUse of the ``with`` block the text how programs can share a queue manager.
+
+    ``name`` is that queue manager; the changed error is raised.
+    """
     try:
         yield
     except FolderInUse as error:

@@ -101,7 +101,7 @@ class _AnnouncedTopics:
     """The topics last announced to a neighbour, and the topics ``changed`` since."""
 
     def __init__(self, number: int, topics: frozenset[str]) -> None:
-        """Take the topics of a complete announcement and its number."""
+        """Take the number and the topics of a complete announcement."""
         self.number = number
         self.topics = set(topics)
         self.changed: set[str] = set()
@@ -210,7 +210,10 @@ class _WantedByNeighbour:
     """The topics that a neighbour wants, and those whose proxy is still to change (``open``)."""
 
     def __init__(self, number: int, topics: frozenset[str], before: set[str]) -> None:
-        """Take a complete announcement; ``before`` are the topics that have a proxy now."""
+        """Take the topics of a complete announcement; ``number`` is the number of the announcement.
+
+        ``before`` are the topics for which the neighbour has a proxy subscription now.
+        """
         self.number = number
         self.topics = set(topics)
         self.open = self.topics ^ before
@@ -223,7 +226,10 @@ class WantedTopics:
     """
 
     def __init__(self, neighbours: Neighbours) -> None:
-        """Begin without announcements; ``neighbours`` makes and removes proxies."""
+        """Begin without announcements; ``neighbours`` makes and removes proxy subscriptions.
+
+        A proxy subscription is one here on behalf of a neighbour's subscribers.
+        """
         self._neighbours = neighbours
         self._wanted: dict[str, _WantedByNeighbour] = {}
 
@@ -232,10 +238,10 @@ class WantedTopics:
         return [name for name, wanted in self._wanted.items() if wanted.open]
 
     def receive(self, announcement: Announcement) -> bool:
-        """Note the topics that a neighbour wants, and return True; :meth:`fulfil` makes proxies.
+        """Note the topics that a neighbour wants, and return True; make no proxy subscription yet.
 
-        Returns False, and notes nothing, if the announcement is a change and the one before it was
-        never received.
+        :meth:`fulfil` makes them. Returns False, and notes nothing, if the announcement is a change
+        and the one before it was never received.
         """
         sender, topics = announcement.sender, announcement.topics
         if announcement.follows == COMPLETE:

@@ -162,9 +162,11 @@ class Channels:
     def resolve(self, name: str, *, is_committed: bool) -> None:
         """Commit or back out a sender's batch in doubt without asking its partner.
 
-        With ``is_committed`` the messages are removed here, otherwise they are sent again. Raises
-        MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE while the channel runs, and
-        MQRC_CHANNEL_CONFIG_ERROR for a channel that is no sender or has no batch in doubt.
+        A batch is in doubt when nobody here knows whether the partner has committed it. With
+        ``is_committed`` the messages are removed here, otherwise they return to the transmission
+        queue and are sent again. Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE while the
+        channel runs, and MQRC_CHANNEL_CONFIG_ERROR for a channel that is no sender or has no batch
+        in doubt.
         """
         self._definition_of_sender(name)
         self._sender(name).resolve(is_committed=is_committed)
@@ -243,11 +245,12 @@ class Channels:
     ) -> tuple[Receiver, ReceiverState]:
         """Begin to receive from a sender; return the receiver, and its state and limits.
 
-        An earlier receiver of the same sender is closed. Raises MQRC_UNKNOWN_CHANNEL_NAME,
-        MQRC_NOT_AUTHORIZED, and MQRC_CHANNEL_CONFIG_ERROR for a stopped channel. Raises
-        MQRC_CHANNEL_CONFIG_ERROR also when another queue manager of the sender's name has sent
-        here: its batches could be mistaken for those of this one. Raises LinkDown when two open
-        queue managers of this process have the sender's name.
+        ``opening`` has the state and the limits of the sender. ``remote_sender`` is its end behind
+        a server, None for a sender of this process. An earlier receiver of the same sender is
+        closed. Raises MQRC_UNKNOWN_CHANNEL_NAME, MQRC_NOT_AUTHORIZED, and MQRC_CHANNEL_CONFIG_ERROR
+        for a stopped channel. Raises MQRC_CHANNEL_CONFIG_ERROR also when another queue manager of
+        the sender's name has sent here: its batches could be mistaken for those of this one. Raises
+        LinkDown when two open queue managers of this process have the sender's name.
         """
         manager = self.manager
         manager.check_running()
@@ -342,8 +345,8 @@ class Channels:
     def _receiver_status(self, state: ChannelRow, receiver: Receiver | None) -> ChannelStatus:
         """Return the attributes that DISPLAY CHSTATUS shows for one partner of a receiver channel.
 
-        ``receiver`` None means that the partner has not connected: the status is INACTIVE, or
-        STOPPED.
+        ``state`` is the stored state for that partner. ``receiver`` None means that the partner has
+        not connected: the status is INACTIVE, or STOPPED.
         """
         status, traffic, heartbeat_s = Status.INACTIVE, NO_TRAFFIC, 0
         if receiver is not None and receiver.is_open:
@@ -385,7 +388,9 @@ class Channels:
 def _check_sender(opening: Opening, earlier: Receiver | None, state: ChannelRow) -> None:
     """Raise MQRC_CHANNEL_CONFIG_ERROR if another queue manager uses the name of a known one.
 
-    A queue manager is recognised by the batch it has last committed, or by its open link.
+    ``opening`` is the sender's request, ``earlier`` the last receiver for its name (None without
+    one), ``state`` the stored state. A queue manager is recognised by the batch it has last
+    committed, or by its open link.
     """
     asking = opening.instance_id
     is_other_open = (
@@ -404,7 +409,10 @@ class LocalLink:
     """
 
     def __init__(self, partner: Channels, remote_sender: RemoteSender | None = None) -> None:
-        """Take the channels of the receiving queue manager; no receiver is open yet."""
+        """Take the channels of the receiving queue manager; no receiver is open yet.
+
+        ``remote_sender`` is the sender behind a server, None for a sender of this process.
+        """
         self._partner, self._remote_sender = partner, remote_sender
         self._receiver: Receiver | None = None
         self._silence_ms: int | None = None
@@ -415,7 +423,8 @@ class LocalLink:
     def negotiate(self, opening: Opening) -> ReceiverState:
         """Open the receiver and return its state and limits.
 
-        Raises LinkDown or the MQError of :meth:`Channels.accept`.
+        ``opening`` has the state and the limits of the sender. Raises LinkDown or the MQError of
+        :meth:`Channels.accept`.
         """
         with self._answering():
             self._receiver, state = self._partner.accept(opening, self._remote_sender)
@@ -426,7 +435,8 @@ class LocalLink:
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
         """Put a batch; return the ms to wait before :meth:`go_on`, None when all is put.
 
-        Raises LinkDown for a link that has ended, and MQError for a message that cannot be put.
+        ``envelopes`` are the messages of the batch; :meth:`confirm` commits them. Raises LinkDown
+        for a link that has ended, and MQError for a message that cannot be put.
         """
         with self._answering():
             wait_ms = self._open().put_batch(envelopes)
@@ -435,8 +445,9 @@ class LocalLink:
     def send_to_keep(self, envelopes: Sequence[Envelope], spent_ms: int = 0) -> int:
         """Keep the messages of a batch until :meth:`go_on` puts them.
 
-        ``spent_ms`` is for how long the first of them have been here already. Returns that time at
-        the end of the call. Raises LinkDown for a link that has ended.
+        ``envelopes`` are the messages. ``spent_ms`` is for how long the first of them have been
+        here already. Returns that time at the end of the call. Raises LinkDown for a link that has
+        ended.
         """
         with self._answering():
             return self._open().keep(envelopes, spent_ms)
@@ -490,7 +501,7 @@ class LocalLink:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Run one call of the sender within the block; then begin to count its silence again.
+        """Run one call of the sender within the block; then begin to count the sender's silence.
 
         An MQError that says that the queue manager has ended becomes LinkDown.
         """
@@ -506,7 +517,10 @@ class LocalLink:
                 self.until_ms = self._partner.manager.now_ms() + self._silence_ms
 
     def _waiting(self, wait_ms: int | None) -> int | None:
-        """Allow the sender to be silent during a wait of ``wait_ms``; return ``wait_ms``."""
+        """Allow the sender to be silent ``wait_ms`` longer; return ``wait_ms``.
+
+        None, for no wait, changes nothing.
+        """
         if wait_ms is not None and self.until_ms is not None:
             self.until_ms += wait_ms
         return wait_ms
@@ -527,7 +541,8 @@ class IncomingLinks:
     ) -> tuple[LocalLink, ReceiverState]:
         """Open a receiver for a remote sender; return its link and the state of the receiver.
 
-        :meth:`end` ends the link. Raises LinkDown or the MQError of :meth:`Channels.accept`.
+        ``opening`` has the state and the limits of the sender. :meth:`end` ends the link. Raises
+        LinkDown or the MQError of :meth:`Channels.accept`.
         """
         link = LocalLink(self._channels, remote_sender)
         state = link.negotiate(opening)

@@ -92,12 +92,15 @@ class Hierarchy:
             self._disconnect()
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time in ms of the next turn, None when there is nothing to do."""
+        """Return when the hierarchy has work to do next, in the clock's ms; None without work."""
         due_ms = self._manager.now_ms() if self._has_changes() else self._retry_ms
         return None if due_ms is None else max(due_ms, self._held_ms) - self._manager.ahead_ms
 
     def run_due(self) -> None:
-        """Run turns as long as one is due; do nothing while another thread runs one."""
+        """Do the work of the hierarchy as long as some is due.
+
+        Does nothing while another thread is in this call.
+        """
         while self._is_due() and self._working.acquire(blocking=False):
             try:
                 self._turn()
@@ -118,7 +121,7 @@ class Hierarchy:
         return self._retry_ms is not None and self._retry_ms <= self._manager.now_ms()
 
     def _has_changes(self) -> bool:
-        """Return True if definitions, subscriptions or arriving messages need a turn."""
+        """Return True if definitions, subscriptions or arriving messages make work."""
         if self._is_wanted != (self._session is not None):
             return True
         return self._session is not None and (
@@ -128,12 +131,12 @@ class Hierarchy:
         )
 
     def _is_due(self) -> bool:
-        """Return True if a turn has work to do now."""
+        """Return True if there is work to do now."""
         is_held = self._manager.now_ms() < self._held_ms
         return not is_held and (self._is_retrying or self._has_changes())
 
     def _turn(self) -> None:
-        """Do the due work; if another thread changes definitions, do it 1 ms later.
+        """Do one round of the due work; if another thread changes definitions, do it 1 ms later.
 
         An error is logged, and the work is repeated after a minute.
         """
@@ -467,8 +470,8 @@ class Publications:
     def _refuse(self, message: Message, error: MQError) -> None:
         """Put a message that cannot be published on the dead-letter queue.
 
-        If that fails, a persistent one goes to the retry queue, unless it is a loop. Any other is
-        dropped and logged.
+        If that fails, a persistent one goes to the retry queue, unless this queue manager has
+        published it before (a loop). Any other is dropped and logged.
         """
         manager, session = self._manager, self._session
         try:

@@ -45,13 +45,16 @@ class ReceiverLink(Protocol):
     def negotiate(self, opening: Opening) -> ReceiverState:
         """Tell the receiver the sender's state; return the state and the limits of the receiver.
 
-        An earlier sender of that queue manager on this channel is refused from now on.
+        ``opening`` has the sender's state and limits. An earlier sender of that queue manager on
+        this channel is refused from now on. Raises LinkDown, and the MQError by which the receiver
+        refuses.
         """
 
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
-        """Put a batch of messages without expiry at the receiver.
+        """Put a batch of messages without expiry at the receiver; :meth:`confirm` commits it.
 
-        Returns the ms to wait before :meth:`go_on`, or None when all messages are put.
+        Returns the ms to wait before :meth:`go_on`, or None when all messages are put. Raises
+        LinkDown, and the MQError of a message that the receiver cannot put anywhere.
         """
 
     def send_to_keep(self, envelopes: Sequence[Envelope]) -> int:
@@ -70,7 +73,8 @@ class ReceiverLink(Protocol):
     def confirm(self, luw: str, sequence: int) -> None:
         """Commit the messages of the batch at the receiver, durably together with its name.
 
-        ``luw`` is the name, ``sequence`` the number of the last message.
+        ``luw`` is the name, ``sequence`` the number of the last message. Raises LinkDown when the
+        outcome is unknown, and the MQError of a commit that has failed.
         """
 
     def ping(self, channel: str) -> None:
@@ -128,7 +132,8 @@ def refused_envelope(
 ) -> Undeliverable:
     """Return a message that a channel cannot deliver, with the queue to which it was addressed.
 
-    USEDLQ of the channel decides whether it may go to the dead-letter queue.
+    ``envelope`` is the message as it travels. USEDLQ of the channel decides whether it may go to
+    the dead-letter queue.
     """
     target = full_name(envelope.queue, envelope.manager, manager.name)
     return Undeliverable(original_of(envelope), target, definition.usedlq == MQUSEDLQ_YES)

@@ -109,9 +109,9 @@ class Receiver:
         """Put the messages of a batch; return the ms to wait before :meth:`go_on`, or None.
 
         None means that all messages are put; a wait means that one put is to be repeated (MRTMR).
-        :meth:`commit` commits them, except fast ones, which are visible at once. Raises LinkDown
-        when this queue manager ends, and the MQError of a persistent message that can be put
-        nowhere; everything that is not committed is backed out then.
+        :meth:`commit` commits them, except fast ones (NPMSPEED), which are visible at once. Raises
+        LinkDown when this queue manager ends, and the MQError of a persistent message that can be
+        put nowhere; everything that is not committed is backed out then.
         """
         with self._lock:
             self._keep(envelopes, 0)
@@ -168,8 +168,8 @@ class Receiver:
     def _put_all(self, transit_ms: int) -> int | None:
         """Put the kept messages; return None, or the wait (MRTMR, ms) before a put is repeated.
 
-        A message that cannot be put goes to the dead-letter queue. Errors are those of
-        :meth:`put_batch`.
+        ``transit_ms``, the time on the link, is subtracted from the time to live. A message that
+        cannot be put goes to the dead-letter queue. Errors are those of :meth:`put_batch`.
         """
         self._check_open()
         while self._waiting:
@@ -208,8 +208,8 @@ class Receiver:
     def _put(self, envelope: Envelope, life_ms: int | None) -> None:
         """Put a message, or send its expiration report if no time to live is left (``life_ms`` 0).
 
-        A fast message is not part of the unit of work of its batch. Raises the errors of open and
-        put.
+        A fast message (NPMSPEED) is not part of the unit of work of its batch. Raises the errors of
+        open and put.
         """
         manager, session = self._manager, self._session
         if life_ms == 0:
@@ -238,7 +238,10 @@ class Receiver:
             raise
 
     def _session_of(self, envelope: Envelope) -> Session | None:
-        """Return the session whose unit of work a message is part of; None for a fast message."""
+        """Return the session whose unit of work a message is part of; None for a fast message.
+
+        A fast message (NPMSPEED) is put at once, outside of the batch.
+        """
         return None if envelope.is_fast else self._session
 
     def _check_open(self) -> None:
@@ -249,7 +252,7 @@ class Receiver:
     def _end_on(self, error: MQError) -> None:
         """End the receiver after an error; raise LinkDown if the queue manager has ended.
 
-        For any other error the caller raises it.
+        Any other error is not raised here: the caller raises it.
         """
         self._end()
         if error.reason in GONE:

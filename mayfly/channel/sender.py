@@ -176,15 +176,18 @@ class RunningChannel:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {self._name} is {self.status}")
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time in ms of the channel's next turn.
+        """Return when the channel must act next, in the clock's ms.
 
-        None when only a message can wake the channel, and while a turn runs.
+        None when only a message can wake the channel, and while it acts.
         """
         due_ms = None if self._working.locked() else self._next_ms()
         return None if due_ms is None else due_ms - self._manager.ahead_ms
 
     def run_due(self) -> None:
-        """Run turns as long as one is due; do nothing while another thread runs one."""
+        """Let the channel act as long as it must; do nothing while another thread is in this call.
+
+        An error ends the connection and is not raised.
+        """
         while self._is_due() and self._working.acquire(blocking=False):
             try:
                 self._turn()
@@ -252,9 +255,10 @@ class RunningChannel:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _turn(self) -> None:
-        """Do the work of the present status; an error ends the connection and is not raised.
+        """Do one round of the work of the present status, such as connecting or sending a batch.
 
-        Only an interruption, such as KeyboardInterrupt, is raised.
+        An error ends the connection and is not raised. Only an interruption, such as
+        KeyboardInterrupt, is raised.
         """
         try:
             if self._stop_wanted:
@@ -519,8 +523,8 @@ class Sender:
     def send(self) -> int | None:
         """Send the batch; return None when it is committed.
 
-        Otherwise return the ms to wait before :meth:`go_on`. Expired messages are discarded. Raises
-        LinkDown or the MQError of the receiver.
+        Otherwise return the ms to wait before :meth:`go_on`: the partner is to repeat a failed put.
+        Expired messages are discarded. Raises LinkDown or the MQError of the receiver.
         """
         assert self._link is not None
         now_ms = self._manager.now_ms()
@@ -582,9 +586,11 @@ class Sender:
         return wait_ms
 
     def _confirm(self) -> None:
-        """Commit a batch that the partner has put: steps 2 to 4 of the module.
+        """Have the partner commit a batch that it has put, then remove the messages here.
 
-        Fast messages (NPMSPEED) are no part of it. An error in between leaves the batch in doubt.
+        The name, sequence number and message keys of the batch are made durable before. From then
+        on an error leaves the batch in doubt; the partner tells at the next start whether it has
+        committed. Fast messages (NPMSPEED) are no part of the batch.
         """
         assert self._link is not None
         batch, manager = self._batch, self._manager
@@ -605,8 +611,9 @@ class Sender:
     def _envelopes(self, now_ms: int, *, is_fast_channel: bool) -> list[Envelope]:
         """Return the taken messages in the form in which they are sent.
 
-        Expired messages are discarded here, and messages that cannot be sent become dead letters.
-        Raises the MQError of one that can be neither sent nor moved away.
+        With ``is_fast_channel`` non-persistent messages travel outside of the batch. Expired
+        messages are discarded here, and messages that cannot be sent become dead letters. Raises
+        the MQError of one that can be neither sent nor moved away.
         """
         envelopes, largest = list[Envelope](), self._max_message_bytes()
         for row in self._taken:
@@ -629,7 +636,8 @@ class Sender:
     def _set_aside(self, envelope: Envelope, row: StoredMessage, error: MQError) -> None:
         """Move a message that cannot be sent to the dead-letter queue, or discard it with a report.
 
-        Raises ``error`` if neither is possible.
+        ``envelope`` is the message as it travels, ``row`` as it is stored; ``error`` is why it
+        cannot be sent. Raises ``error`` if neither is possible.
         """
         refused = refused_envelope(self._manager, self._definition, envelope)
         self._batch.set_aside(row.k, refused, error)
@@ -647,8 +655,9 @@ class Sender:
 def _envelope_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Envelope:
     """Return a message as it is sent now; ``life_ms`` is its remaining time to live, 0 if expired.
 
-    The message has one expiry outside and one inside the transmission header (MQXQH): the shorter
-    one counts. Raises the MQError of a transmission header that cannot be read.
+    With ``is_fast_channel`` a non-persistent message travels outside of the batch. The message has
+    one expiry outside and one inside the transmission header (MQXQH): the shorter one counts.
+    Raises the MQError of a transmission header that cannot be read.
     """
     embedded = out_of_transit(row, now_ms)
     is_fast = is_fast_channel and unpack_descriptor(row.descriptor).persistence != MQPER_PERSISTENT

@@ -19,6 +19,7 @@ class _Kind:
     """The warnings of one kind, which share a log line."""
 
     def __init__(self, log: logging.Logger) -> None:
+        """Begin with no warning counted and no line written; ``log`` receives the lines."""
         self.log = log
         self.text = ""
         self.count = 0
@@ -49,6 +50,7 @@ class AlikeWarnings:
     """
 
     def __init__(self) -> None:
+        """Begin with no warning counted."""
         self._kinds: dict[Hashable, _Kind] = {}
         self._is_batch = False
 
@@ -63,9 +65,10 @@ class AlikeWarnings:
     ) -> None:
         """Count a warning; write it unless its ``kind`` was written less than a minute ago.
 
-        ``text`` is the line to write. ``key`` is the key of a message that is tried again and
-        again; it counts once a line. A new kind beyond 1,000 replaces the kind that was noted
-        longest ago.
+        ``log`` receives the line ``text``. ``kind`` is any value that equal warnings share. A
+        message that is tried again and again passes its store key as ``key``; each line counts that
+        message once. ``key`` None counts every call. A new kind beyond 1,000 replaces the kind that
+        was noted longest ago.
         """
         found = self._kinds.pop(kind, None) or _Kind(log)
         if len(self._kinds) >= _MAX_KINDS:

@@ -97,10 +97,13 @@ def attribute(
     objects: tuple[str, ...] = (),
     keyword: str = "",
 ) -> _V:
-    """Return a field of a table of attributes; the parameters are fields of :class:`Attribute`.
+    """Return a field of a table of attributes, with this default; a table row defines an attribute.
 
-    Without ``keyword`` the MQSC keyword is the name of the field in capitals; without ``objects``
-    all kinds of the table have it.
+    ``selector`` is its MQIA_* or MQCA_*, None without one. A number is from ``low`` to ``high``, or
+    one of ``words``: pairs of an MQSC word and its number. A text has at most ``length`` bytes;
+    ``length`` 0 makes it a number. ``unit`` is that of a time, size or share. ``objects`` are the
+    kinds that have the attribute, empty for all kinds of the table. ``keyword`` is the MQSC
+    keyword, empty for the name of the field in capitals.
     """
     row = Attribute(keyword, "", objects, default, selector, low, high, words, length, unit)
     return _field(default, {ROW: row})
@@ -112,7 +115,10 @@ def stored_field(default: _V, stored: str) -> _V:
 
 
 def _field(default: _V, metadata: dict[str, Any]) -> _V:
-    """Return ``dataclasses.field`` with this default and metadata, typed as its default."""
+    """Return ``dataclasses.field`` with this default and metadata, typed as its default.
+
+    A type checker so sees the type of the attribute's value.
+    """
     # For a type checker a field of a dataclass is its default.
     made: Any = field(default=default, metadata=metadata)
     return made  # type: ignore[no-any-return]  # see above

@@ -41,7 +41,7 @@ class Cursor:
     def __init__(
         self, core: Core, path: ResolvedQueue, requester: Requester, *, co_operates: bool = False
     ) -> None:
-        """Begin before the first message.
+        """Begin before the first message of the queue that ``path`` leads to.
 
         ``requester`` owns the locks and marks; ``co_operates`` is True for a handle with
         MQOO_CO_OP.
@@ -321,7 +321,7 @@ class Cursor:
         return found
 
     def _row(self, key: int) -> Found | None:
-        """Return the message with this key from either store; None if it has left the queue."""
+        """Return the message with this key, its queue and persistence; None if it has left."""
         queue = self.path.queue
         for persistence in (VOLATILE, PERSISTENT):
             row = queue.owner.messages(persistence).row(key)
@@ -374,7 +374,8 @@ class _Browser(Getter):
     def _look(self, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
         """Search once; return the result and None for the transaction, or None without a message.
 
-        Sets ``is_cut`` to True if the search stopped early.
+        Sets ``is_cut`` to True if the search stopped early. With ``in_parts`` a long search stops
+        early.
         """
         result, self.is_cut = self._cursor.step(self._step, in_parts=in_parts)
         return None if result is None else (result, None)

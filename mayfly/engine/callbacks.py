@@ -47,7 +47,7 @@ class Callbacks:
         self._is_calling = False
 
     def call(self) -> None:
-        """Call all waiting callbacks; return at once if another thread is calling them.
+        """Call all waiting callbacks, in order; return at once if another thread is calling them.
 
         Call it without the engine lock. An exception of a callback is logged, not raised.
         """
@@ -73,6 +73,7 @@ class Completion:
     __slots__ = ("finish", "job", "transaction")
 
     def __init__(self) -> None:
+        """Begin with nothing left to do: the verb adds a transaction or a job."""
         self.transaction: Transaction | None = None
         self.finish: OnEnd | None = None
         #: In place of a transaction: a function that may block, and does not fail.
@@ -95,6 +96,7 @@ class Gathering:
     __slots__ = ("_pause", "_pause_left", "expected")
 
     def __init__(self) -> None:
+        """Expect one caller, so the first sync does not wait."""
         #: How many were there, or came, during the last sync.
         self.expected = 1
         self._pause = self._pause_left = 0
@@ -123,7 +125,11 @@ class Background:
     """
 
     def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:
-        """Begin without a thread; ``run`` runs transactions like ``Committer.run``."""
+        """Begin without a thread; ``run`` runs transactions like ``Committer.run``.
+
+        ``callbacks`` receives the functions to call at the end of verbs. ``runtime`` makes threads
+        and locks.
+        """
         self._callbacks, self._run = callbacks, run
         self._runtime = runtime
         self._ready = runtime.condition()
@@ -185,7 +191,10 @@ class Background:
         over.wait()
 
     def _report_end(self, finish: OnEnd | None, on_end: OnEnd, error: MQError | None) -> None:
-        """Run ``finish``, then queue the call of ``on_end``."""
+        """Call ``finish``, if any, and queue the call of ``on_end``, both with ``error``.
+
+        ``error`` is None after success.
+        """
         if finish is not None:
             finish(error)
         self._callbacks.waiting.append(partial(on_end, error))

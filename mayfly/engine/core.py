@@ -29,7 +29,10 @@ class Core(EngineState):
     """The state of a queue manager, with its committer and its background thread."""
 
     def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
-        """Begin without a store; the engine opens it."""
+        """Begin without a store and without a group; the engine opens the store.
+
+        ``name`` is that of the queue manager. ``runtime`` makes threads, locks and files.
+        """
         super().__init__(name, engine_lock, clock, runtime)
         #: Its queue-sharing group, for a member of one.
         self.group: Core | None = None
@@ -71,6 +74,7 @@ class Committer:
     arrival_hook: ArrivalHook
 
     def __init__(self, state: EngineState) -> None:
+        """Begin with no transaction running, for the queue manager with this state."""
         self._state = state
         #: Only in a queue-sharing group.
         self.multi_store: MultiStoreCommitter | None = None
@@ -117,9 +121,10 @@ class Committer:
     def run_at_once(self, transaction: Transaction) -> bool:
         """Make a transaction effective under the engine lock, without a sync; return True.
 
-        Returns False, and changes nothing, if the transaction must be durable, has further effects
-        or changes another store; the caller then runs it. Non-persistent messages take this short
-        way. The caller runs deferred transactions afterwards.
+        Returns False, and changes nothing, if the transaction must be durable, has effects that
+        return further transactions, or changes another store; the caller then calls :meth:`run`.
+        Non-persistent messages take this short way. The caller calls :meth:`run_deferred`
+        afterwards.
         """
         if transaction.unit.is_durable() or transaction.effects or transaction.parts:
             return False
@@ -132,10 +137,12 @@ class Committer:
         return True
 
     def run_deferred(self) -> None:
-        """Run deferred transactions, then wake the clock if needed and call waiting callbacks.
+        """Run the transactions that others have left in ``deferred``, and call waiting callbacks.
 
-        A verb calls this after it has released the engine lock. A full disk is logged, not raised:
-        the work is tried again later. Raises MQRC_CONNECTION_BROKEN when the store fails.
+        Code that holds the engine lock leaves a transaction there, such as the discard of expired
+        messages. A verb calls this after it has released that lock. The clock is woken if needed. A
+        full disk is logged, not raised: the work is tried again later. Raises
+        MQRC_CONNECTION_BROKEN when the store fails.
         """
         state = self._state
         try:
@@ -163,7 +170,7 @@ class Committer:
                 follower.run_remaining()
 
     def run_remaining(self) -> None:
-        """Run deferred transactions and callbacks; does nothing without any, or after a stop."""
+        """Call :meth:`run_deferred` if something waits for it; after a stop do nothing."""
         if (self.deferred or self._state.callbacks.waiting) and not self._state.is_stopped:
             self.run_deferred()
 
@@ -184,9 +191,9 @@ class Committer:
         self._state.engine_lock.notify_all()
 
     def offer(self, returned: Sequence[Found]) -> None:
-        """Show messages that are visible again to triggering, then to waiting gets.
+        """Let triggering, then waiting gets, see messages that are visible on their queues again.
 
-        Needs the lock.
+        Each item of ``returned`` is queue, row and persistence. Needs the engine lock.
         """
         for queue, row, _persistence in returned:
             self.arrival_hook.note(queue, [row.k])
@@ -229,7 +236,7 @@ class Committer:
             queue_state.hide_arrivals(state, transaction)
 
     def leave(self, transactions: Collection[Transaction]) -> None:
-        """End the run of transactions whose outcome is open.
+        """End the run of transactions of which nobody knows whether the disk has them.
 
         They are neither made effective nor undone here. Takes the engine lock.
         """

@@ -69,11 +69,11 @@ def counts_with(queue: LocalQueue, expired: int) -> Counts:
 
 
 def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
-    """Return the number of expired messages by queue number, in both stores.
+    """Return the number of expired messages by queue number, persistent or not.
 
-    Hidden messages, such as those of an open unit of work, are not counted. Call it without the
-    engine lock. Its cost depends on how many messages are expired or hidden, not on the number of
-    queues.
+    Hidden messages, such as those of an open unit of work, are not counted. A queue without expired
+    messages is left out. Call it without the engine lock. Its cost depends on how many messages are
+    expired or hidden, not on the number of queues.
     """
     found = Counter[int](dict(core.store.statistics_reader.rows(EXPIRED_BY_QUEUE, (now_ms,))))
     with core.engine_lock:

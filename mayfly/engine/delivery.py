@@ -64,7 +64,8 @@ def check_capacity(path: ResolvedQueue, prepared: Prepared, body_bytes: int) -> 
 
     MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL;
     MQRC_PERSISTENT_NOT_ALLOWED on a temporary queue; MQRC_NOT_AUTHORIZED on the staging queue.
-    ``path`` is the resolved name of the queue; the transmission header counts in the size.
+    ``path`` is the resolved name of the queue, ``prepared`` the checked descriptor. The
+    transmission header counts in the size.
     """
     queue = path.queue
     if queue.is_staging:
@@ -169,7 +170,10 @@ def arrive(
     prepared: Prepared,
     row: StoredMessage,
 ) -> None:
-    """Add the put of a row to a transaction, and count its space on the queue from now on."""
+    """Add the put of a row to a transaction, and count its space on the queue from now on.
+
+    ``path`` leads to the queue; ``prepared`` says whether the message is persistent.
+    """
     queue_state.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
 
 

@@ -88,8 +88,9 @@ def prepare(
 ) -> Prepared:
     """Check a descriptor, complete it with defaults of queue and context, and return it packed too.
 
-    ``context_option`` is an MQPMO_*_CONTEXT. With ``transmits``, for a transmission queue, it
-    accepts values that only the last queue manager on the way has to know.
+    ``context`` is the user and program that put, ``context_option`` an MQPMO_*_CONTEXT. With
+    ``transmits``, for a transmission queue, it accepts values that only the last queue manager on
+    the way has to know.
 
     Raises the reason code of the first wrong field: MQRC_MD_ERROR for a value that does not fit an
     MQMD, MQRC_MSG_TYPE_ERROR, MQRC_FEEDBACK_ERROR, MQRC_PRIORITY_ERROR, MQRC_PERSISTENCE_ERROR,
@@ -133,7 +134,10 @@ def check_header(descriptor: Descriptor, body: bytes) -> None:
 
 
 def _check(d: Descriptor, *, transmits: bool) -> int:
-    """Return a warning reason code (MQRC_*) or 0; raises the errors of :func:`prepare`."""
+    """Return a warning reason code (MQRC_*) or 0; raises the errors of :func:`prepare`.
+
+    ``transmits`` accepts values that only the last queue manager on the way has to know.
+    """
     if not c.MQMT_SYSTEM_FIRST <= d.msg_type <= c.MQMT_APPL_LAST:
         raise _wrong(rc.MQRC_MSG_TYPE_ERROR, "MsgType", d.msg_type)
     if not c.MQFB_NONE <= d.feedback <= c.MQFB_APPL_LAST:

@@ -145,7 +145,8 @@ def dead_letter_of(
 ) -> tuple[Descriptor, bytes]:
     """Return descriptor and MQDLH bytes of a dead letter that the queue manager itself puts (Q1).
 
-    ``target`` is the queue that the message was for: ``'Q1'`` or ``'Q1@QM2'``.
+    ``reason`` is the reason code in the MQDLH, ``target`` the queue that the message was for:
+    ``'Q1'`` or ``'Q1@QM2'``.
     """
     queue, _, manager = target.partition("@")
     dest = manager or core.name
@@ -174,7 +175,8 @@ def _put_report(
 ) -> None:
     """Add the put of a report to a transaction, with the authority of the message's user (R6).
 
-    Raises the error with which the reply-to queue refuses the report.
+    ``window`` is the report's put time and expiry, ``ids`` are its MsgId and CorrelId. Raises the
+    error with which the reply-to queue refuses the report.
     """
     name = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
     path = core.registry.resolve_target(name)

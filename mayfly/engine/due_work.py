@@ -39,7 +39,11 @@ class DueWork:
         claims: ConsumerClaims,
         membership: Membership[Any],
     ) -> None:
-        """Begin without a clock: the engine loads its store first, then calls :meth:`begin`."""
+        """Begin without a clock: the engine loads its store first, then calls :meth:`begin`.
+
+        ``processor`` releases delayed messages, ``claims`` are the messages that pipelines reserve,
+        and ``membership`` is that of a queue-sharing group.
+        """
         self.core, self.processor, self.claims = core, processor, claims
         self.housekeeping = Housekeeping(core)
         self._scan, self._triggering = ExpiryScan(core), triggering_of(core)
@@ -123,7 +127,11 @@ class DueWork:
                 raise mistake
 
     def run_pass(self) -> bool:
-        """Do a bounded part of the due work; return True if delayed messages are still due."""
+        """Do a bounded part of the due work; return True if delayed messages are still due.
+
+        After a full disk, which is logged, the work is tried again a second later. Raises any other
+        MQError.
+        """
         core = self.core
         if self._postponed_to_ms <= core.now_ms():
             self._try(self._membership.finish)
@@ -180,9 +188,9 @@ class DueWork:
             self._mistake = error
 
     def _next_end_ms(self) -> int | None:
-        """Return when the next wait of a get ends.
+        """Return when the next wait of a get ends, in ms of the clock.
 
-        Returns None without one, or if the group ends that wait.
+        Returns None without one, or if the queue-sharing group ends that wait.
         """
         end_ms = self.core.waits.next_end_ms()
         is_open = end_ms is None or self._membership.may_bring(end_ms)
@@ -211,6 +219,7 @@ class Housekeeping:
     """Regular work in the store: balance rows, ledger retention, index of ids, stored time."""
 
     def __init__(self, core: Core) -> None:
+        """Begin with no piece of work due."""
         self._core = core
         #: When a search for deadlines and delays in the store was last made.
         self._looked_ms = 0
@@ -222,9 +231,10 @@ class Housekeeping:
         self._next_piece = 0
 
     def next_due_ms(self) -> int | None:
-        """Return when the next piece is due, in ms; None when nothing is to do.
+        """Return when the next piece of housekeeping is due, in ms; None when nothing is to do.
 
-        Needs the engine lock.
+        The pieces write counters to the ledger of ended messages, trim it, index its ids, and store
+        the time. Needs the engine lock.
         """
         assert self._core.engine_lock.is_held()
         self._check_ledger()
@@ -240,7 +250,7 @@ class Housekeeping:
         return min(moments, default=None)
 
     def run(self, should_yield: Callable[[], bool]) -> None:
-        """Do the pieces that are due; of a long piece only a part.
+        """Do the pieces of housekeeping that are due; of a long piece only a part.
 
         While ``should_yield`` returns True, it does one piece, so that a release waits for one
         transaction only. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.

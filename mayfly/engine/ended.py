@@ -118,8 +118,10 @@ def ended_messages(
 ) -> EndedPage:
     """Return up to ``limit`` of the newest matching records of ended messages, newest first.
 
-    Only ledger positions below ``before`` are searched, None for all; at most 500,000 rows are
-    read. Raises MQRC_CONNECTION_BROKEN.
+    The result has pairs of ledger position and record, and the position to pass as ``before`` for
+    the next page, None at the end. Only ledger positions below ``before`` are searched, None for
+    all; at most 500,000 rows are read, so a short page need not be the last. Raises
+    MQRC_CONNECTION_BROKEN.
     """
     first, last = _span(core, where)
     high = last + 1 if before is None else min(before, last + 1)
@@ -139,9 +141,10 @@ def ended_messages(
 
 
 def ended_summary(core: Core, where: EndedFilter) -> Summary:
-    """Count matching ended messages by queue and outcome, in the newest two million ledger rows.
+    """Return counts of matching ended messages by queue and outcome.
 
-    Raises MQRC_CONNECTION_BROKEN.
+    Only the newest two million ledger rows are read. The result also has the first and last ledger
+    position that was read, and whether older rows were left out. Raises MQRC_CONNECTION_BROKEN.
     """
     first, last = _span(core, where)
     condition, values = where.condition()
@@ -230,9 +233,9 @@ def write_trace(
 ) -> bool:
     """Write the newest matching ended messages as CSV for replay, in ledger order (docs/REPLAY.md).
 
-    ``write`` receives the header line, then blocks of lines. Only messages that ended by a get, a
-    transmission or expiry are written; at most ``max_lives`` positions are read. Returns True if
-    older ones were left out.
+    ``write`` receives the header line, then blocks of lines; an error that it raises is passed on.
+    Only messages that ended by a get, a transmission or expiry are written; at most ``max_lives``
+    positions are read. Returns True if older ones were left out.
     """
     first, last = _span(core, where)
     condition, values = where.condition()

@@ -78,8 +78,11 @@ class Engine(Core):
     ) -> None:
         """Open the engine of a folder, made when missing; ``path`` None keeps all in memory.
 
+        ``clock`` None is the time of the machine. ``platform``, ``command_level`` and ``settings``
+        are the configuration; what is left out is as stored in the folder. ``user`` has opened the
+        queue manager and may do everything. ``runtime`` replaces threads, locks and files in tests.
         ``users`` has the groups of users with a password, ``membership`` is that of a queue-sharing
-        group. The other parameters and the errors are those of ``mayfly.QueueManager``.
+        group. The errors are those of ``mayfly.QueueManager``.
         """
         given = checked_configuration(platform, command_level, settings)
         check_manager_name(name)
@@ -155,10 +158,11 @@ class Engine(Core):
     ) -> Session:
         """Return a new session of a user, as ``mayfly.QueueManager.session``.
 
-        Raises MQRC_NOT_AUTHORIZED.
-        ``groups`` None takes the groups that are known of the user. ``known_as`` is the name that a
-        session without authority checks shows in messages, ledger and audit. ``is_foreign_client``
-        is True for a program in another process. Raises MQRC_CONNECTION_BROKEN after a stop.
+        ``user`` None has all authority. With ``transacted`` its puts and gets wait for a commit.
+        ``program`` is the name of the application. ``groups`` are the user's groups; None takes
+        those that are known of the user. ``known_as`` is the name that a session without authority
+        checks shows in messages, ledger and audit. ``is_foreign_client`` is True for a program in
+        another process. Raises MQRC_NOT_AUTHORIZED, and MQRC_CONNECTION_BROKEN after a stop.
         """
         session = Session(
             self,

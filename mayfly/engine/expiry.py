@@ -165,7 +165,9 @@ def _move(
     """Add the put of an expired message to the queue that EXPQ names, where it never expires.
 
     If that queue refuses the message, it goes to the dead-letter queue. If that refuses it too, or
-    is the queue where it expired, the message is gone and a warning is logged.
+    is the queue where it expired, the message is gone and a warning is logged. ``origin`` is the
+    queue where it expired, ``target`` the name in EXPQ. ``row`` is the message as stored,
+    ``original`` as its sender put it.
     """
     try:
         message = _moved(core, origin, row, original)
@@ -191,7 +193,11 @@ def _move(
 def _moved(
     core: Core, origin: LocalQueue, row: StoredMessage, original: Original
 ) -> OutgoingMessage:
-    """Return an expired message as it is put on the queue in EXPQ, without expiry."""
+    """Return an expired message as it is put on the queue in EXPQ, without expiry.
+
+    ``origin`` is the queue where it expired. ``row`` is the message as stored, ``original`` as its
+    sender put it.
+    """
     assert row.expire_at_ms is not None
     descriptor, body = as_expired(original.descriptor, original.body, origin.name, row.expire_at_ms)
     window = Window(row.put_ms, row.put_ms, None)
@@ -260,7 +266,10 @@ def notify_expired(
 
 
 def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | None) -> Expired:
-    """Return the message for watchers of expiry, without delay header or transmission header."""
+    """Return the message for watchers of expiry, without delay header or transmission header.
+
+    ``met_by`` says whether a get, browse or scan detected the expiry, None for neither.
+    """
     name = queue.name
     if queue.is_staging:
         name, row = row.target or name, original_row(row)
@@ -357,7 +366,10 @@ class ExpiryScan:
         return [self._core] if group is None else [self._core, group]
 
     def _earliest(self, requester: Core, persistence: int, now_ms: int) -> int | None:
-        """Return the earliest deadline (ms) of a message that a scan could discard, else None."""
+        """Return the earliest deadline (ms) of a message that a scan could discard, else None.
+
+        ``requester`` is the queue manager or group whose messages of this persistence are searched.
+        """
         messages = requester.messages(persistence)
         found = messages.earliest_deadlines(1)
         if found and found[0][0] <= now_ms and found[0][1] in requester.hidden:
@@ -367,7 +379,11 @@ class ExpiryScan:
         return found[0][0] if found else None
 
     def _discard(self, requester: Core, persistence: int, should_yield: Callable[[], bool]) -> bool:
-        """Discard the expired messages of one store in batches of 1,000; False if stopped early."""
+        """Discard the expired messages with one persistence, in batches of 1,000.
+
+        ``requester`` is the queue manager or group that has them. Returns False if
+        ``should_yield``, which is called after a batch, stopped it early.
+        """
         core, after = self._core, _START
         while True:
             with core.engine_lock:

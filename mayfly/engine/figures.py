@@ -82,8 +82,8 @@ def figures(
 
     The first ``max_queues`` predefined queues whose names sort after ``after`` have a separate
     entry; dynamic queues have none, as their names change without end. With ``only`` the local
-    queue of that name alone has an entry, also a dynamic one. Expired messages are counted at
-    ``now_ms``.
+    queue of that name alone has an entry, also a dynamic one. All other queues are summed up in
+    ``others``. Expired messages are counted at ``Figures.now_ms``.
     """
     engine.check_running()
     with engine.engine_lock:
@@ -136,7 +136,11 @@ def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
 
 
 def _counters_of(queue: LocalQueue, totals: Totals | None, present: Counts | None) -> QueueFigures:
-    """Return the statistics of a queue from its counters; ``oldest_put_ms`` is None."""
+    """Return the statistics of a queue from its counters; ``oldest_put_ms`` is None.
+
+    ``totals`` are its puts and ends so far, None without any. ``present`` are its messages by
+    state, None when they are not counted.
+    """
     puts, ended = (0, {}) if totals is None else (totals.puts, totals.ended)
     inputs, outputs = queue.input_count, queue.output_count
     return QueueFigures(queue.depth, present, None, inputs, outputs, puts, ended)
@@ -246,7 +250,11 @@ class Watch:
         return self._live_figures(_present(each), rest)
 
     def _live_figures(self, present: Counts, rest: Sequence[QueueFigures]) -> LiveFigures:
-        """Return the result of :meth:`look` from its entries, ``present`` and the other queues."""
+        """Return the result of :meth:`look`.
+
+        ``present`` are the messages of all queues by state, ``rest`` the queues without a separate
+        entry.
+        """
         engine, store = self._engine, self._engine.store
         with engine.engine_lock:
             registry = engine.registry

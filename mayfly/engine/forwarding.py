@@ -100,9 +100,9 @@ def put_dead_letter(core: Core, session: Session, message: Message, reason: int)
 def set_aside(core: Core, session: Session, message: Message, reason: int) -> None:
     """Put a got message on BOQNAME, else on the dead-letter queue, in the unit of work.
 
-    BOQNAME is not used if it is blank, refuses the message, or is the message's present queue.
-    Raises MQRC_OPTIONS_ERROR when the present queue is the dead-letter queue, else the errors of
-    :func:`put_dead_letter`.
+    ``reason`` is the reason code in the MQDLH. BOQNAME is not used if it is blank, refuses the
+    message, or is the message's present queue. Raises MQRC_OPTIONS_ERROR when the present queue is
+    the dead-letter queue, else the errors of :func:`put_dead_letter`.
     """
     source, dead_queue = core.registry.by_name(message.queue), core.registry.queue_manager.deadq
     name = "" if source is None else source.definition.boqname

@@ -550,10 +550,11 @@ def discard_detected(
     *,
     passes_all: bool = True,
 ) -> None:
-    """Discard the expired messages that a get has passed; needs the lock.
+    """Leave expired messages that a get has passed to ``Committer.run_deferred`` to discard.
 
-    With ``passes_all``, for a get without match options, later searches begin after them. The
-    caller runs deferred transactions afterwards.
+    With ``passes_all``, for a get without match options, later searches begin after them. Browse
+    locks of the ``requester`` on them end. The caller calls ``run_deferred`` without the engine
+    lock, which it needs here.
     """
     for queue, row, persistence in expired:
         if passes_all:

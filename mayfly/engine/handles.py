@@ -98,9 +98,11 @@ class Handle:
         *,
         selector: Selector | None = None,
     ) -> None:
-        """Make the handle of a queue that the session has opened.
+        """Make the handle of a queue that ``Session.open`` has opened after checks.
 
-        ``Session.open`` has checked the options.
+        ``path`` is the queue's name as it resolves, ``opened`` the entry among the open handles of
+        the session, ``owner`` that session. ``selector`` limits all its gets and browses, None does
+        not.
         """
         self._core = core
         self._owner = owner

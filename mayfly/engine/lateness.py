@@ -42,6 +42,7 @@ class Lateness:
     """Counts how late messages were handled, since the queue manager was opened; under its lock."""
 
     def __init__(self) -> None:
+        """Begin with no message counted."""
         self._counts = [0] * (len(BOUNDS_MS) + 1)
         self._sum_ms = 0
 

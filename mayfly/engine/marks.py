@@ -32,6 +32,7 @@ class _Marked:
     __slots__ = ("handles", "marker", "persistence", "queue", "until_ms")
 
     def __init__(self, queue: LocalQueue, persistence: int) -> None:
+        """Begin without marks on a message of this queue and persistence."""
         self.queue = queue
         self.persistence = persistence
         self.handles: set[object] = set()
@@ -46,6 +47,7 @@ class _CoOperatingSet:
     __slots__ = ("handle_count", "keys", "lease_ends")
 
     def __init__(self) -> None:
+        """Begin without handles and marks."""
         self.handle_count = 0
         self.keys: set[int] = set()
         #: A heap of (until_ms, key); some marks are gone or renewed since.
@@ -56,7 +58,11 @@ class Marks:
     """All browse marks of a queue manager, by message key; callers hold the engine lock."""
 
     def __init__(self, on_departure: list[OnDeparture]) -> None:
-        """Begin without marks; :meth:`_forget` is on ``on_departure`` only while some exist."""
+        """Begin without marks.
+
+        ``on_departure`` is the list of functions that are called with the keys of messages that
+        leave their queues. :meth:`_forget` is in it only while marks exist.
+        """
         self._on_departure = on_departure
         self.marked: dict[int, _Marked] = {}
         self._keys: dict[object, set[int]] = {}
@@ -150,7 +156,8 @@ class Marks:
     def next_lease_end_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
         """Return when the next mark of a set ends, in ms, on a queue with a waiting get or browse.
 
-        ``is_waited_on`` says that for a queue number. Returns None without such a mark.
+        ``is_waited_on`` says whether the queue with a number has one. Returns None without such a
+        mark.
         """
         return min(
             (s.lease_ends[0][0] for n, s in self._sets.items() if s.lease_ends and is_waited_on(n)),
@@ -226,9 +233,10 @@ class Unmarked:
         *,
         co_operates: bool,
     ) -> None:
-        """Begin with no marked message known, as a watcher of the queue.
+        """Begin with no marked message known; the queue calls this object from now on.
 
-        ``requester`` is the handle. With ``co_operates`` marks of its co-operating set count too.
+        ``requester`` is the handle. ``now_ms`` returns the time. With ``co_operates`` marks of its
+        co-operating set count too.
         """
         self._marks = marks
         self._queue = queue

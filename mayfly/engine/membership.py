@@ -23,21 +23,21 @@ class Membership(Generic[_Engine]):
     def has_unfinished(self) -> bool:
         """True while transactions that the group has decided wait for space on the disk.
 
-        False here.
+        This class, for a queue manager without a group, returns False.
         """
         return False
 
     def lock(self, runtime: Runtime) -> EngineLock:
         """Return the lock for the engine.
 
-        All members of a group share one, here it is a new one.
+        All members of a group share one. This class, for no group, returns a new one.
         """
         return runtime.engine_lock()
 
     def join(self, engine: _Engine) -> None:
         """Join the group, once the store is open.
 
-        Here it only raises StoreError if the folder belongs to a member of a group.
+        This class, for no group, raises StoreError if the folder belongs to a member of a group.
         """
         group, folder = group_of(engine.store.persistent), engine.store.folder
         if group and folder is not None:
@@ -49,17 +49,17 @@ class Membership(Generic[_Engine]):
     def recover(self) -> None:
         """Complete transactions that the group decided while the queue manager was closed.
 
-        Here nothing.
+        This class, for a queue manager without a group, does nothing.
         """
 
     def admit(self) -> None:
         """Make the queue manager known in the group by its name, now that it is open.
 
-        Here nothing.
+        This class, for a queue manager without a group, does nothing.
         """
 
     def finish(self) -> None:
-        """Complete decided transactions that a full disk has delayed. Here nothing."""
+        """Complete decided transactions that a full disk has delayed; nothing without a group."""
 
     def may_bring(self, end_ms: int) -> bool:
         """Return True if another member may release a message to a shared queue by ``end_ms``.
@@ -69,7 +69,10 @@ class Membership(Generic[_Engine]):
         return False
 
     def end_waits(self) -> None:
-        """End the gets whose wait the group prolonged until the due work was done. Here nothing."""
+        """End the gets whose wait the group prolonged until the due work was done.
+
+        This class, for a queue manager without a group, does nothing.
+        """
 
     def end(self) -> None:
-        """Leave the group, as the queue manager is closed. Here nothing."""
+        """Leave the group, as the queue manager is closed; without a group do nothing."""

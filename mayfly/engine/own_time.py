@@ -41,9 +41,10 @@ def warn_if_ahead(core: Core) -> None:
 
 
 def own_time(core: Core) -> OwnTime:
-    """Return the queue manager's time, the wall clock, and counts of messages that they affect.
+    """Return the queue manager's time, the wall clock, and counts of messages.
 
-    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    The counts are of messages that would expire or fall due if the queue manager took over the wall
+    clock, and of those that wait anyway. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
     # Another clock than the machine's is the wall clock itself, and takes no steps.
     system = core.clock if isinstance(core.clock, SystemClock) else None
@@ -111,10 +112,11 @@ def follow_wall(core: Core) -> OwnTime:
 def return_to_wall_clock(core: Core, close: Callable[[], None]) -> OwnTime:
     """Set the queue manager's time back to the wall clock and call ``close``; return the old times.
 
-    Expired messages are discarded first, so none becomes valid again. A message with a put time in
-    the future gets put time and deadline moved back, and keeps its time to live. Other deadlines
-    and delivery times stay, and so come later. Raises MQRC_FUNCTION_NOT_SUPPORTED in a
-    queue-sharing group, MQRC_STORAGE_MEDIUM_FULL.
+    ``close`` closes the queue manager, so that no program sees time go back. Expired messages are
+    discarded first, so none becomes valid again. A message with a put time in the future gets put
+    time and deadline moved back, and keeps its time to live. Other deadlines and delivery times
+    stay, and so come later. Raises MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group,
+    MQRC_STORAGE_MEDIUM_FULL.
     """
     found = _checked(core)
     core.do_due()

@@ -49,7 +49,10 @@ class PendingGet:
     ) -> None:
         """Prepare the get for :meth:`begin`, which runs it.
 
-        ``on_taken`` is called under the engine lock with the result and the index of the getter.
+        ``getters`` are tried in this order. ``on_got`` is called without locks with the result or
+        the error, and not after a cancel. ``on_taken`` is called under the engine lock with the
+        result and the index of the getter. ``on_refused`` is called with the index of a getter and
+        its error, None once it works again; with ``on_refused`` None such an error ends the get.
         ``finish`` changes the outcome before ``on_got`` receives it.
         """
         self._core, self._getters = core, getters
@@ -132,7 +135,8 @@ class PendingGet:
     def _ask(self, place: int, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
         """Try the getter with this index; return result and transaction, or None without a message.
 
-        With ``on_refused``, an error of the getter is passed to that function instead of raised.
+        ``in_parts`` lets a long search stop early. With ``on_refused``, an error of the getter is
+        passed to that function instead of raised.
         """
         getter, on_refused = self._getters[place], self._on_refused
         if on_refused is None:
@@ -275,13 +279,15 @@ class PendingWaits:
     """The waits of one connection that end by a callback; :meth:`end` ends them all."""
 
     def __init__(self, core: Core) -> None:
+        """Begin with no wait."""
         self._core = core
         self._requester = Requester(core)
 
     def until(self, moment_ms: int | None, on_end: OnEnd) -> PendingWait:
         """Begin a wait until the queue manager's time is ``moment_ms``, None for ever; return it.
 
-        Nothing blocks: ``on_end`` is called at its end, with None or the error that ended it.
+        Nothing blocks. ``on_end`` is called without locks when the wait has ended, with None or the
+        error that ended it, and not after a cancel. An exception of it is logged.
         """
         number, nothing = next(_numbers), lambda: None
         return PendingWait(self._core, self._requester, number, nothing, moment_ms, on_end)
@@ -289,7 +295,8 @@ class PendingWaits:
     def for_definitions(self, on_end: OnEnd) -> PendingWait:
         """Begin a wait until the definition of any object changes; return it.
 
-        Nothing blocks: ``on_end`` is called at its end, with None or the error that ended it.
+        Nothing blocks. ``on_end`` is called without locks when the wait has ended, with None or the
+        error that ended it, and not after a cancel. An exception of it is logged.
         """
         registry = self._core.registry
         version = registry.version
@@ -321,10 +328,12 @@ class PendingWait:
         until_ms: int | None,
         on_end: OnEnd,
     ) -> None:
-        """Begin to wait under ``number`` until ``take`` returns a value, or until ``until_ms``.
+        """Begin to wait until ``take`` returns another value than None, or until ``until_ms``.
 
-        ``on_end`` is called at the end, with None or the error that ended the wait. ``number`` is a
-        queue number or another key of the waits. ``until_ms`` None has no end.
+        ``on_end`` is called at the end, with None or the error that ended the wait. ``take`` is
+        tried when something happens on the queue ``number``, or for the number ``DEFINITIONS`` when
+        a definition changes. The close of ``requester`` ends the wait by an error. ``until_ms``
+        None has no end. Nothing blocks here.
         """
         self._core, self._on_end = core, on_end
         self._is_decided = False

@@ -142,7 +142,10 @@ def _with_topic(row: StoredMessage, properties: list[Property]) -> list[Property
 
 
 def _without(row: StoredMessage, descriptor: Descriptor, parts: Parts) -> StoredMessage:
-    """Return a row without its property folders; unchanged if it has none."""
+    """Return a row without its property folders; unchanged if it has none.
+
+    ``parts`` are the MQRFH2 headers and the data into which its body was divided.
+    """
     if not parts.has_property_folder:
         return row
     plain, body = without_properties(descriptor, parts)

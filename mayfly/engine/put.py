@@ -98,9 +98,9 @@ def put(
 ) -> PutResult:
     """Put a message on the queue of a resolved name, or on the staging queue if it is delayed.
 
-    In a unit of work the message is visible at the commit, else when this returns. With a
-    ``completion``, a put that would wait for the disk leaves its transaction there for the caller
-    to run.
+    ``context`` is the user and program that put. In a unit of work the message is visible at the
+    commit, else when this returns. With a ``completion``, a put that would wait for the disk leaves
+    its transaction there for the caller to run.
 
     Nothing is put on an error: a wrong descriptor (P1, P12), MQRC_PUT_INHIBITED, MQRC_Q_FULL,
     MQRC_MSG_TOO_BIG_FOR_Q and MQRC_MSG_TOO_BIG_FOR_Q_MGR (P8), MQRC_EXPIRY_ERROR (E2, E3, D7), and
@@ -153,7 +153,8 @@ def result_of(
 ) -> PutResult:
     """Return the result of a put: MsgId, CorrelId, descriptor, put and expiry times, queue.
 
-    A delayed message and one for another queue manager have another MsgId in the store than the one
+    ``prepared`` is the checked descriptor, ``window`` put time, delivery time and deadline. A
+    delayed message and one for another queue manager have another MsgId in the store than the one
     returned here.
     """
     here, msg_id = path.queue, row.msg_id
@@ -210,7 +211,8 @@ def new_put(
 ) -> tuple[LocalQueue, StoredMessage, bool]:
     """Return the queue where a message goes now, its row, and whether it is persistent.
 
-    Nothing is stored or counted yet. Raises the errors of :func:`put`. Needs the engine lock.
+    ``prepared`` is the checked descriptor, ``window`` put time, delivery time and deadline. Nothing
+    is stored or counted yet. Raises the errors of :func:`put`. Needs the engine lock.
     """
     persistent = prepared.persistent
     queue = path.queue
@@ -342,6 +344,7 @@ class AsyncPuts:
     """Counts the asynchronous puts of one session and keeps their first error, for MQSTAT (P13)."""
 
     def __init__(self, core: Core) -> None:
+        """Begin with no put counted."""
         self._core = core
         #: Without those that went well, which are most.
         self._status = Status()

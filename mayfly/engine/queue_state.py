@@ -53,8 +53,9 @@ def life_records(
 ) -> list[EndedLives]:
     """Return the ledger records of messages of one queue whose stay there ends at ``ended_ms``.
 
-    ``found`` is not empty. Persistent messages beside each other with the same descriptor, eight or
-    more, make one record together; every other message makes a separate one.
+    ``found`` is not empty. ``outcome`` is how the stay ended, a value of State; ``terminated_by``
+    is the user and program that ended it. Persistent messages beside each other with the same
+    descriptor, eight or more, make one record together; every other message makes a separate one.
     """
     queue = found[0][0]
     lives: list[EndedLives] = []
@@ -81,7 +82,11 @@ def life_records(
 def _ended_messages(
     found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> EndedMessages:
-    """Return one ledger record for persistent messages of one queue with the same descriptor."""
+    """Return one ledger record for persistent messages of one queue with the same descriptor.
+
+    ``outcome`` is how their stay ended at ``ended_ms``, ``terminated_by`` the user and program that
+    ended it.
+    """
     queue, first, _persistence = found[0]
     descriptor = unpack_descriptor(first.descriptor)
     return EndedMessages(
@@ -111,8 +116,9 @@ def life_record(
     """Return the ledger record of one message whose stay on a queue ends at ``ended_ms``.
 
     ``outcome`` is the value of the last State, ``reason`` the MQRC_* or MQFB_* of a message that
-    was dead-lettered or discarded, else 0. A message on the staging queue is recorded with the ids
-    and the length that its sender knows.
+    was dead-lettered or discarded, else 0. ``terminated_by`` is the user and program that ended the
+    stay. A message on the staging queue is recorded with the ids and the length that its sender
+    knows.
     """
     descriptor = unpack_descriptor(row.descriptor)
     msg_id, correl_id, origin_id, body_bytes = (
@@ -152,7 +158,10 @@ def life_record(
 
 
 def reserve(queue: LocalQueue, message_count: int = 1) -> None:
-    """Count puts whose transaction has not taken effect: in CURDEPTH and as uncommitted (P9)."""
+    """Count ``message_count`` puts whose transaction has not taken effect.
+
+    They count in CURDEPTH and as uncommitted (P9).
+    """
     queue.depth += message_count
     queue.uncommitted += message_count
 
@@ -171,7 +180,7 @@ def reserve_in_unit(queue: LocalQueue) -> None:
 
 
 def withdraw(queue: LocalQueue, message_count: int = 1) -> None:
-    """Undo :func:`reserve` for puts that were never visible on the queue.
+    """Undo :func:`reserve` for ``message_count`` puts that were never visible on the queue.
 
     Raises TransitionError when the queue has fewer uncommitted puts.
     """
@@ -216,7 +225,8 @@ def arrive(
 ) -> None:
     """Add the put of a message to a transaction of ``owner``, and count it on the queue now.
 
-    For a queue of another member of the queue-sharing group it is added to that member's part.
+    ``persistent`` says in which store it goes. For a queue of another member of the queue-sharing
+    group it is added to that member's part.
     """
     queue.depth += 1
     queue.uncommitted += 1
@@ -299,7 +309,8 @@ def end_put_and_got(
 ) -> None:
     """Add the ledger record of a message that a unit of work has put and got to its commit.
 
-    The store never has that message. Raises TransitionError when the queue counts none.
+    ``terminated_by`` is the user and program for the ledger. The store never has that message.
+    Raises TransitionError when the queue counts none.
     """
     _check_put_and_got(queue, Event.COMMIT)
     queue.put_and_got -= 1
@@ -317,7 +328,9 @@ def end_expired_put(
 ) -> None:
     """Add the ledger record of a put that expired before its commit; it reaches no queue (E17).
 
-    The queue counts it no longer. Raises TransitionError when the queue has no uncommitted put.
+    ``owner`` is the queue manager or group that the transaction is of. ``terminated_by`` is the
+    user and program for the ledger. The queue counts it no longer. Raises TransitionError when the
+    queue has no uncommitted put.
     """
     _check_uncommitted(queue, 1, Event.COMMIT)
     queue.depth -= 1
@@ -346,7 +359,10 @@ def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -
 def expired_life_record(
     queue: LocalQueue, row: StoredMessage, now_ms: int, terminated_by: TerminatedBy
 ) -> LifeRecord:
-    """Return the ledger record of a message that expired before it could be put on its queue."""
+    """Return the ledger record of a message that expired before it could be put on its queue.
+
+    ``terminated_by`` is the user and program for the ledger.
+    """
     return life_record(
         queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN], terminated_by
     )
@@ -376,13 +392,19 @@ def count_staged(
 
 
 def _check_uncommitted(queue: LocalQueue, message_count: int, event: Event) -> None:
-    """Raise TransitionError if the queue has fewer than ``message_count`` uncommitted puts."""
+    """Raise TransitionError if the queue has fewer than ``message_count`` uncommitted puts.
+
+    ``event`` is for the text of the error.
+    """
     if queue.uncommitted < message_count:
         raise TransitionError(f"{queue.name}: {event} of a message that is not uncommitted")
 
 
 def _check_put_and_got(queue: LocalQueue, event: Event) -> None:
-    """Raise TransitionError if no unit of work has put and got a message on the queue."""
+    """Raise TransitionError if no unit of work has put and got a message on the queue.
+
+    ``event`` is for the text of the error.
+    """
     if not queue.put_and_got:
         raise TransitionError(
             f"{queue.name}: {event} without a message that a unit of work has put and got"
@@ -417,9 +439,10 @@ def state_of(queue: LocalQueue, key: int) -> State:
 
 
 def hold(found: Found, by: Hold) -> None:
-    """Hide a visible message, which ``by`` holds from now on; it keeps its place in the store.
+    """Hide a visible message from all gets and browses; ``by`` holds it from now on.
 
-    It leaves CURDEPTH. Raises TransitionError when the message is hidden already.
+    It keeps its place in the store and leaves CURDEPTH. Raises TransitionError when the message is
+    hidden already.
     """
     queue, row, _persistence = found
     hidden = queue.owner.hidden
@@ -431,10 +454,10 @@ def hold(found: Found, by: Hold) -> None:
 
 
 def hold_got(found: Found, by: Hold) -> None:
-    """Hide a message that a get has taken and not made final; it leaves CURDEPTH.
+    """Hide a message that a get has taken and not made final; ``by`` holds it from now on.
 
-    A persistent one is noted on disk, so that a start after a kill raises its backout count (G8).
-    Raises TransitionError when the message is hidden already.
+    It leaves CURDEPTH. A persistent message is noted on disk, so that a start after a kill raises
+    its backout count (G8). Raises TransitionError when the message is hidden already.
     """
     queue, row, persistence = found
     key, queue_owner = row.k, queue.owner
@@ -492,11 +515,11 @@ def end(
 ) -> None:
     """Add the removal of a message from its queue, with its ledger record, to a transaction.
 
-    ``owner`` has the transaction. ``by`` is the hold that has the message; None for a visible
-    message. It stays hidden until the transaction takes effect. ``event`` gives the outcome,
-    ``terminated_by`` is the user and program for the ledger, ``reason`` says why it was
-    dead-lettered or discarded. Raises TransitionError when another holder hides the message, or the
-    event does not end a message in its state.
+    ``owner`` is the queue manager or group that the transaction is of. ``by`` is the unit of work
+    or other hold that has the message; None for a visible message. It stays hidden until the
+    transaction takes effect. ``event`` gives the outcome, ``terminated_by`` is the user and program
+    for the ledger, ``reason`` says why it was dead-lettered or discarded. Raises TransitionError
+    when another holder hides the message, or the event does not end a message in its state.
     """
     queue, row, persistence = found
     queue_owner, key, is_staging = queue.owner, row.k, queue.is_staging
@@ -522,7 +545,11 @@ def end(
 
 
 def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_ms: int) -> None:
-    """Add the removal of a non-persistent message, recorded as lost, whether it is held or not."""
+    """Add the removal of a non-persistent message, recorded as lost, to a transaction.
+
+    It may be visible or hidden by any holder. ``owner`` is the queue manager or group that the
+    transaction is of.
+    """
     queue, row, _persistence = found
     requester = owner.hidden.pop(row.k, None)
     if requester is not None:
@@ -591,8 +618,9 @@ def unlock(found: Found, requester: object) -> None:
 
 
 def note_visible(queue: LocalQueue, key: int, persistence: int) -> None:
-    """Let searches and watchers of a queue start no later than this message, now visible.
+    """Let searches of a queue start no later than this message, which is visible now.
 
+    ``key`` is its key in the store. Objects that follow what becomes visible on the queue are told.
     On the staging queue its due time is noted, too.
     """
     if key < queue.first[persistence]:
@@ -615,7 +643,7 @@ def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
 
 
 def unhide(queue: LocalQueue, key: int, by: object) -> None:
-    """Make a message no longer hidden; raises TransitionError unless ``by`` hides it."""
+    """Let gets and browses see a message again; raises TransitionError unless ``by`` hides it."""
     if queue.owner.hidden.get(key) is not by:
         raise hold_mismatch(queue, key)
     del queue.owner.hidden[key]
@@ -632,9 +660,10 @@ def hold_mismatch(queue: LocalQueue, key: int) -> TransitionError:
 
 
 def hold_keys(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
-    """Hide visible messages of one queue, by key, for a hold that counts them.
+    """Hide visible messages of one queue, by key, from all gets and browses; ``by`` holds them.
 
-    They leave CURDEPTH. Raises TransitionError when a message is hidden already.
+    ``by`` counts them, and they leave CURDEPTH. Raises TransitionError when a message is hidden
+    already.
     """
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
@@ -642,10 +671,11 @@ def hold_keys(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
 
 
 def hold_gets(found: Sequence[Found], by: Hold) -> None:
-    """Hide messages of one queue that a get has taken and not made final; they leave CURDEPTH.
+    """Hide messages of one queue that a get has taken and not made final; ``by`` holds them.
 
-    Persistent ones are noted on disk, so that a start after a kill raises their backout counts
-    (G8). ``found`` is not empty. Raises TransitionError when a message is hidden already.
+    They leave CURDEPTH. Persistent ones are noted on disk, so that a start after a kill raises
+    their backout counts (G8). ``found`` is not empty. Raises TransitionError when a message is
+    hidden already.
     """
     queue = found[0][0]
     keys = [row.k for _queue, row, _persistence in found]
@@ -712,8 +742,10 @@ def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
 def add_move(transaction: Transaction, moving: Moving) -> None:
     """Add the move of due messages from the staging queue to their target to a transaction.
 
-    The target counts them already, and the transaction's store unit has the rows and ledger
-    records. Raises TransitionError when a message is hidden.
+    ``moving`` has both queues, and the keys of the messages before and after.
+
+    The messages are hidden from now on. The target counts them already, and the transaction's store
+    unit has the rows and ledger records. Raises TransitionError when a message is hidden.
     """
     source, _target, old_keys, _new_keys = moving
     _hide_all(source, old_keys, transaction)
@@ -736,7 +768,8 @@ def count_released(
 def claim(transaction: Transaction, claiming: Claiming) -> None:
     """Add to a transaction that a Spark batch reserves visible messages, which leave their queue.
 
-    They are LOCKED from now on. Raises TransitionError when a message is hidden.
+    ``claiming`` has the queue and the keys of the messages. They are LOCKED from now on. Raises
+    TransitionError when a message is hidden.
     """
     queue, keys, _volatile_count = claiming
     _hide_all(queue, keys, transaction)
@@ -754,7 +787,10 @@ def end_claimed(transaction: Transaction, queue: LocalQueue, message_count: int)
 
 
 def give_back_claimed(transaction: Transaction, unclaiming: Unclaiming) -> None:
-    """Add to a transaction that messages reserved by a Spark batch return to their queue."""
+    """Add to a transaction that messages reserved by a Spark batch return to their queue.
+
+    ``unclaiming`` has the queue, and how many messages return, by persistence.
+    """
     transaction.ended_claims.append(unclaiming)
 
 
@@ -767,13 +803,20 @@ def load_claimed(queue: LocalQueue, message_count: int) -> None:
 
 
 def load(queue: LocalQueue, message_count: int, staged_count: int) -> None:
-    """Set the counters of a queue at the start: persistent messages, and delayed ones for it."""
+    """Set the counters of a queue at the start.
+
+    ``message_count`` is the number of its persistent messages, ``staged_count`` that of the delayed
+    messages whose target it is.
+    """
     queue.present[PERSISTENT] = queue.depth = message_count
     queue.staged_for = staged_count
 
 
 def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
-    """Hide visible messages, by key; raises TransitionError if one is hidden already."""
+    """Hide visible messages, by key, from all gets and browses; ``by`` is the holder.
+
+    Raises TransitionError if one is hidden already.
+    """
     hidden = queue.owner.hidden
     if not hidden.keys().isdisjoint(keys):
         raise hold_mismatch(queue, next(key for key in keys if key in hidden))
@@ -794,6 +837,8 @@ def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
 
 def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
     """Hide the persistent messages of a transaction from gets until the transaction takes effect.
+
+    ``owner`` is the queue manager or group whose store has them.
 
     The disk has them a moment earlier, when the transaction's non-persistent messages are not yet
     on their queue. A get would take them out of order (G1), or before they have arrived in memory.
@@ -826,7 +871,8 @@ def show_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
 def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
     """Apply a durable transaction to the counters and hidden messages of the queues.
 
-    Messages that arrive become visible, those that leave are no longer counted.
+    ``owner`` is the queue manager or group that the transaction is of. Messages that arrive become
+    visible, those that leave are no longer counted.
     """
     hidden, unit = owner.hidden, transaction.unit
     if unit.inserts or (unit.moves and unit.volatile_inserts):
@@ -880,8 +926,9 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
 def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
     """Undo the counters and hiding of a transaction that failed or will not be run.
 
-    Returns the messages that were to leave their queue and are visible again. A message stays
-    hidden if its holder has ``locks`` False, as a channel batch has: the holder still holds it.
+    ``owner`` is the queue manager or group that the transaction is of. Returns the messages that
+    were to leave their queue and are visible again. A message stays hidden if its holder has
+    ``locks`` False, as a channel batch has: the holder still holds it.
     """
     hidden, returned = owner.hidden, list[Found]()
     show_arrivals(owner, transaction)
@@ -919,7 +966,11 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
 
 
 def _move(hidden: dict[int, object], moving: Moving) -> None:
-    """Count moved messages on their target queue, where they become visible."""
+    """Count moved messages on their target queue, where they become visible.
+
+    ``moving`` has both queues and the keys; ``hidden`` maps the keys of hidden messages to their
+    holders.
+    """
     source, target, old_keys, new_keys = moving
     for key in old_keys:
         del hidden[key]
@@ -930,7 +981,10 @@ def _move(hidden: dict[int, object], moving: Moving) -> None:
 
 
 def _unclaim(unclaiming: Unclaiming) -> None:
-    """Count messages of a Spark batch as ended, or as visible on their queue again."""
+    """Count messages of a Spark batch as ended, or as visible on their queue again.
+
+    ``unclaiming`` has their number, and how many of them return, by persistence.
+    """
     queue, message_count, returned, _keys = unclaiming
     queue.locked -= message_count
     queue.claimed -= message_count

@@ -109,7 +109,11 @@ class LocalQueue:
     )
 
     def __init__(self, definition: QueueDefinition, number: int, queue_owner: QueueOwner) -> None:
-        """Begin empty; ``queue_state.load`` sets the counters when a store is opened."""
+        """Begin empty; ``queue_state.load`` sets the counters when a store is opened.
+
+        ``number`` is the number of the queue, part of the keys of its messages. ``queue_owner`` is
+        the queue manager, or the queue-sharing group, whose store has the queue.
+        """
         self.definition = definition
         self.number = number
         #: The lowest key of each priority, 0 first.
@@ -148,6 +152,7 @@ class LocalQueue:
 
     @property
     def name(self) -> str:
+        """The name of the queue, from its definition."""
         return self.definition.name
 
     @property
@@ -177,6 +182,7 @@ class SearchStarts:
     __slots__ = ("__weakref__", "_highest", "_keys")
 
     def __init__(self) -> None:
+        """Begin with no search remembered: each starts where it asks."""
         self._keys: dict[SearchIds, int] = {}
         self._highest = 0
 

@@ -42,7 +42,7 @@ class Requester:
         self._end = rc.MQRC_NONE, ""
 
     def check(self) -> None:
-        """Raise MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once it is closed."""
+        """Raise MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once the session or handle is closed."""
         if self.is_ended:
             raise self.error()
 
@@ -56,7 +56,8 @@ class Requester:
     def wait(self, queue_number: int, waiter: Waiter) -> None:
         """Add a waiter to the waits of a queue, without blocking.
 
-        The close of this requester ends the wait. ``queue_number`` may be another key of the waits.
+        ``queue_number`` is that of the queue, or the number ``DEFINITIONS`` for changes of
+        definitions. The close of this requester ends the wait.
         """
         self._has_waited = True
         self._core.waits.add(queue_number, waiter)
@@ -64,8 +65,8 @@ class Requester:
     def end(self, reason: int, detail: str, *, is_backed_out: bool = False) -> None:
         """Refuse further gets, and end waiting ones with this reason code.
 
-        A second call does nothing.
-        ``is_backed_out`` says that messages got in a unit of work have returned to their queues.
+        ``detail`` is the text of the error. A second call does nothing. ``is_backed_out`` says that
+        messages got in a unit of work have returned to their queues.
         """
         if self.is_ended:
             return
@@ -99,8 +100,7 @@ class Requester:
     def release_lock(self) -> None:
         """Make the locked message visible and offer it to waiting gets.
 
-        Does nothing without a lock.
-        The caller runs deferred transactions afterwards.
+        Does nothing without a lock. The caller calls ``Committer.run_deferred`` afterwards.
         """
         if self.locked is not None:
             queue, row, persistence = self.locked

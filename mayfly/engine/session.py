@@ -68,7 +68,9 @@ class Session(TopicVerbs):
         """Connect a user to the queue manager; called by ``Engine.session``.
 
         ``user`` None connects without authority checks; ``known_as`` is then the name in messages
-        and ledger. Raises MQRC_NOT_AUTHORIZED for a user without CONNECT.
+        and ledger. ``transacted`` lets puts and gets wait for a commit. ``groups`` None takes the
+        groups that are known of the user. ``is_foreign_client`` is True for a program in another
+        process. Raises MQRC_NOT_AUTHORIZED for a user without CONNECT.
         """
         #: The engine of the queue manager that it is connected to.
         self.core = core
@@ -117,12 +119,14 @@ class Session(TopicVerbs):
     ) -> bytes:
         """Put a message and return its MsgId, 24 bytes.
 
-        ``msg_id`` and ``correl_id`` are up to 24 bytes, or their hexadecimal digits. ``queue`` and
-        ``reply_to_q`` may be ``QUEUE@MANAGER``, for a queue of another queue manager (C2).
-        ``time_to_live_ms`` None never expires; with ``delay_ms`` the message waits on the staging
-        queue first. ``priority`` and ``persistent`` None are the defaults of the queue. ``report``,
-        ``msg_type`` and ``format_name`` are fields of the MQMD, ``properties`` the message
-        properties by name. Not transacted, a persistent message is durable on return.
+        ``msg_id`` and ``correl_id`` are up to 24 bytes, or their hexadecimal digits; without
+        ``msg_id`` the message gets a new MsgId. ``queue`` and ``reply_to_q`` may be
+        ``QUEUE@MANAGER``, for a queue of another queue manager (C2). ``time_to_live_ms`` None never
+        expires; with ``delay_ms`` the message waits on the staging queue first. ``priority`` and
+        ``persistent`` None are the defaults of the queue. ``report``, ``msg_type`` and
+        ``format_name`` are fields of the MQMD, ``properties`` the message properties by name. In a
+        transacted session the message becomes visible at the commit. In any other it is visible on
+        return, and a persistent message is durable.
 
         Nothing is put on an error: MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
         MQRC_Q_FULL, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_PROPERTY_NAME_ERROR, and those
@@ -165,11 +169,13 @@ class Session(TopicVerbs):
     ) -> Message | None:
         """Take the next matching message, or return None when none came within ``wait_ms``.
 
-        -1 waits for ever. Not transacted, the get is final on return. ``selector`` is a condition
-        like ``"colour = 'red' AND JMSPriority > 4"``; for many gets with one selector, :meth:`open`
-        a handle, which remembers the refused messages. Raises MQRC_SELECTOR_SYNTAX_ERROR,
-        MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE
-        while another session has the queue open for exclusive input.
+        A ``wait_ms`` of -1 waits for ever. ``msg_id``, ``correl_id`` and ``selector`` None match
+        every message. In a transacted session the get is final at the commit, else on return.
+        ``selector`` is a condition like ``"colour = 'red' AND JMSPriority > 4"``; for many gets
+        with one selector, :meth:`open` a handle, which remembers the refused messages. Raises
+        MQRC_SELECTOR_SYNTAX_ERROR, MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE while another session has the queue open for
+        exclusive input.
         """
         unit_of_work = self.unit_of_work if self._usable() else None
         # As _path_to_get does, without a call.
@@ -378,7 +384,8 @@ class Session(TopicVerbs):
         """Return another transacted session of the same user and program.
 
         Its unit of work is ``unit_of_work``, or a new one for None. ``as_manager`` gives it the
-        authority of the queue manager in place of the user's.
+        authority of the queue manager in place of the user's. The connections that operators see do
+        not have it.
         """
         user, _kind, program, _manager = self.context
         session = Session(self.core, None, transacted=True, program=program, known_as=user)

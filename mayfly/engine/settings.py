@@ -94,7 +94,11 @@ class Settings:
     def __init__(
         self, values: Mapping[str, SettingValue], environment: Mapping[str, str], platform: str
     ) -> None:
-        """Check and resolve settings; raises ValueError for an unknown setting or a wrong value."""
+        """Check and resolve settings; raises ValueError for an unknown setting or a wrong value.
+
+        A setting that ``values`` leaves out has the default of ``platform``. In ``environment`` the
+        variable AMQ_ENFORCE_MAX_EXPIRY_ERROR turns on the checks of the expiry in puts.
+        """
         check_settings(values)
         chosen = {**defaults_on(platform), **values}
         self.given: Mapping[str, SettingValue] = dict(values)

@@ -63,10 +63,11 @@ class Deliveries(Hold):
     ) -> PendingGet:
         """Return a get on several handles that calls ``on_done`` with a delivery or an error.
 
-        ``getters`` are by handle number and take into the unit of work ``held``. With ``held`` None
-        the message needs no settlement, and the delivery has number 0. ``on_refused`` is called
-        when a handle's queue cannot be got from, once for each reason; the other handles continue.
-        With ``on_refused`` None such an error ends the get.
+        Nothing waits: ``begin`` of the result starts it. ``getters`` are by handle number and take
+        into the unit of work ``held``. With ``held`` None the message needs no settlement, and the
+        delivery has number 0. ``on_refused`` is called when a handle's queue cannot be got from,
+        once for each reason; the other handles continue. With ``on_refused`` None such an error
+        ends the get.
         """
         number, handle = 0, 0
         handles = list(getters)
@@ -98,8 +99,9 @@ class Deliveries(Hold):
     def get(self, handle: int, getter: Getter, held: UnitOfWork) -> Delivery:
         """Get a message into the unit of work ``held``, perhaps waiting; return its delivery.
 
-        A message that stays on the queue, as too long for the buffer, has number 0. Raises the
-        errors of ``get.get``; the message is on its queue again then.
+        ``handle`` is the number of the handle, for the delivery. A message that stays on the queue,
+        as too long for the buffer, has delivery number 0. Raises the errors of ``get.get``; the
+        message is on its queue again then.
         """
         try:
             result = obtain(self._core, getter)
@@ -131,9 +133,10 @@ class Deliveries(Hold):
     ) -> list[Delivery]:
         """Hold up to ``max_messages`` present messages, about ``max_bytes`` of bodies; return them.
 
-        It returns fewer where a selector makes a long search, and [] for an empty queue. Expired
-        messages are discarded in the background. Raises the errors of ``get.get`` if no message was
-        taken before the error.
+        ``handle`` is the number of the handle, for the deliveries. ``getter_into`` returns a getter
+        that takes into a unit of work. The list is shorter where a selector makes a long search,
+        and empty for an empty queue. Nothing waits. Expired messages are discarded in the
+        background. Raises the errors of ``get.get`` if no message was taken before the error.
         """
         core, found = self._core, list[Delivery]()
         with core.engine_lock:

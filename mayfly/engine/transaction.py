@@ -70,6 +70,7 @@ class Transaction:
     )
 
     def __init__(self) -> None:
+        """Begin without changes."""
         self.unit = Unit()
         self.arrivals: list[Found] = []
         self.departures: list[Found] = []

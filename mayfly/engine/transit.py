@@ -173,6 +173,7 @@ class ChannelBatch(Hold):
     ) -> Found:
         """Take one message out of the batch; add its removal from the queue to a transaction.
 
+        ``event`` is how its stay on the queue ends, ``reason`` the reason code in the ledger.
         Returns the message.
         """
         found = next(taken for taken in self._rows if taken[1].k == key)
@@ -283,6 +284,7 @@ class ChannelStates:
     """
 
     def __init__(self, core: Core) -> None:
+        """Begin without states; :meth:`load` reads those of the store."""
         self._core = core
         self._states: dict[tuple[str, int, str], ChannelRow] = {}
         self._in_doubt: dict[str, ChannelBatch] = {}
@@ -300,9 +302,10 @@ class ChannelStates:
                     batch.hold(keys)
 
     def state(self, name: str, partner: str | None = None) -> ChannelRow:
-        """Return the state of a sender, or of a receiver for ``partner``.
+        """Return the stored state of a channel: its sequence numbers and batch in doubt.
 
-        Zeros for an unknown channel.
+        ``partner`` None is the sender of this name, else it is the receiver for that partner. The
+        numbers are zeros for an unknown channel.
         """
         row = ChannelRow(name, int(partner is None), partner or "")
         return self._states.get(row[:3], row)
@@ -400,8 +403,9 @@ def put_received(
 def report_expiration(core: Core, original: Original, session: Session | None) -> None:
     """Send the expiration report of a message that expired before it arrived here (E19).
 
-    With a session the report is part of its unit of work, with None it is put at once. If it cannot
-    be delivered, it goes to the dead-letter queue (R4).
+    ``original`` is the message as its sender put it. With a session the report is part of its unit
+    of work, with None it is put at once. If it cannot be delivered, it goes to the dead-letter
+    queue (R4).
     """
     transaction = Transaction()
     with core.engine_lock:
@@ -491,6 +495,7 @@ class MoveNumbers:
     """
 
     def __init__(self, core: Core) -> None:
+        """Keep the numbers in the store of this queue manager."""
         self._core = core
 
     @property
@@ -507,13 +512,16 @@ class MoveNumbers:
         return self._core.is_stopped
 
     def note(self, session: Session, name: str, number: int) -> None:
-        """Store a number under a name, durably with the next commit of the session."""
+        """Store the number of the last message that a partner moved, under the partner's ``name``.
+
+        It is durable with the next commit of the session.
+        """
         session.unit_of_work.note(_SAVE, (name, number))
 
     def last(self, name: str) -> int | None:
-        """Return the last number under a name, None if none is stored.
+        """Return the number of the last message that a partner moved, by the partner's ``name``.
 
-        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        None if none is stored. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
         core = self._core
         with core.engine_lock:

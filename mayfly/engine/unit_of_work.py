@@ -134,7 +134,8 @@ class UnitOfWork(Hold):
         """Add the copies of one publication, which count as one operation.
 
         ``transaction`` has the copies that can be got at once, ``staged`` the delayed ones; the
-        queues count both already (D12). ``effects`` run when the commit takes effect.
+        queues count both already (D12). ``effects`` are called when the commit takes effect; a
+        transaction that one of them returns is run then.
         """
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
@@ -156,9 +157,10 @@ class UnitOfWork(Hold):
             self.at(queue_owner).adopt(part)
 
     def take(self, queue: LocalQueue, row: StoredMessage, persistence: int, now_ms: int) -> None:
-        """Add the get of a committed message, which is hidden until commit or backout.
+        """Add the get of a committed message, which no other program sees until commit or backout.
 
-        Needs the engine lock.
+        A persistent one is noted on disk, so that its backout is counted after a kill. Needs the
+        engine lock.
         """
         if self.began_ms is None:
             self.began_ms = now_ms
@@ -189,9 +191,9 @@ class UnitOfWork(Hold):
         self._operation_count += len(found)
 
     def take_over(self, taken: Found, by: Hold) -> None:
-        """Take over a message that the hold ``by`` has, as got; it asks for no COD report.
+        """Take over a message that the hold ``by`` has, as got by this unit of work.
 
-        Needs the engine lock.
+        The message must not ask for a COD report: none is sent. Needs the engine lock.
         """
         assert self._core.engine_lock.is_held()
         if self.began_ms is None:
@@ -231,14 +233,17 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def on_backout(self, owner: object, undo: Callable[[], None]) -> None:
-        """Register ``undo`` for a backout or failed commit.
+        """Register ``undo`` to be called at a backout or failed commit of this unit of work.
 
-        A second one of an ``owner`` is ignored.
+        ``owner`` is any object; of several functions of one owner only the first is kept.
         """
         self._undo.setdefault(owner, undo)
 
     def note(self, sql: str, bindings: tuple[Any, ...]) -> None:
-        """Add an SQL statement for the store, to be run in the transaction of the commit."""
+        """Add an SQL statement for the store, with the values of its parameters.
+
+        It is run in the transaction of the commit.
+        """
         self._statements.append((sql, bindings))
 
     @property

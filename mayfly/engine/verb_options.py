@@ -63,7 +63,10 @@ def check_open_options(name: str, options: int) -> None:
 
 
 def not_open(reason: int, option: str) -> MQError:
-    """Return the error of a verb on a handle that was opened without ``option`` (C8)."""
+    """Return the error ``reason`` of a verb on a handle that was opened without ``option`` (C8).
+
+    ``reason`` is an MQRC_NOT_OPEN_FOR_*, ``option`` the name of the MQOO option.
+    """
     return mq_error(reason, f"the queue was not opened with {option}")
 
 

@@ -98,9 +98,9 @@ class Waiter:
     def wait(self, owner: QueueOwner) -> Any:
         """Block until the wait is decided.
 
-        Returns the message, or None if the caller must search again. Raises the error of the wait.
-        Call it without the lock. Raises RuntimeError where certainly no thread can decide it
-        (``check_wait``).
+        ``owner`` is the queue manager or group of the queue. Returns the message, or None if the
+        caller must search again. Raises the error of the wait. Call it without the lock. Raises
+        RuntimeError where certainly no thread can decide it (``check_wait``).
         """
         with owner.engine_lock:
             decision = None if self._is_decided else owner.runtime.signal()
@@ -129,6 +129,7 @@ class Waits:
     """All waits of a queue manager, by queue number; callers hold the engine lock."""
 
     def __init__(self) -> None:
+        """Begin without waits."""
         #: Those on a queue, longest waiting first.
         self.by_queue: dict[int, OrderedDict[Waiter, None]] = {}
         self._by_owner: dict[object, dict[Waiter, None]] = {}
@@ -230,7 +231,10 @@ class Waits:
             self.withdraw(waiter)
 
     def _offer_behind(self, first: Waiter, waiters: OrderedDict[Waiter, None]) -> None:
-        """Let all gets of ``waiters`` but ``first`` try, until one that takes any finds none."""
+        """Let all gets of ``waiters`` but ``first`` try, the longest waiting first.
+
+        A get that would take any message and finds none is the last one to try.
+        """
         for waiter in list(waiters):
             if waiter is first:
                 continue

@@ -55,7 +55,7 @@ class SparkWindow(NamedTuple):
 
 
 def ints(column: Column) -> Ints:
-    """Return a column as int64; nulls of an Arrow column become NONE (-1)."""
+    """Return a column as int64; a null in an Arrow column becomes NONE (-1): no time."""
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return np.asarray(pc.fill_null(column.cast(pa.int64()), NONE), dtype=np.int64)
     return np.asarray(column, dtype=np.int64)
@@ -133,8 +133,10 @@ def spark_window(
 ) -> SparkWindow:
     """Return `windows_at_put` as Spark expressions over bigint columns; null means "none".
 
-    ``functions`` is ``pyspark.sql.functions``, a parameter so that this module does not import
-    Spark.
+    They are delivery time, expiry time and reason code. ``put_ms`` is in ms since 1970;
+    ``life_ms``, ``delay_ms`` and ``cap_ms`` (CAPEXPRY) are in ms. ``from_release`` is
+    TTLFROM(RELEASE). ``functions`` is ``pyspark.sql.functions``, a parameter so that this module
+    does not import Spark.
     """
     f = functions
     life = f.least(life_ms, cap_ms)

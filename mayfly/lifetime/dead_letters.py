@@ -32,6 +32,7 @@ class Refusal(NamedTuple):
 def behind_header(descriptor: Descriptor, refusal: Refusal) -> tuple[Descriptor, bytes]:
     """Return the descriptor of a dead letter, and the MQDLH to place before its data (Q1).
 
+    ``refusal`` has the reason code, the queue that the message was for, the program and the time.
     Format, Encoding and CodedCharSetId of the data move into the header; the descriptor then
     describes the header. A text that is too long for its field is cut, and a character that is not
     ASCII becomes a question mark.

@@ -57,7 +57,10 @@ class ExpireTime(NamedTuple):
     is_absolute: bool
 
     def at_ms(self, created_ms: int) -> int:
-        """Return the expiry time in epoch ms; the message is expired from that moment on."""
+        """Return the expiry time in epoch ms; the message is expired from that moment on.
+
+        A relative expiry counts from ``created_ms``, the creation of the message.
+        """
         return self.value if self.is_absolute else created_ms + self.value
 
 

@@ -76,9 +76,10 @@ def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
 def build_report(cause: Cause, original: Original, manager_name: str, reason: int = 0) -> Report:
     """Return the report about a message, to be put on its reply queue.
 
-    ``reason`` is the Feedback of an exception report; other reports ignore it. A report never
-    expires unless the message has MQRO_PASS_DISCARD_AND_EXPIRY. Then an expiration report expires
-    after 60 s, any other report together with the message.
+    ``cause`` says which report, ``original`` is the message as its sender put it, ``manager_name``
+    the queue manager that reports. ``reason`` is the Feedback of an exception report; other reports
+    ignore it. A report never expires unless the message has MQRO_PASS_DISCARD_AND_EXPIRY. Then an
+    expiration report expires after 60 s, any other report together with the message.
     """
     descriptor = original.descriptor
     options = descriptor.report
@@ -111,8 +112,8 @@ def _report_descriptor(
 ) -> Descriptor:
     """Return the descriptor of a report; cached, because most messages share a descriptor.
 
-    ``manager_name`` is the queue manager that sends the report. Without ``has_data`` its Format is
-    empty.
+    ``manager_name`` is the queue manager that sends the report. ``original_length`` is the length
+    of the message in bytes. Without ``has_data`` its Format is empty.
     """
     passed_on = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
     return descriptor._replace(

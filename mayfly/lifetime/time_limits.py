@@ -35,8 +35,8 @@ def is_timed_out(elapsed_ms: int, lifetime_ms: int) -> bool:
 
 
 def lease_ends_at_ms(heartbeat_ms: int) -> int:
-    """Return when a pipeline's claim (reserved messages) lapses: 60 s after its last heartbeat.
+    """Return when a pipeline's claim (reserved messages) ends: 60 s after its last heartbeat.
 
-    Both times are epoch ms.
+    Both times are epoch ms. The messages then go back to their queue.
     """
     return heartbeat_ms + CLAIM_LEASE_MS

@@ -58,22 +58,23 @@ def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
 def transit_ms(round_trip_ms: int, had_ms: int) -> int:
     """Return an estimate, in ms, of how long a batch was on the way to the receiver (E7).
 
-    ``round_trip_ms`` is the time of handing the batch over, by the sender's clock. For ``had_ms``
-    of it the receiver had the batch, by its clock. Half of the rest is the way there, never less
-    than 0.
+    ``round_trip_ms`` is the time from handing the batch over until the answer, by the sender's
+    clock. ``had_ms`` is how long the receiver had the batch meanwhile, by its own clock. Half of
+    the difference is the way there, never less than 0.
     """
     return max(round_trip_ms - had_ms, 0) // 2
 
 
 def counted_transit_ms(spent_ms: int) -> int:
-    """Return the time on the link that reduces Expiry, in ms: 0 if below 100 ms (E7)."""
+    """Return by how many ms a time on the link reduces Expiry: 0 if below 100 ms, else all (E7)."""
     return spent_ms if spent_ms >= TENTH_MS else 0
 
 
 def silence_ms(heartbeat_s: int) -> int | None:
     """Return after how many ms of silence a channel end ends the connection, None for never.
 
-    It is twice HBINT below a minute, else HBINT plus a minute; HBINT 0 gives None.
+    ``heartbeat_s`` is HBINT in seconds. The result is twice HBINT below a minute, else HBINT plus a
+    minute; HBINT 0 gives None.
     """
     if not heartbeat_s:
         return None

@@ -46,9 +46,9 @@ def life_ms_of_expiry(
 ) -> int | None:
     """Return the lifetime in ms that MQMD.Expiry asks for, None for unlimited.
 
-    Raises MQRC_EXPIRY_ERROR for 0 (E2), for a negative value other than MQEI_UNLIMITED, and above
-    999,999,999 with ``enforce_maximum`` (E3). With ``refuse_zero`` False, setting
-    ``expiry.zero_check=env``, 0 is accepted and elapses at once.
+    ``expiry_tenths`` is in tenths of a second. Raises MQRC_EXPIRY_ERROR for 0 (E2), for a negative
+    value other than MQEI_UNLIMITED, and above 999,999,999 with ``enforce_maximum`` (E3). With
+    ``refuse_zero`` False, setting ``expiry.zero_check=env``, 0 is accepted and elapses at once.
     """
     if expiry_tenths == MQEI_UNLIMITED:
         return None
@@ -124,8 +124,9 @@ def window_at_put(
 def capped_from(window: Window, now_ms: int, cap_ms: int | None, capped_by: str | None) -> Window:
     """Return the window of a message that the queue manager puts on another queue now.
 
-    The CAPEXPRY of that queue counts from this put (X1, X3). An earlier expiry, or a ``cap_ms`` of
-    None, leaves the window unchanged (E21).
+    ``cap_ms`` is the CAPEXPRY of that queue in ms, ``capped_by`` the text that names it. It counts
+    from this put (X1, X3). An earlier expiry, or a ``cap_ms`` of None, leaves the window unchanged
+    (E21).
     """
     if cap_ms is None:
         return window
@@ -145,7 +146,10 @@ def check_life_ms(life_ms: object, longest_ms: int = LONGEST_LIFE_MS) -> None:
 
 
 def _too_long(life_ms: int, longest_ms: int) -> MQError:
-    """Return the MQRC_EXPIRY_ERROR for a time to live above the allowed one, both in ms."""
+    """Return the MQRC_EXPIRY_ERROR for a time to live above the allowed one, both in ms.
+
+    ``longest_ms`` is the longest allowed one.
+    """
     return mq_error(
         MQRC_EXPIRY_ERROR,
         f"a lifetime of {life_ms} ms, Expiry {tenths_of_ms(life_ms)}, is above "

@@ -33,7 +33,10 @@ class MQError(Exception):
     """
 
     def __init__(self, reason: int, detail: str = "", comp: int = MQCC_FAILED) -> None:
-        """Create the error; ``detail`` is text on the cause, ``comp`` the completion code."""
+        """Create the error with reason code ``reason`` (MQRC_*).
+
+        ``detail`` is text on the cause, ``comp`` the completion code.
+        """
         super().__init__(reason, detail, comp)
         self.comp = comp
         self.reason = reason
@@ -89,7 +92,7 @@ class CannotBeGiven(MQError):
     """
 
     def __init__(self, why: str, reason: int = rc.MQRC_FORMAT_ERROR) -> None:
-        """Create the error with text on the cause."""
+        """Create the error; ``why`` is text on the cause, ``reason`` the reason code (MQRC_*)."""
         super().__init__(reason, why)
 
 
@@ -319,7 +322,7 @@ def failure_of(error: MQError) -> Failure:
 
 
 def error_of(failure: Failure) -> MQError:
-    """Return the error to raise for a failure that another process has sent.
+    """Return (not raise) the error for a failure that another process has sent.
 
     Its class follows from the reason code; only LostAnswer is chosen by its class name.
     """

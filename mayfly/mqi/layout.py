@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
 
 def char(name: str, length: int, initial: str = "") -> Field:
-    """Return a text field, ``length`` bytes long, padded with blanks."""
+    """Return a text field, ``length`` bytes long, padded with blanks, with this initial text."""
     return Field(name, "char", length, initial)
 
 
@@ -47,7 +47,10 @@ def byte(name: str, length: int) -> Field:
 
 
 def number(name: str, initial: int = 0, kind: Literal["i32", "i64", "ptr"] = "i32") -> Field:
-    """Return a number field: 4 bytes for ``kind`` i32, 8 bytes for i64 and ptr (a pointer)."""
+    """Return a number field: 4 bytes for ``kind`` i32, 8 bytes for i64 and ptr (a pointer).
+
+    ``initial`` is its initial value.
+    """
     return Field(name, kind, _LENGTHS[kind], initial)
 
 
@@ -304,7 +307,8 @@ class Layout:
     ) -> _Form:
         """Return the field table for the version that ``data`` has, or for ``version`` if set.
 
-        Raises the error of the structure for a wrong StrucId, Version or length.
+        ``big_endian`` and ``text_codec`` are those of :meth:`unpack`. Raises the error of the
+        structure for a wrong StrucId, Version or length.
         """
         if len(data) < 8:
             raise self._error(f"{len(data)} bytes are too short")

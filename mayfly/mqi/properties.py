@@ -72,9 +72,10 @@ class Element(NamedTuple):
         return self.attributes.get("xsi:nil") in ("true", "1")
 
     def typed(self) -> Typed:
-        """Return the element's value by its ``dt``; None as value for a null.
+        """Return the element's value and data type, which its XML attribute ``dt`` names.
 
-        Raises MQRC_RFH_FORMAT_ERROR when the text is not of that data type.
+        The value of a null is None. Raises MQRC_RFH_FORMAT_ERROR when the text is not of that data
+        type.
         """
         dt = "i4" if (found := self.attributes.get("dt", "string")) == "int" else found
         if self.is_nil:
@@ -117,9 +118,9 @@ def escape(text: str) -> str:
 
 
 def format_value(typed: Typed) -> str:
-    """Return a value as the XML text between its tags: True -> ``1``, byte 171 -> ``AB``.
+    """Return a value as the XML text between its tags: True -> ``1``, the byte 171 -> ``AB``.
 
-    The value must not be null.
+    ``typed`` is the value with its data type. The value must not be null.
     """
     dt, value = typed
     if isinstance(value, str):
@@ -160,7 +161,7 @@ def single(value: float) -> float:
 def property_element(name: str, typed: Typed, *, attributes: str = "") -> str:
     """Return a property as XML: ``<size dt='i4'>42</size>``; a null has xsi:nil='true'.
 
-    ``attributes`` is text placed before the data type.
+    ``typed`` is the value with its data type. ``attributes`` is text placed before the data type.
     """
     if typed.value is None:
         return f"<{name}{attributes} xsi:nil='true'></{name}>"
@@ -203,9 +204,10 @@ def pack_header(
 def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
     """Read the MQRFH2 at the start of a body, and further ones that follow it directly.
 
-    ``encoding`` and ``coded_char_set_id`` are those of the MQMD. Raises MQRC_RFH_ERROR for a wrong
-    structure or length, MQRC_RFH_STRING_ERROR for text that is not in its character set, and
-    MQRC_RFH_FORMAT_ERROR for a folder that is not well-formed XML.
+    Returns the elements of all folders by folder name, and format, encoding, CCSID and offset of
+    the data after them. ``encoding`` and ``coded_char_set_id`` are those of the MQMD. Raises
+    MQRC_RFH_ERROR for a wrong structure or length, MQRC_RFH_STRING_ERROR for text that is not in
+    its character set, and MQRC_RFH_FORMAT_ERROR for a folder that is not well-formed XML.
     """
     texts = read_texts(encoding, coded_char_set_id, body)
     folders: dict[str, list[Element]] = {}
@@ -327,8 +329,9 @@ _parse_again = lru_cache(maxsize=512)(parse)
 def _texts(area: bytes, ccsid: int, *, big_endian: bool) -> list[str]:
     """Return the XML text of each folder in the variable part of an MQRFH2.
 
-    Raises MQRC_RFH_ERROR for an unknown character set or a wrong length, MQRC_RFH_STRING_ERROR for
-    invalid text.
+    ``area`` is that part, ``ccsid`` its NameValueCCSID. With ``big_endian`` lengths have the high
+    byte first. Raises MQRC_RFH_ERROR for an unknown character set or a wrong length,
+    MQRC_RFH_STRING_ERROR for invalid text.
     """
     codec = _CODECS.get(ccsid)
     if codec is None:

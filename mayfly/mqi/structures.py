@@ -44,12 +44,18 @@ def _start(struc_id: str, version: int = 1) -> list[Field]:
 
 
 def _data_description(encoding: int, ccsid: int) -> list[Field]:
-    """Return the fields Encoding, CodedCharSetId and Format, which describe a header's data."""
+    """Return the fields Encoding, CodedCharSetId and Format, which describe a header's data.
+
+    ``encoding`` and ``ccsid`` are the initial values of the first two.
+    """
     return [number("Encoding", encoding), number("CodedCharSetId", ccsid), char("Format", 8)]
 
 
 def _variable_string(name: str, ccsid: int = MQCCSI_APPL) -> list[Field]:
-    """Return the fields of an MQCHARV, each prefixed with ``name``."""
+    """Return the fields of an MQCHARV, each prefixed with ``name``.
+
+    ``ccsid`` is the initial VSCCSID.
+    """
     return [
         number(f"{name}.VSPtr", kind="ptr"),
         number(f"{name}.VSOffset"),

@@ -220,8 +220,9 @@ def check_mixed(name: str, others: Iterable[str]) -> None:
 def parts_of(descriptor: Descriptor, body: bytes) -> Parts:
     """Split a message into properties, other folders and data; without an MQRFH2 all is data.
 
-    Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR or MQRC_RFH_FORMAT_ERROR for a malformed header;
-    the last also for a property name of more than 4,095 characters.
+    The result also has the Format, Encoding and CCSID of the data. Raises MQRC_RFH_ERROR,
+    MQRC_RFH_STRING_ERROR or MQRC_RFH_FORMAT_ERROR for a malformed header; the last also for a
+    property name of more than 4,095 characters.
     """
     encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
     if descriptor.format.strip() != FORMAT:
@@ -275,7 +276,8 @@ def joined(
 def without_properties(descriptor: Descriptor, parts: Parts) -> tuple[Descriptor, bytes]:
     """Return descriptor and body of a message without its properties; other folders stay.
 
-    Without other folders the MQRFH2 is removed.
+    ``parts`` is the message taken apart by :func:`parts_of`. Without other folders the MQRFH2 is
+    removed.
     """
     if parts.others:
         return _with_header(descriptor, parts, b"".join(map(pack_folder, parts.others)))
@@ -295,7 +297,10 @@ def overridden(properties: Iterable[Property], by: Iterable[Property]) -> list[P
 
 
 def _with_header(descriptor: Descriptor, parts: Parts, folders: bytes) -> tuple[Descriptor, bytes]:
-    """Return descriptor and body of a message, with an MQRFH2 of packed folders before its data."""
+    """Return descriptor and body of a message, with an MQRFH2 of packed folders before its data.
+
+    ``parts`` is the message taken apart by :func:`parts_of`.
+    """
     header = pack_header(
         folders,
         parts.data_format,
@@ -356,7 +361,8 @@ def _folder_texts(properties: list[Property]) -> list[str]:
 def _xml_of(held: list[Place]) -> str:
     """Return the XML inside a folder: its properties, with those of one group together.
 
-    It uses no recursion, because a name may have 2,000 groups.
+    Each item of ``held`` is the groups and own name of a property, and the property. It uses no
+    recursion, because a name may have 2,000 groups.
     """
     first: dict[tuple[str, ...], int] = {}
     for groups, _found in held:

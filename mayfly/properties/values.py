@@ -87,11 +87,12 @@ def mq_value(name: str, mq_type: int, value: object) -> Typed:
 
 
 def converted(name: str, typed: Typed, mq_type: int) -> Typed:
-    """Convert a property value to another MQTYPE_*, as MQIMPO_CONVERT_TYPE does.
+    """Return a property value converted to another MQTYPE_*, as MQIMPO_CONVERT_TYPE does.
 
-    A null comes back unchanged, and so does any value for MQTYPE_AS_SET or MQTYPE_NULL. Raises
-    MQRC_PROPERTY_TYPE_ERROR for an unknown type, MQRC_PROP_CONV_NOT_SUPPORTED for two types without
-    a conversion, and MQRC_PROP_NUMBER_FORMAT_ERROR for a text or number that cannot be converted.
+    ``name`` is for the error text. A null comes back unchanged, and so does any value for
+    MQTYPE_AS_SET or MQTYPE_NULL. Raises MQRC_PROPERTY_TYPE_ERROR for an unknown type,
+    MQRC_PROP_CONV_NOT_SUPPORTED for two types without a conversion, and
+    MQRC_PROP_NUMBER_FORMAT_ERROR for a text or number that cannot be converted.
     """
     wanted = DATA_TYPES.get(mq_type)
     if wanted is None and mq_type not in (c.MQTYPE_AS_SET, c.MQTYPE_NULL):

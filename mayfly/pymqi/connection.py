@@ -218,7 +218,9 @@ class QueueManager:
     ) -> None:
         """Connect to a queue manager by name; ``None`` connects later, by :meth:`connect`.
 
-        A blank name is the only queue manager open in this process. Raises the errors of
+        A blank name is the only queue manager open in this process. ``disconnect_on_exit`` lets
+        garbage collection disconnect, which commits. ``bytes_encoding`` is the codec of a body that
+        is a ``str``, ``default_ccsid`` the CCSID set in its MD. Raises the errors of
         :meth:`connect`.
         """
         self._disconnect_on_exit = disconnect_on_exit
@@ -277,7 +279,9 @@ class QueueManager:
     ) -> None:
         """Connect by a channel name and a connection name: ``host(port)``, or a list of these.
 
-        Sets both names in ``cd``. Raises the errors of :meth:`connect_with_options`.
+        Sets both names in ``cd``. ``user`` and ``password`` None connect without a password. An
+        earlier connection is disconnected after success. Raises the errors of
+        :meth:`connect_with_options`.
         """
         cd.ChannelName = channel
         cd.ConnectionName = conn_name
@@ -429,9 +433,11 @@ def connect(
 ) -> QueueManager:
     """Return a new connection to a queue manager: by a channel and host, else by its name.
 
-    ``conn_info`` is ``host(port)``, or a list of these. Raises the errors of
-    ``QueueManager.connect_with_options``, and TypeError for a channel without a host or a host
-    without a channel.
+    ``conn_info`` is ``host(port)``, or a list of these. ``user`` and ``password`` are optional.
+    ``disconnect_on_exit`` lets garbage collection disconnect, which commits. ``bytes_encoding`` is
+    the codec of a body that is a ``str``, ``default_ccsid`` the CCSID set in its MD. Raises the
+    errors of ``QueueManager.connect_with_options``, and TypeError for a channel without a host or a
+    host without a channel.
     """
     if (channel is None) != (conn_info is None):
         raise TypeError("channel and conn_info go together")
@@ -444,7 +450,10 @@ def connect(
 
 
 def _sts_of(status: Status, manager_name: str) -> STS:
-    """Return an MQSTS structure with the status of asynchronous puts."""
+    """Return an MQSTS structure with the status of asynchronous puts.
+
+    ``manager_name`` is the connected queue manager.
+    """
     return STS(
         CompCode=status.comp,
         Reason=status.reason,

@@ -109,10 +109,10 @@ class CodedHeader:
     """The MQ header at the start of data, and the format and coding of the data after it."""
 
     def __init__(self, layout: Layout, raw: memoryview, source: Coding) -> None:
-        """Parse the header at the start of ``raw``, which has the coding ``source``.
+        """Parse the header at the start of ``raw``, which has the encoding and CCSID of ``source``.
 
-        Raises MQRC_SOURCE_CCSID_ERROR for an unknown character set, MQRC_NOT_CONVERTED for a
-        damaged or truncated header.
+        ``layout`` is that of the structure. Raises MQRC_SOURCE_CCSID_ERROR for an unknown character
+        set, MQRC_NOT_CONVERTED for a damaged or truncated header.
         """
         self._layout = layout
         self._source = source
@@ -176,8 +176,8 @@ class CodedHeader:
     def _changed(self, wanted: Coding, behind: Coding) -> dict[str, int]:
         """Return new values of Encoding and CodedCharSetId, where they must change, by field name.
 
-        They must describe data after the header in the coding ``behind``. MQCCSI_INHERIT stays if
-        it still holds.
+        ``wanted`` is the new coding of the header itself. They must describe data after the header
+        in the coding ``behind``. MQCCSI_INHERIT stays if it still holds.
         """
         encoding, ccsid = self._named("Encoding"), self._named("CodedCharSetId")
         if ccsid not in self._values:
@@ -282,10 +282,12 @@ def converted(
 ) -> Returned:
     """Return the result of a get with MQGMO_CONVERT, for a buffer of ``buffer_bytes``.
 
-    None is no limit. ``reason`` is that of the get itself, or MQRC_TRUNCATED_MSG_ACCEPTED if the
-    converted data exceed the buffer and may be truncated. If not everything is converted it is
-    MQRC_FORMAT_ERROR, MQRC_SOURCE_CCSID_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED,
-    MQRC_CONVERTED_STRING_TOO_BIG or MQRC_CONVERTED_MSG_TOO_BIG.
+    ``wanted`` is the character set and encoding that the MD asks for, ``options`` are MQGMO.
+    ``buffer_bytes`` None is no limit. The ``reason`` of the result is that of the get itself, or
+    MQRC_TRUNCATED_MSG_ACCEPTED if the converted data exceed the buffer and may be truncated. If not
+    everything is converted it is MQRC_FORMAT_ERROR, MQRC_SOURCE_CCSID_ERROR,
+    MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED, MQRC_CONVERTED_STRING_TOO_BIG or
+    MQRC_CONVERTED_MSG_TOO_BIG.
     """
     body, descriptor = result.message.body, result.message.descriptor
     as_it_is = Returned(body, descriptor, result.data_length, result.warning)
@@ -312,11 +314,11 @@ def converted(
 def _convert(
     format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool
 ) -> _Made:
-    """Convert the MQ headers at the start of data, then the data after them.
+    """Convert the MQ headers at the start of data, then the data after them; return the result.
 
-    ``format_name`` is the format of ``raw``. ``is_cut`` True means that the end of ``raw`` is
-    missing. ``reason`` of the result is not 0 if a later part could not be converted. Raises
-    MQError if nothing could be converted.
+    ``format_name`` is the format of ``raw``, ``source`` its present coding and ``wanted`` the new
+    one. ``is_cut`` True means that the end of ``raw`` is missing. ``reason`` of the result is not 0
+    if a later part could not be converted. Raises MQError if nothing could be converted.
     """
     headers: list[_Placed] = []
     start, coding, view = 0, source, memoryview(raw)
@@ -337,8 +339,9 @@ def _convert(
 def _with_headers(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding) -> _Made:
     """Return the headers, converted, followed by the data after them.
 
-    Raises MQError if the first header fails. Another header that cannot be converted stays
-    unchanged, with all data after it; ``reason`` then says why.
+    ``raw`` has the headers and the data as they were, ``made`` the data already converted. Raises
+    MQError if the first header fails. Another header that cannot be converted stays unchanged, with
+    all data after it; ``reason`` then says why.
     """
     parts = [made.body]
     for start, coding, header in reversed(headers):
@@ -361,8 +364,9 @@ def _without_headers(
 ) -> _Made:
     """Convert data that do not begin with a header; data without a format stay unchanged.
 
-    ``is_cut`` True means that the end of ``raw`` is missing. Raises MQRC_FORMAT_ERROR for a format
-    other than MQSTR, and the errors of converting text.
+    ``source`` is the present coding, ``wanted`` the new one. ``is_cut`` True means that the end of
+    ``raw`` is missing. Raises MQRC_FORMAT_ERROR for a format other than MQSTR, and the errors of
+    converting text.
     """
     if not (raw and format_name) or source == wanted:
         return _Made(raw, source)
@@ -388,7 +392,10 @@ def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:
 
 
 def _truncated(made: _Made, buffer_bytes: int, wanted: Coding) -> bytes:
-    """Return the converted data cut to the buffer, without an incomplete character at the end."""
+    """Return the converted data cut to the buffer, without an incomplete character at the end.
+
+    ``made`` is the converted data, ``wanted`` its character set and encoding.
+    """
     start = len(made.body) - made.text_bytes
     if buffer_bytes <= start:
         return made.body[:buffer_bytes]

@@ -68,7 +68,12 @@ class MQMIError(Error):
         value: object = None,
         dataLength: int = 0,
     ) -> None:
-        """Take completion and reason code; the other arguments are described at the class."""
+        """Take completion code (1 warning, 2 failed) and reason code.
+
+        For a get, ``message`` is the body that it still returned, and ``original_length`` its full
+        length in bytes. For a property, ``value`` is the part that fits, and ``dataLength`` the
+        full length in bytes.
+        """
         super().__init__(comp, reason)
         self.comp = comp
         self.reason = reason

@@ -87,7 +87,7 @@ class DDH(Header, layout=structures.DDH):
     """
 
     def _numbers_as(self, encoding: int) -> struct.Struct:
-        """Return the struct format of the header, always little-endian."""
+        """Return the struct format of the header, little-endian whatever ``encoding`` says."""
         return self._ordered("<")
 
 
@@ -219,7 +219,7 @@ class RFH2(
         return f"RFH2({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def _hold(self, name: str, data: bytes) -> None:
-        """Add a folder and its length as fields."""
+        """Add a folder and its length as fields; ``data`` is the XML as bytes, padded."""
         fields: dict[str, FieldValue] = vars(self)
         fields[f"{name}Length"], fields[name] = len(data), data
         self._folders.append(name)

@@ -93,13 +93,17 @@ class HandleContents:
     def fill(self, taken: list[Property], original: Message, returned: Message) -> None:
         """Replace the contents by the properties of a message that was got; clears the cursor.
 
-        ``original`` is the message as it was put, ``returned`` as its getter sees it.
+        ``taken`` are the properties. ``original`` is the message as it was put, ``returned`` as its
+        getter sees it.
         """
         self.hold(taken)
         self._original, self._returned = original, returned
 
     def hold(self, properties: list[Property]) -> None:
-        """Replace the contents by properties without a message; clears the cursor."""
+        """Replace the contents by properties without a message; clears the cursor.
+
+        Fields of the MQMD and JMS headers cannot be inquired then.
+        """
         self.properties = list(properties)
         self._cursor = self._original = self._returned = None
 
@@ -497,8 +501,9 @@ def _optional(number: int) -> HandleContents | None:
 def _measured(value: object, property_type: int, length: int) -> object:
     """Return the part of a value that MQSETMP reads: ``length`` bytes of text or bytes.
 
-    Text of length MQVL_NULL_TERMINATED ends before its first NUL. Raises MQRC_BUFFER_LENGTH_ERROR
-    for a length that does not fit the value or its type.
+    ``property_type`` is the MQTYPE_* of the property. Text of length MQVL_NULL_TERMINATED ends
+    before its first NUL. Raises MQRC_BUFFER_LENGTH_ERROR for a length that does not fit the value
+    or its type.
     """
     dt = DATA_TYPES.get(property_type)
     if dt == "string" and isinstance(value, (str, bytes)):

@@ -130,10 +130,10 @@ class Queue(_Openable):
         """Get a message (MQGET) and return its body.
 
         ``opts`` are an MD and a GMO, updated in place. Opens the queue for input if needed.
-        ``maxLength`` is in bytes; None returns the complete message. With
-        MQGMO_ACCEPT_TRUNCATED_MSG, None means 0, as in pymqi. Raises MQMIError, with
-        MQRC_NO_MSG_AVAILABLE without a message. It is raised also for a warning: its ``message`` is
-        then the returned body and ``original_length`` the full length.
+        WaitInterval of the GMO says how long the call may block. ``maxLength`` is in bytes; None
+        returns the complete message. With MQGMO_ACCEPT_TRUNCATED_MSG, None means 0, as in pymqi.
+        Raises MQMIError, with MQRC_NO_MSG_AVAILABLE without a message. It is raised also for a
+        warning: its ``message`` is then the returned body and ``original_length`` the full length.
         """
         mq = self._connection.get_handle()
         if maxLength is not None and not isinstance(maxLength, int):
@@ -240,7 +240,9 @@ class Subscription:
     ) -> None:
         """Take a connection and the default arguments of :meth:`sub`.
 
-        With an SD it calls :meth:`sub` at once, and raises its errors.
+        ``sub_desc`` is an SD, ``sub_opts`` are MQSO options, ``topic_name`` is a topic object and
+        ``topic_string`` the string after its own. With an SD it calls :meth:`sub` at once, and
+        raises its errors.
         """
         self._connection = queue_manager
         self._given = sub_queue
@@ -263,10 +265,11 @@ class Subscription:
     ) -> Self:
         """Make, resume or alter a subscription (MQSUB), by an SD or by names and options.
 
-        Returns the Subscription itself. Names and options left out keep their earlier values; an SD
-        takes precedence over them. Without options the subscription is new, managed and not
-        durable. ``sub_queue`` as a name is opened for input. The SD is updated: Options,
-        SubCorrelId, SubExpiry, PubPriority, and those of SubUserData, SelectionString and
+        Returns the Subscription itself. ``sub_opts`` are MQSO options, ``topic_name`` is a topic
+        object, ``topic_string`` the string after its own. Names and options left out keep their
+        earlier values; an SD takes precedence over them. Without options the subscription is new,
+        managed and not durable. ``sub_queue`` as a name is opened for input. The SD is updated:
+        Options, SubCorrelId, SubExpiry, PubPriority, and those of SubUserData, SelectionString and
         ResObjectString that have a buffer. An open subscription can only be altered, by its name.
         Raises PYIFError if it is already open, TypeError for a wrong SD, and MQMIError with the
         reason codes of MQSUB.
@@ -482,7 +485,9 @@ class Topic(_Openable):
     ) -> None:
         """Take a connection, and either names or an OD of version 4 for a topic.
 
-        With MQOO options it is opened at once. Raises PYIFError for another OD.
+        ``topic_name`` is a topic object, ``topic_string`` the string after its own. With MQOO
+        options (``open_opts``) it is opened at once. Raises PYIFError for another OD, and the
+        errors of :meth:`open`.
         """
         self._connection = queue_manager
         self.topic_name = topic_name
@@ -500,10 +505,11 @@ class Topic(_Openable):
     ) -> Self:
         """Open (MQOPEN) with MQOO options; without options the first publication opens.
 
-        Returns the Topic itself. A name or topic string left out keeps its earlier value. Without
-        an OD, one is made of these two. Raises PYIFError if already open or for an OD that is not a
-        topic's, MQMIError with MQRC_TOPIC_STRING_ERROR, MQRC_UNKNOWN_OBJECT_NAME and the other
-        reason codes of MQOPEN.
+        Returns the Topic itself. ``topic_name`` is a topic object, ``topic_string`` the string
+        after its own. A name or topic string left out keeps its earlier value. Without an OD, one
+        is made of these two. Raises PYIFError if already open or for an OD that is not a topic's,
+        MQMIError with MQRC_TOPIC_STRING_ERROR, MQRC_UNKNOWN_OBJECT_NAME and the other reason codes
+        of MQOPEN.
         """
         if self._opened is not None:
             raise PYIFError("The Topic is already open.")

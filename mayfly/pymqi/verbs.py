@@ -64,7 +64,10 @@ def open_object(connection: Connection, od: OD, options: int) -> Opened:
 
 
 def _fill_in_od(fields: Fields, opened: Opened, manager_name: str) -> None:
-    """Set the fields of an OD that describe the opened object, as far as its version has them."""
+    """Set the fields of an OD that describe the opened object, as far as its version has them.
+
+    ``manager_name`` is the connected queue manager.
+    """
     version, is_queue = fields["Version"], opened.kind == c.MQOT_Q
     if opened.made:
         fields["ObjectName"] = padded_name(opened.made)

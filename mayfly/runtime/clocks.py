@@ -54,9 +54,10 @@ class SystemClock:
     ) -> None:
         """Start at the present wall clock time.
 
-        A forward step of the wall clock is followed up to ``tolerance_ms``. ``wall_ns`` and
-        ``elapsed_ns`` return nanoseconds and may be replaced in tests. ``runtime`` creates the
-        threads that run due work; None means the machine's.
+        A forward step of the wall clock of up to ``tolerance_ms`` is followed; a longer or a
+        backward step is counted and logged only. ``wall_ns`` and ``elapsed_ns`` return nanoseconds
+        and may be replaced in tests. ``runtime`` creates the threads that run due work; None means
+        the machine's.
         """
         self.runtime = Runtime() if runtime is None else runtime
         self.tolerance_ms = tolerance_ms
@@ -159,7 +160,8 @@ class SystemClock:
     def _note_step(self, difference_ms: int) -> None:
         """Count and log a step of the wall clock, unless it was counted before.
 
-        A false step, seen by a thread that was delayed between reading two clocks, is ignored.
+        ``difference_ms`` is the wall clock minus this clock. A false step, seen by a thread that
+        was delayed between reading two clocks, is ignored.
         """
         if abs(difference_ms - self._seen_difference_ms) <= SLEW_MS:
             # The same step: the two clocks drift further apart, by much in a week.

@@ -52,7 +52,7 @@ class Files:
         """Replace or create a file with this text; readers find the old or the new content.
 
         The new content is on the disk when the call returns. The old file stays when the call
-        fails.
+        fails with an OSError.
         """
         new = file.with_name(f"{file.name}.new")
         # A file that a killed process has left may have another mode.

@@ -82,7 +82,7 @@ class Signal(Protocol):
         """Set the signal, and wake the thread that waits; an interrupted call may be repeated."""
 
     def wait(self) -> object:
-        """Wait until the signal is set, without a limit of time."""
+        """Wait until the signal is set, without a limit of time; the result has no meaning."""
 
 
 class Condition(Protocol):

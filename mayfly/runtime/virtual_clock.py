@@ -145,9 +145,10 @@ class VirtualClock:
     def begin_wait(
         self, is_over: Callable[[], bool], *, is_exact: bool = False, of_task: bool = False
     ) -> ClockWait:
-        """Register a wait of the calling thread, and return it for :meth:`end_wait`.
+        """Register a wait of the calling thread, and return it for :meth:`end_wait`; do not block.
 
-        The parameters are those of :class:`ClockWait`.
+        The wait is over when ``is_over`` returns True. The parameters are those of
+        :class:`ClockWait`.
         """
         self.note_use()
         wait = ClockWait(is_over, is_exact=is_exact, of_task=of_task)
@@ -163,7 +164,11 @@ class VirtualClock:
             self.turn += 1
 
     def note_change(self) -> None:
-        """Increase ``turn``, so that each waiting thread checks again whether its wait is over."""
+        """Tell waiting threads that the result of a wait may have changed.
+
+        It increases ``turn``, a number by which a waiting thread sees that it must check its wait
+        again.
+        """
         with self._looking:
             self.turn += 1
 
@@ -215,13 +220,13 @@ class VirtualClock:
             self._looking.wait(_LOOK_SECONDS)
 
     def attach(self, driven: Driven) -> None:
-        """Begin to run the due work of an owner, such as a queue manager."""
+        """Begin to run the due work of ``driven``, such as a queue manager, at each advance."""
         self.driven.append(driven)
 
     def detach(self, driven: Driven) -> None:
-        """Stop running the due work of an owner; on return no other thread runs that work.
+        """Stop running the due work of ``driven``; on return no other thread runs that work.
 
-        Does nothing more for an owner that is not attached.
+        Does nothing more when it is not attached.
         """
         if driven in self.driven:
             self.driven.remove(driven)
@@ -229,7 +234,7 @@ class VirtualClock:
             pass
 
     def wake(self, driven: Driven) -> None:
-        """Run the work of an owner that is due now, in the calling thread.
+        """Run the work of ``driven`` that is due now, in the calling thread.
 
         Does nothing while an advance is running, which then does that work, or when no work is due.
         """
@@ -251,7 +256,7 @@ class VirtualClock:
                 self.turn += 1
 
     def _next_due_ms(self) -> int | None:
-        """Return the earliest due time of all owners in epoch ms, None when no work is due."""
+        """Return the earliest due time of all that are attached, in epoch ms; None for none."""
         due = [d for driven in list(self.driven) if (d := driven.next_due_ms()) is not None]
         return min(due, default=None)
 
@@ -276,7 +281,7 @@ class VirtualClock:
         self._now_ms = target_ms
 
     def _run(self, driven: Driven) -> None:
-        """Run the due work of an owner, unless it has been detached."""
+        """Run the due work of ``driven``, unless it has been detached."""
         with self._running:
             if driven in self.driven:
                 driven.run_due()
@@ -307,7 +312,7 @@ class VirtualClock:
     def _sleeps(self, ident: int) -> bool:
         """Return True if a thread sleeps at the same place for the third look in a row.
 
-        Each call is one look.
+        ``ident`` is the thread's id. Each call is one look.
         """
         place = _place_of_sleep(ident)
         if place is None:

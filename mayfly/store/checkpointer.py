@@ -41,7 +41,11 @@ class Checkpointer:
     def __init__(
         self, database: Database, log: WriteAheadLog, ballast: Ballast, runtime: Runtime
     ) -> None:
-        """Start the thread, which opens another connection to the database."""
+        """Start the thread, which opens another connection to the database.
+
+        ``log`` is the write-ahead log of the database, ``ballast`` the file that reserves disk
+        space. ``runtime`` makes the thread.
+        """
         self._database, self._log, self._ballast = database, log, ballast
         self._needed = runtime.event()
         self._stopped = False
@@ -106,7 +110,8 @@ class Checkpointer:
     def _checkpoint(self, connection: apsw.Connection) -> None:
         """Write the log back into the database, and sync the database.
 
-        An error is logged, and the log keeps its frames.
+        An error is logged, and the log keeps its frames. ``connection`` is the thread's own, not
+        the writer's.
         """
         try:
             self._catch_up(connection)
@@ -133,7 +138,7 @@ class Checkpointer:
 
         The pages of each pass are synced here: SQLite syncs the database when a checkpoint has come
         to the end of the log, and with writers none does before they wait. Writers would then wait
-        for the sync of 64 MB, 90 ms.
+        for the sync of 64 MB, 90 ms. ``connection`` is the thread's own, not the writer's.
         """
         for _ in range(_MAX_PASSES):
             written_back = self._log.write_back_beside_writers(connection)

@@ -179,7 +179,10 @@ def save_claim(row: ClaimRow) -> Statement:
 
 
 def forget_claims(consumer_id: int, until_number: int) -> Statement:
-    """Return the SQL statement that deletes the claims of a consumer up to this number."""
+    """Return the SQL statement that deletes the claims of a consumer up to a number.
+
+    ``consumer_id`` is the number of the consumer. The claimed messages stay in the store.
+    """
     return _FORGET_CLAIMS, (consumer_id, until_number)
 
 
@@ -188,8 +191,9 @@ def take(
 ) -> list[Statement]:
     """Return the SQL statements that move messages from their queue into a claim.
 
-    ``keys`` are the keys of all of them in get order, one for each row of ``rows``. Non-persistent
-    messages come in ``volatile`` as well, each with its index in ``keys``.
+    ``rows`` is the range of row numbers that the claim gets. ``keys`` are the keys of all messages
+    in get order, one for each row of ``rows``. Non-persistent messages come in ``volatile`` as
+    well, each with its index in ``keys``.
     """
     first = rows.range[0] + 1
     as_json = _as_json(keys)
@@ -204,8 +208,9 @@ def take(
 def give_back(rows: Rows) -> list[Statement]:
     """Return the SQL statements that move claimed persistent messages back to their queue.
 
-    They delete all rows of the range from the claim, also non-persistent ones. Backout counts are
-    one higher.
+    ``rows`` is a range of a consumer's row numbers. The statements delete all rows of the range
+    from the claim, also non-persistent messages, which the caller puts back in memory. Backout
+    counts are one higher.
     """
     return [(_GIVE_BACK, rows.range), (REMOVE, rows.range)]
 
@@ -221,7 +226,10 @@ def heads(fetch: Fetch, low: int, high: int, up_to_sequence: int, limit: int) ->
 
 
 def save_keys(consumer_id: int, number: int, keys: array[int]) -> Statement:
-    """Return the SQL statement that stores the keys of a new claim of the staging queue."""
+    """Return the SQL statement that stores the keys of a new claim of the staging queue.
+
+    ``consumer_id`` is the number of the consumer, ``number`` that of the claim.
+    """
     return _SAVE_KEYS, (consumer_id, number, packed_keys(keys))
 
 
@@ -231,19 +239,25 @@ def forget_keys(consumer_id: int, until_number: int) -> Statement:
 
 
 def load_keys(fetch: Fetch, consumer_id: int) -> dict[int, array[int]]:
-    """Return the keys of a consumer's open claims of the staging queue, by claim number."""
+    """Return the keys of a consumer's open claims of the staging queue, by claim number.
+
+    ``fetch`` runs the statement. The dict is empty without an open claim.
+    """
     return {number: unpacked_keys(blob) for number, blob in fetch(_OF_CONSUMER, (consumer_id,))}
 
 
 def lengths_of_keys(fetch: Fetch, keys: Sequence[int]) -> dict[int, int]:
-    """Return key -> data length in bytes; keys without a message are left out."""
+    """Return key -> data length in bytes; keys without a message are left out.
+
+    ``fetch`` runs the SQL statement.
+    """
     return dict(fetch(_LENGTHS, (_as_json(keys),)))
 
 
 def rows_of_keys(fetch: Fetch, keys: Sequence[int]) -> list[tuple[Any, ...]]:
     """Return the messages with these keys in key order, as rows with the columns of ``BETWEEN``.
 
-    Keys without a message are left out.
+    ``fetch`` runs the statement. Keys without a message are left out.
     """
     return fetch(_DUE_ROWS, (_as_json(keys),))
 
@@ -266,6 +280,7 @@ class ClaimedMessages:
     """
 
     def __init__(self, reader: Reader) -> None:
+        """Read through ``reader``, a separate database connection."""
         self._reader = reader
 
     def consumers(self) -> list[ConsumerRow]:
@@ -280,8 +295,8 @@ class ClaimedMessages:
     def page(self, rows: Rows, max_bytes: int, max_rows: int) -> MessageColumns:
         """Return the first messages of a range: up to ``max_rows``, and ``max_bytes`` of data.
 
-        The first message comes even if it is longer than ``max_bytes``. Returns NO_MESSAGES if one
-        of these rows is no longer claimed.
+        ``rows`` is a range of a consumer's row numbers. The first message comes even if it is
+        longer than ``max_bytes``. Returns NO_MESSAGES if one of these rows is no longer claimed.
         """
         low, _high = rows.range
         found = self.first_rows(limited(_PAGE, max_rows), rows.range, max_bytes)
@@ -301,38 +316,42 @@ class ClaimedMessages:
         return self._reader.rows(sql, bindings, Page(max_bytes, -1).read)
 
     def messages(self, rows: Rows) -> list[StoredMessage]:
-        """Return those messages of a range of rows that are still claimed."""
+        """Return the claimed messages with a consumer's row numbers in a range.
+
+        Rows that are no longer claimed are left out.
+        """
         return [_message(values) for values in self.fetch(_MESSAGES, rows.range)]
 
     def numbers(self, rows: Rows) -> list[int]:
-        """Return those row numbers of a range that are still claimed."""
+        """Return those of a consumer's row numbers in a range that are still claimed."""
         base = rows.consumer_id << ROW_BITS
         return [r - base for (r,) in self.fetch(_NUMBERS, rows.range)]
 
     def volatile(self, rows: Rows) -> list[StoredMessage]:
-        """Return the non-persistent messages of a range of claimed rows."""
+        """Return the non-persistent messages with a consumer's row numbers in a range."""
         return [_message(values) for values in self.fetch(_VOLATILE, rows.range)]
 
     def descriptors(self, rows: Rows) -> list[bytes]:
-        """Return the distinct packed descriptors of a range of claimed rows."""
+        """Return the distinct packed descriptors of the messages in a range of claimed rows."""
         return [descriptor for (descriptor,) in self.fetch(_DESCRIPTORS, rows.range)]
 
     def of_descriptors(self, rows: Rows, as_json: str) -> list[StoredMessage]:
         """Return the messages of a range that have one of these packed descriptors.
 
-        ``as_json`` is a JSON list of the descriptors in hexadecimal.
+        ``rows`` is a range of a consumer's row numbers. ``as_json`` is a JSON list of the
+        descriptors in hexadecimal.
         """
         found = self.fetch(_OF_DESCRIPTORS, (*rows.range, as_json))
         return [_message(values) for values in found]
 
     def keys(self, rows: Rows) -> list[int]:
-        """Return the keys that the claimed messages of a range had on their queue."""
+        """Return the keys that the claimed messages of a range of rows had on their queue."""
         return [key for (key,) in self.fetch(_KEYS, rows.range)]
 
     def by_persistence(self, rows: Rows) -> dict[int, tuple[int, int]]:
-        """Return (count, lowest key) of the rows of a range, by persistence: 1 or 0.
+        """Return (count, lowest key) of the messages in a range of rows, by persistence.
 
-        A persistence without rows is left out.
+        1 is persistent, 0 is not. A persistence without rows is left out.
         """
         return {
             persistence: (count, low)
@@ -362,5 +381,5 @@ class ClaimedMessages:
         return dict(self.fetch(_COUNTS, ()))
 
     def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Return all rows of an SQL statement."""
+        """Return all rows of an SQL statement; ``bindings`` are the values of its parameters."""
         return self._reader.rows(sql, bindings)

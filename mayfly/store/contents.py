@@ -94,9 +94,10 @@ class Contents:
         self.are_shared = self._has_trigger()
 
     def insert_copies(self, rows: list[StoredMessage]) -> list[StoredMessage]:
-        """Insert those messages that share a content with at least three others.
+        """Insert those messages that share a content with at least three others; return the rest.
 
-        Returns the rest.
+        A content is MsgId, descriptor, data and topic of a publication. The caller inserts the
+        rest.
         """
         rest = list[StoredMessage]()
         shared: dict[_Values, list[list[StoredMessage]]] = {}
@@ -119,7 +120,8 @@ class Contents:
     def _insert(self, content: _Values) -> int | None:
         """Insert a content and return its number; create the trigger that deletes unused contents.
 
-        Returns None, with nothing inserted, when another content has the same hash of MsgId.
+        ``content`` has the values that the copies of a publication share. Returns None, with
+        nothing inserted, when another content has the same hash of MsgId.
         """
         # The transaction that made the trigger may have been undone.
         if not self._has_trigger():

@@ -110,8 +110,9 @@ def _check_nothing_is_lost(
 ) -> None:
     """Raise StoreDamaged if an empty database file has replaced one that had content.
 
-    With ``accepts_older`` it raises StoreError for any empty file, as nothing can be restored from
-    it.
+    ``log_bytes`` is the length of its log, ``expected`` the content of identity.json; None when the
+    file does not exist. With ``accepts_older`` it raises StoreError for any empty file, as nothing
+    can be restored from it.
     """
     if expected is not None:
         raise StoreDamaged(
@@ -146,7 +147,8 @@ def _vfs_of(file: Path, runtime: Runtime, *, is_new: bool) -> str | None:
 def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity | None) -> None:
     """Check schema version, log and identity of an existing database.
 
-    Raises StoreDamaged, NewerSchema, or StoreError for a schema too old to migrate.
+    ``expected`` is the content of identity.json; None skips the comparison. Raises StoreDamaged,
+    NewerSchema, or StoreError for a schema too old to migrate.
     """
     folder = file.parent
     # The first read lets SQLite read the log; a checkpoint of this mode only says how far it came.

@@ -109,12 +109,17 @@ class Ballast:
     def has_capacity(self, owed_bytes: int) -> bool:
         """Return True if the disk has twice the size of the ballast free, beyond ``owed_bytes``.
 
-        With less, every few messages would create it and give it up again.
+        The ballast is a file that reserves disk space. ``owed_bytes`` are for the database when the
+        log is written back. With less, every few messages would create the file and give it up
+        again.
         """
         return self._files.free_bytes(self._file.parent) - owed_bytes >= 2 * self.size_bytes
 
     def _allocate(self, owed_bytes: int) -> bool:
-        """Write the ballast file; return False if the disk has no space for it."""
+        """Write the ballast file; return False if the disk has no space for it.
+
+        ``owed_bytes`` more must stay free, for the database when the log is written back.
+        """
         if not self.has_capacity(owed_bytes):
             return False
         try:
@@ -143,7 +148,10 @@ class DiskSpace:
     """
 
     def __init__(self, writer: apsw.Connection, log: WriteAheadLog, ballast: Ballast) -> None:
-        """Read the free space at the first transaction that adds messages, through ``log``."""
+        """Read the free space at the first transaction that adds messages, through ``log``.
+
+        ``writer`` is the connection that commits. ``ballast`` is the file that reserves disk space.
+        """
         self._writer, self._log, self._ballast = writer, log, ballast
         self._last_pages = self._look_at_pages = 0
         #: How many pages the database may have after a transaction that adds messages; None: any
@@ -181,13 +189,13 @@ class DiskSpace:
     def units_to_retry(self, batch: list[Unit]) -> list[Unit]:
         """Return the units to run again after :meth:`free_space`.
 
-        If the ballast was given up, units that add messages fail with MQRC_STORAGE_MEDIUM_FULL
-        instead.
+        If the ballast file, which reserves disk space, was given up, units that add messages fail
+        with MQRC_STORAGE_MEDIUM_FULL instead.
         """
         return without_growth(batch) if self._ballast.is_given_up else batch
 
     def free_space(self) -> bool:
-        """Give up the ballast and write the log back; return False if neither has freed any space.
+        """Give up the ballast file and write the log back; return False if neither has freed space.
 
         Call it after a transaction that found the disk full was rolled back.
         """
@@ -200,7 +208,7 @@ class DiskSpace:
     def _has_capacity(self) -> bool:
         """Return True if the disk has space for puts.
 
-        Else give up the ballast to make space for gets.
+        Else give up the ballast file, which reserves disk space, so that gets have some.
         """
         ballast = self._ballast
         if not (
@@ -222,7 +230,8 @@ class DiskSpace:
     def _plan_next_look(self, spare_bytes: int) -> None:
         """Set the number of log pages at which the free disk space is read again.
 
-        Each further page takes space in the log and in the database.
+        ``spare_bytes`` are free once the log is written back. Each further page takes space in the
+        log and in the database.
         """
         more_pages = max(spare_bytes // (2 * FRAME_BYTES), 0)
         self._last_pages = self._log.pages

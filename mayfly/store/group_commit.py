@@ -148,7 +148,9 @@ class GroupCommit:
     ) -> None:
         """Write units with ``apply``, each transaction inside ``guard``.
 
-        ``disk_space`` refuses puts on a full disk; None for a database in memory.
+        ``writer`` is the connection that commits. ``ledger_writer`` adds the records of ended
+        messages to each transaction. ``disk_space`` refuses puts on a full disk; None for a
+        database in memory.
         """
         self._writer = writer
         self._apply = apply
@@ -264,8 +266,8 @@ class GroupCommit:
     def _hand_over(self, leader: Commit) -> None:
         """Make the first waiting commit the leader, which runs the next transaction.
 
-        Without a waiting commit nobody leads. The next leader may be this commit, if it was left
-        out.
+        ``leader`` leads no longer. Without a waiting commit nobody leads. The next leader may be
+        this commit again, if the transaction has left it out.
         """
         with self._lock:
             shared, waiting = leader.shared, self.waiting

@@ -97,8 +97,8 @@ class HeldGets:
     def note(self, key: int, backout_count: int) -> None:
         """Add an entry for a message that was got; the queue manager's lock is held.
 
-        When the file cannot grow, the get is not recorded and nothing is raised: its backout is not
-        counted if the process is killed.
+        ``backout_count`` is the message's count before this get. When the file cannot grow, the get
+        is not recorded and nothing is raised: its backout is not counted if the process is killed.
         """
         if not self._free and not self._grow():
             return
@@ -136,7 +136,11 @@ class HeldGets:
         return [f"{self._file} is damaged: backout counts may be too low after a kill"]
 
     def _is_complete(self, place: int, key: int) -> bool:
-        """Return True if the entry at an offset of the file has this key and a valid mark."""
+        """Return True if the entry at the file offset ``place`` has this key and a valid mark.
+
+        The mark is made of the backout count and a value of the store. It is written last, so an
+        entry that a kill has cut short lacks it.
+        """
         found, backout_count, mark = _ENTRY.unpack_from(self._area, place)
         return bool(found == key and mark == self._mark ^ backout_count)
 

@@ -43,7 +43,7 @@ _STAGING_BITS = 0x64
 
 
 def queue_range(number: int) -> tuple[int, int]:
-    """Return the range ``low <= k < high`` of the keys of a queue."""
+    """Return the range ``low <= k < high`` of the message keys of the queue with this number."""
     if number == STAGING_NUMBER:
         return STAGING_LOW, 0
     shift = SEQUENCE_BITS + PRIORITY_BITS
@@ -51,12 +51,15 @@ def queue_range(number: int) -> tuple[int, int]:
 
 
 def order_key(number: int, priority: int, sequence: int) -> int:
-    """Return a message's key on an ordinary queue: by priority, highest first, then sequence."""
+    """Return a message's key on an ordinary queue: by priority, highest first, then sequence.
+
+    ``number`` is that of the queue.
+    """
     return (((number << PRIORITY_BITS) | (MAX_PRIORITY - priority)) << SEQUENCE_BITS) | sequence
 
 
 def priority_starts(number: int) -> list[int]:
-    """Return the lowest key of each priority of a queue, highest priority first."""
+    """Return the lowest key of each priority of the queue with this number, highest first."""
     return [order_key(number, priority, 0) for priority in range(MAX_PRIORITY, -1, -1)]
 
 
@@ -93,7 +96,10 @@ def queue_number_of(key: int) -> int:
 
 
 def start_of_ids(manager_name: str, instance: int) -> bytes:
-    """Return the first 18 bytes of new MsgIds: ``AMQ ``, name (12 bytes), instance (2 bytes)."""
+    """Return the first 18 bytes of new MsgIds: ``AMQ ``, name (12 bytes), instance (2 bytes).
+
+    ``instance`` is a random number for this opening of the store.
+    """
     name = manager_name.encode()[:12].ljust(12)
     return GENERATED_PREFIX + name + instance.to_bytes(_PLACE_AT - _INSTANCE_AT, "big")
 
@@ -130,7 +136,8 @@ def may_hold_key(msg_hash: int, key: int) -> bool:
 def delayed_id(manager_name: str, key: int, instance: int, sequence: int) -> bytes:
     """Return a new MsgId for a delayed message; it contains the staging key, so it needs no index.
 
-    ``AMQ ``, 7 characters of the name, a mark, 8 bytes of key, 12 bits of instance, 20 of sequence.
+    It is ``AMQ ``, 7 characters of the name, a mark, 8 bytes of key, 12 bits of ``instance`` (a
+    random number for this opening of the store), 20 bits of ``sequence``.
     """
     unique = (instance % 2**12 << 20) | sequence % 2**20
     name = manager_name.encode()[:7].ljust(7)

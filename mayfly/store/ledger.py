@@ -154,7 +154,10 @@ class LedgerIds:
     """
 
     def __init__(self, reader: Reader, retention: Retention, group: GroupCommit) -> None:
-        """Read the ledger and the hashes through ``reader``, write hashes through ``group``."""
+        """Read the ledger and the hashes through ``reader``, write hashes through ``group``.
+
+        ``retention`` knows the first position of the ledger, as older rows are deleted.
+        """
         self.retention = retention
         self._reader, self._group = reader, group
         found: Any = reader.rows(_NEWEST)[0][0]
@@ -162,19 +165,23 @@ class LedgerIds:
 
     @property
     def until_position(self) -> int:
-        """The last ledger position whose ids have hashes, 0 when none have."""
+        """The last ledger position whose ids are indexed, 0 when none are."""
         return self._next_block * BLOCK_ROWS
 
     def is_behind(self) -> bool:
-        """Return True if so many rows have no hashes that :meth:`write_next` should be called."""
+        """Return True if so many ledger rows lack hashes that :meth:`write_next` should be called.
+
+        The hashes are an index by id.
+        """
         begin = max(self.until_position, self.retention.first_position - 1)
         return self.retention.ledger_writer.last_position - begin >= LEFT_ROWS + BLOCK_ROWS
 
     def write_next(self) -> None:
-        """Write the hashes of the next block of the ledger, and delete those of trimmed blocks.
+        """Write the index by id of the next block of the ledger; delete that of trimmed blocks.
 
-        Up to three blocks after it are added while they have few hashes together. Call it without
-        the engine lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        The index has a hash of each id. Up to three blocks after the next one are added while they
+        have few hashes together. Call it without the engine lock. Raises MQRC_STORAGE_MEDIUM_FULL,
+        MQRC_CONNECTION_BROKEN.
         """
         first_block = (self.retention.first_position - 1) // BLOCK_ROWS
         block = max(self._next_block, first_block)
@@ -195,8 +202,8 @@ class LedgerIds:
     def blocks_with(self, identifier: bytes) -> list[tuple[int, int]]:
         """Return the ranges of ledger positions (after, until] that may hold an id, newest first.
 
-        A block that holds the id is never left out, if it has hashes; a returned block may lack the
-        id.
+        Each range is a block of 4,096 positions. A block that holds the id is never left out, if
+        its ids are indexed; a returned block may lack the id.
         """
         crc = zlib.crc32(identifier)
         low = (crc >> _BUCKET_SHIFT) << _BLOCK_BITS
@@ -211,9 +218,10 @@ class LedgerIds:
         ]
 
     def _hashes_of(self, block: int) -> list[int]:
-        """Return the hashes of the ids in one block, ascending.
+        """Return the hashes of the ids in one block of the ledger, ascending.
 
-        Ids of delayed messages, which have an index, are left out.
+        ``block`` is the number of the block, of 4,096 positions. Ids of delayed messages, which
+        have another index, are left out.
         """
         after = block * BLOCK_ROWS
         [found] = self._reader.rows(_IDS, (after, after + BLOCK_ROWS))
@@ -224,7 +232,11 @@ class LedgerIds:
 
 
 def _in_buckets(block: int, hashes: list[int]) -> list[tuple[int, str]]:
-    """Return the rows of the table ``ledger_ids`` for one block: key, and hashes in hexadecimal."""
+    """Return the rows of the table ``ledger_ids`` for one block: key, and hashes in hexadecimal.
+
+    ``block`` is the number of the block; ``hashes`` are those of its ids, ascending. Each row has
+    the hashes of one range of values.
+    """
     packed = struct.pack(f">{len(hashes)}I", *hashes)
     cuts = [0, *(bisect_left(hashes, edge) for edge in _EDGES), len(hashes)]
     return [
@@ -284,8 +296,9 @@ class Ledger:
     ) -> None:
         """Read through ``reader``, search with ``ids``.
 
-        ``flush`` writes the records that wait for a commit; ``settle`` also waits for those that
-        other threads are writing.
+        ``instance_id`` is the random id of the store, in which alone positions are valid. ``flush``
+        writes the records that wait for a commit; ``settle`` also waits for those that other
+        threads are writing.
         """
         self.instance_id = instance_id
         self._reader = reader
@@ -297,7 +310,7 @@ class Ledger:
     def last_position(self) -> int:
         """Write all waiting records, and return the newest position, 0 when none was ever written.
 
-        Raises MQRC_CONNECTION_BROKEN when the store is closed.
+        Raises MQRC_STORAGE_MEDIUM_FULL, and MQRC_CONNECTION_BROKEN when the store is closed.
         """
         self._reader.check_open()
         self._flush()
@@ -358,6 +371,8 @@ class Ledger:
         self, identifier: bytes, limit: int, after: int, until: int
     ) -> Iterator[tuple[int, list[LifeRecord]]]:
         """Yield the records with an id in positions (after, until], with the time of the first row.
+
+        The result comes in pages of up to ``limit`` records.
 
         Yields nothing when the ledger has no row after ``after``.
         """

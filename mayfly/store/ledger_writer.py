@@ -108,9 +108,10 @@ class Totals:
         self.unbalanced += 1
 
     def puts_since(self, before: Totals | None) -> int:
-        """Return the number of puts since earlier counters, if nothing else has changed them.
+        """Return the number of puts since the earlier counters ``before``.
 
-        0 if anything but persistent puts came in between, or ``before`` is None.
+        0 if anything but puts of persistent messages has changed the counters in between, or
+        ``before`` is None.
         """
         if before is None or self.ended is not before.ended:
             return 0
@@ -145,7 +146,8 @@ class TotalsTable:
     def __init__(self, writer: apsw.Connection, last_position: int, lock: Lock) -> None:
         """Read the saved counters, and add the ledger rows after them, up to ``last_position``.
 
-        Raises StoreDamaged when a saved row cannot be read.
+        ``writer`` is the connection to use, ``lock`` guards the counters against readers. Raises
+        StoreDamaged when a saved row cannot be read.
         """
         self._writer = writer
         self._held: dict[int, Totals] = {}
@@ -171,8 +173,9 @@ class TotalsTable:
     def open_queue(self, number: int, queue: str) -> None:
         """Start counters of zero for a queue, unless its number has counters already.
 
-        New ones need a balance row (a ledger row with the counters) at once, by which a reader of
-        the ledger sees that a queue of a known name was created anew.
+        A new queue is among those that :meth:`owing` returns: its first balance row, a ledger row
+        with the counters, shows a reader of the ledger that a queue of a known name was created
+        anew.
         """
         known = self._held.get(number)
         if known is not None:
@@ -265,7 +268,9 @@ class TotalsTable:
     def _add_puts(self, due: dict[int, Totals], position: int) -> list[int]:
         """Save counters whose only change is the same number of puts, by one SQL statement.
 
-        Returns the queue numbers that are saved by it; the caller saves the others.
+        ``due`` are the changed counters by queue number, ``position`` is the last ledger position
+        that they count. Returns the queue numbers that are saved by it; the caller saves the
+        others.
         """
         grown: dict[int, list[int]] = {}
         for number, totals in due.items():
@@ -298,13 +303,13 @@ class TotalsTable:
         self.roll_back_to(None)
 
     def mark(self) -> dict[int, Totals]:
-        """Return the changes of the present transaction: a savepoint for :meth:`roll_back_to`."""
+        """Return the changes of the present transaction, by queue number: a savepoint."""
         return dict(self._changed)
 
     def roll_back_to(self, mark: dict[int, Totals] | None) -> None:
-        """Discard the changes since a savepoint.
+        """Discard the changes since ``mark``, a result of :meth:`mark`.
 
-        For None, all changes of the present transaction.
+        With None, all changes of the present transaction are discarded.
         """
         if mark is None:
             self._changed, self._undetermined, self._saves_all = {}, set(), False
@@ -371,7 +376,10 @@ _INSERT_MOVED_RANGE = _MOVED % (
 
 
 def _together(table: str, body_bytes: str) -> tuple[str, str]:
-    """Return the SQL that records messages which end together: by key list, by key range."""
+    """Return the SQL that records messages which end together: by key list, by key range.
+
+    ``table`` is the table or view of the messages, ``body_bytes`` the SQL for the length of one.
+    """
     insert = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + %s, {KIND_LIFE}, ?2, m.msg_id, m.correl_id, m.origin_id, m.put_ms,
@@ -435,7 +443,8 @@ class LedgerWriter:
     ) -> None:
         """Continue the ledger after its last position.
 
-        ``high_water_ms`` is the time stored last.
+        ``writer`` is the connection that commits, ``contents`` the contents that publications
+        share. ``now_ms`` returns the time, ``high_water_ms`` is the time stored last.
         """
         self._writer, self._contents = writer, contents
         self._now_ms = now_ms
@@ -524,13 +533,13 @@ class LedgerWriter:
         self._balance_all = self._notes_time = False
 
     def mark(self) -> tuple[int, dict[int, Totals]]:
-        """Return the state of the present transaction, as a savepoint for :meth:`roll_back_to`."""
+        """Return ledger position and changed counters of the present transaction: a savepoint."""
         return self._position, self.totals.mark()
 
     def roll_back_to(self, mark: tuple[int, dict[int, Totals]] | None) -> None:
-        """Discard the changes since a savepoint.
+        """Discard the changes since ``mark``, a result of :meth:`mark`.
 
-        For None, all changes of the present transaction.
+        With None, all changes of the present transaction are discarded.
         """
         if mark is None:
             self._position, self._written_ms = self.last_position, self.high_water_ms

@@ -31,7 +31,8 @@ def insert_rows(
     """Insert rows in their order, several by each statement; none for an empty list.
 
     ``sql`` inserts one row and ends with its VALUES. ``shared`` are values that all rows have;
-    ``sql`` names them ``?1``, ``?2`` and so on. SQLite copies the values of each statement.
+    ``sql`` names them ``?1``, ``?2`` and so on. SQLite copies the values of each statement. The
+    caller has begun the transaction.
     """
     start, left = 0, len(rows)
     many, some = _INSERTED

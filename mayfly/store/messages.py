@@ -220,7 +220,8 @@ def staged_page(row_count: int) -> str:
 def move_puts_back(after_ms: int, by_ms: int) -> Statement:
     """Return the SQL statement that makes messages put after ``after_ms`` earlier by ``by_ms``.
 
-    Put time, delivery time and expiry time change, of messages on ordinary queues.
+    Put time, delivery time and expiry time change, of messages on ordinary queues. ``after_ms`` is
+    in ms since 1970.
     """
     return _MOVE_BACK, (by_ms, by_ms, by_ms, after_ms)
 
@@ -288,7 +289,7 @@ class Page:
     """Reads rows of an SQL statement up to a number of bytes of data, but at least one row."""
 
     def __init__(self, max_body_bytes: int, body_place: int) -> None:
-        """Set the limit; ``body_place`` is the index of the column with the data."""
+        """Set the limit in bytes of data; ``body_place`` is the index of the data column."""
         self._left_bytes, self._body_place = max_body_bytes, body_place
         #: Whether the last row read exceeded the limit, so that there are more rows.
         self.is_cut = False
@@ -324,8 +325,8 @@ class Messages:
     ) -> None:
         """Use ``writer`` for changes and ``reader`` for reads.
 
-        In memory both are the same connection. ``on_damage`` is called before StoreDamaged is
-        raised.
+        In memory both are the same connection. ``engine_lock`` is held during reads. ``on_damage``
+        is called before StoreDamaged is raised.
         """
         self.writer, self.contents = writer, Contents(writer)
         self._reader = reader
@@ -392,7 +393,8 @@ class Messages:
     def by_msg_hash(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages with this hash of MsgId and ``low <= k < high``, by key.
 
-        A message whose MsgId contains its key has no hash, and is not found here.
+        ``k`` is the key, which orders the messages of a queue. A message whose MsgId contains its
+        key has no hash, and is not found here.
         """
         return self._rows(limited(_BY_MSG_HASH, limit), (msg_hash, low, high))
 
@@ -498,7 +500,8 @@ class Messages:
     ) -> list[tuple[Any, ...]]:
         """Return all rows of an SQL statement, or the rows that ``read`` takes from its cursor.
 
-        Raises StoreDamaged. The engine lock is held during the read.
+        ``bindings`` are the values of its parameters. Raises StoreDamaged. The engine lock is held
+        during the read.
         """
         # Mostly held already: SQLite keeps no other thread from the reader (database.LOCKED_FLAGS).
         with self._engine_lock:
@@ -588,7 +591,10 @@ class Messages:
     # Delayed messages, and their release
 
     def move(self, move: Move) -> None:
-        """Move staged messages to their new keys on the target queue, by a few SQL statements."""
+        """Move staged messages to their new keys on the target queue, by a few SQL statements.
+
+        It is part of the caller's transaction.
+        """
         if move.old_keys is not None:
             self._move_to_range(move, move.old_keys)
             return
@@ -600,7 +606,10 @@ class Messages:
             writer.execute(_MOVE_OUT, (move.keys,))
 
     def _move_to_range(self, move: Move, old_keys: Sequence[int]) -> None:
-        """Move staged messages to consecutive new keys, 500 by each SQL statement."""
+        """Move staged messages to consecutive new keys, 500 by each SQL statement.
+
+        ``old_keys`` are their staging keys, ascending.
+        """
         writer, keys, count = self.writer, array("q", old_keys), move.message_count
         are_alone = self._are_alone(move)
         for begin in range(0, count, _MOVE_PART):

@@ -48,7 +48,8 @@ _BYTES = "base64"
 def prepare(number: int, member: str, unit: Unit) -> Statement:
     """Return the SQL statement that stores the changes of a member's store as a prepare record.
 
-    ``number`` must be unique. It runs in the store of the group.
+    ``member`` is the queue manager's name, ``unit`` has the changes. ``number`` must be unique. The
+    statement runs in the store of the group.
     """
     return _INTEND, (number, member, pack_unit(unit))
 
@@ -62,7 +63,11 @@ def forget_prepare_records(numbers: Iterable[int]) -> Statement:
 
 
 def carry_out(number: int) -> Statement:
-    """Return the SQL statement that marks a prepare record as carried out, in a member's store."""
+    """Return the SQL statement that marks a prepare record as carried out, in a member's store.
+
+    ``number`` is that of the record. A prepare record has a member's changes of a transaction that
+    its group has decided.
+    """
     return _CARRY_OUT, (number,)
 
 
@@ -75,7 +80,10 @@ def forget_carried_out(numbers: Iterable[int]) -> Statement:
 
 
 def join_group(group: str, number: int) -> list[Statement]:
-    """Return the SQL statements that note in a member's store its group, and its joining number."""
+    """Return the SQL statements that note in a member's store its group, and its joining number.
+
+    ``number`` is higher than all numbers that the group gave before.
+    """
     return [write_value(_GROUP, group), write_value(_JOINED, number)]
 
 

@@ -50,7 +50,8 @@ def accept_older(folder: Path, manager_name: str) -> None:
 def compact(folder: Path, manager_name: str) -> Compacted:
     """Replace the database by a copy without free pages and with checksums in its pages.
 
-    Until the replacement nothing has changed; the folder needs space for a second database. Raises
+    Returns the size of the file before and after, and whether its pages now have checksums. Until
+    the replacement nothing has changed; the folder needs space for a second database. Raises
     StoreError when it has too little, or is the folder of another queue manager; FolderInUse,
     NewerSchema, StoreDamaged.
     """

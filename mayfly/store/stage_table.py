@@ -114,7 +114,11 @@ class StagedBlob(NamedTuple):
 
 
 def begun(stage_id: int, place: StagePlace, now_ms: int) -> Statement:
-    """Return the SQL statement that creates a stage."""
+    """Return the SQL statement that creates a stage, begun at ``now_ms``, without rows.
+
+    A stage has the rows that one attempt of one task of a query sends. ``place`` is its query,
+    batch, partition and attempt.
+    """
     return _BEGIN, (stage_id, *place, now_ms)
 
 
@@ -178,7 +182,8 @@ class StageTable:
     def find(self, place: StagePlace) -> tuple[int, int | None] | None:
         """Return (id, number of rows) of a stage, None when no such stage exists.
 
-        The number is None until the stage is complete.
+        ``place`` is its query, batch, partition and attempt. The number is None until the stage is
+        complete.
         """
         for stage_id, row_count in self._fetch(_FIND, tuple(place)):
             return stage_id, row_count
@@ -192,7 +197,10 @@ class StageTable:
         return [stage_id for (stage_id,) in self._fetch(_WINNERS, (query, batch))]
 
     def losers(self, query: str, batch: int) -> list[int]:
-        """Return the ids of the stages that no commit has named, of a query up to a batch."""
+        """Return the ids of the stages of a query, up to a batch, that no commit has named.
+
+        The batch itself is included.
+        """
         return [stage_id for (stage_id,) in self._fetch(_LOSERS, (query, batch))]
 
     def surrendered(self, query: str, batch: int) -> list[bytes]:
@@ -207,7 +215,7 @@ class StageTable:
         return [(stage_id, query) for stage_id, query in self._fetch(_ORPHANS, (before_ms,))]
 
     def blobs(self, stage_id: int, limit: int) -> list[StagedBlob]:
-        """Return up to ``limit`` blobs of a stage, in their order."""
+        """Return up to ``limit`` blobs of a stage with their ids and sizes, in their order."""
         return [StagedBlob._make(row) for row in self._fetch(limited(_BLOBS, limit), (stage_id,))]
 
     def rows(self, blob_id: int) -> bytes:

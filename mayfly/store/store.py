@@ -110,7 +110,8 @@ class Store:
     ) -> None:
         """Open the store of a folder, created when missing; None keeps everything in memory.
 
-        ``now_ms`` returns epoch ms. Raises StoreDamaged, FolderInUse, NewerSchema or StoreError.
+        ``engine_lock`` is the queue manager's lock, ``now_ms`` returns ms since 1970. Raises
+        StoreDamaged, FolderInUse, NewerSchema or StoreError.
         """
         self.engine_lock, self._runtime = engine_lock, runtime
         self.database = Database(folder, runtime)
@@ -356,7 +357,10 @@ class Store:
             self._memory.close()
 
     def stop_in_child(self, engine_lock: EngineLock) -> None:
-        """Stop the store in a forked child, whose files and threads belong to its parent."""
+        """Stop the store in a forked child, whose files and threads belong to its parent.
+
+        ``engine_lock`` replaces the old lock, which a thread of the parent may hold.
+        """
         self.engine_lock = engine_lock
         self.group.is_broken = True
         self.held_gets.stop_in_child()
@@ -386,7 +390,8 @@ class Store:
     def _commit_with(self, pending: Unit, durable: list[Unit]) -> None:
         """Commit waiting ledger records together with other units.
 
-        If that fails, the records wait again.
+        ``pending`` has the records, ``durable`` are the other units. If that fails, the records
+        wait again.
         """
         try:
             self.group.commit(pending, *durable)

@@ -161,6 +161,7 @@ class Delta:
     __slots__ = ("ended", "present", "present_volatile", "puts")
 
     def __init__(self) -> None:
+        """Begin with no change of the counters."""
         self.puts = 0
         self.present = 0
         self.present_volatile = 0
@@ -219,6 +220,7 @@ class Unit:
     )
 
     def __init__(self) -> None:
+        """Begin without changes, neither durable nor failed."""
         self.inserts: list[StoredMessage] = []
         self.deletes: list[tuple[int]] = []
         self.backouts: list[tuple[int]] = []
@@ -327,7 +329,7 @@ class Unit:
             self.volatile_inserts += rows
 
     def put_bulk(self, queue_number: int, bulk: Bulk) -> None:
-        """Add the put of new persistent messages on a queue by one SQL statement."""
+        """Add the put of the new persistent messages in ``bulk`` on a queue, by one statement."""
         delta = self.delta(queue_number)
         delta.puts += bulk.message_count
         delta.present += bulk.message_count
@@ -357,7 +359,7 @@ class Unit:
         """Add the deletion of committed messages from a queue, with ledger records of one outcome.
 
         ``volatile_keys`` are the keys of non-persistent messages, ``keys`` those of persistent
-        ones.
+        ones. ``lives`` are the ledger records.
         """
         delta, outcome = self.delta(queue_number), lives[0].outcome
         message_count = len(volatile_keys) + len(keys)
@@ -380,7 +382,8 @@ class Unit:
     def end_rows(self, queue_number: int, ended: EndedRows) -> None:
         """Add the end of claimed (reserved) messages.
 
-        Until then the counters of their queue count them as present.
+        ``ended`` is their range of rows, with the values of their ledger records. Until then the
+        counters of their queue count them as present.
         """
         delta, message_count = self.delta(queue_number), ended.until - ended.after
         delta.present -= message_count

@@ -130,7 +130,10 @@ def _read_header(file: BinaryIO, log: Path) -> _LogHeader:
 
 
 def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iterator[int]:
-    """Yield the file offset of each valid commit frame after the first ``frame_count`` frames."""
+    """Yield the file offset of each valid commit frame after the first ``frame_count`` frames.
+
+    A commit frame is the last one of a transaction. ``header`` is the header of the log.
+    """
     place = _HEADER.size + frame_count * header.frame_bytes
     before = header.sums
     if frame_count:
@@ -158,7 +161,8 @@ def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iter
 def _sums_of(data: bytes, byte_order: str, before: _Sums) -> _Sums:
     """Return SQLite's log checksum over data, as two 32-bit words.
 
-    ``before`` is the checksum of the bytes before the data.
+    ``byte_order`` is ``<`` or ``>``, as in ``struct``. ``before`` is the checksum of the bytes
+    before the data.
     """
     first, second = before
     words = iter(struct.unpack(f"{byte_order}{len(data) // 4}I", data))
@@ -196,7 +200,10 @@ class WriteAheadLog:
         guard: AbstractContextManager[object],
         runtime: Runtime,
     ) -> None:
-        """Count the frames of the log of ``writer``, and follow its commits from now on."""
+        """Count the frames of the log of ``writer``, and follow its commits from now on.
+
+        ``guard`` is the lock of that connection. ``runtime`` has the files.
+        """
         self.guard = guard
         self._writer = writer
         #: Frames in the log after the last commit. A full disk may have left some of a crash.
@@ -315,7 +322,10 @@ class WriteAheadLog:
             self.postpone_lengthening()
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        """Record the new length of the log: the hook that SQLite calls after each commit."""
+        """Record the new length of the log: the hook that SQLite calls after each commit.
+
+        ``pages`` is that length in pages. Returns SQLITE_OK, as SQLite demands.
+        """
         self.pages = pages
         if pages >= self.notify_at_pages:
             self.on_length()

@@ -37,7 +37,8 @@ def queue_manager(clock: VirtualClock) -> Iterator[QueueManager]:
 def served_queue_manager(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
     """Yield the fixture ``queue_manager``, served on a port of 127.0.0.1 for client programs.
 
-    It needs the extra ``serve``, and is a ``mayfly.testing.served.ServedQueueManager``.
+    It needs the extra ``serve``, and is a ``mayfly.testing.served.ServedQueueManager``. The server
+    stops after the test.
     """
     # Every pytest on this machine loads the plugin; a server takes half a second to import.
     from mayfly.testing.served import served

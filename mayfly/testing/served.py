@@ -71,12 +71,19 @@ class ServedQueueManager:
         return self._connected(self.channel, APP, transacted=transacted)
 
     def mqsc(self, script: str) -> MqscResult:
-        """Run MQSC commands as user ``admin`` over the socket, and return their result."""
+        """Run MQSC commands as user ``admin`` over the socket, and return their result.
+
+        ``script`` has one or more commands. A failing command makes ``ok`` of the result False.
+        Raises MQError when the connection fails.
+        """
         with self._connected(ADMIN_CHANNEL, ADMIN, transacted=False) as admin:
             return admin.mqsc(script)
 
     def _connected(self, channel: str, user: str, *, transacted: bool) -> Client:
-        """Return a new client connection of a user over a channel; raises MQError when it fails."""
+        """Return a new client connection of a user over a channel; raises MQError when it fails.
+
+        With ``transacted`` its puts and gets belong to a unit of work.
+        """
         endpoint = Endpoint((Address(HOST, self.port),), channel, self.name)
         made = connect(endpoint, user, PASSWORDS[user], application="pytest")
         return Client(made, transacted=transacted)

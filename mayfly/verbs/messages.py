@@ -141,7 +141,10 @@ class Message(Readable):
     __slots__ = ("_row", "body", "queue", "seen_ms")
 
     def __init__(self, queue: str, row: StoredRow, seen_ms: int, body: bytes) -> None:
-        """Combine a stored row with its queue, the time of the get, and the body to show."""
+        """Combine a stored row with its queue, the time of the get and the body to show.
+
+        ``seen_ms`` is the time of the get, in ms since 1970.
+        """
         self.queue = queue
         self.body = body
         self._row = row
@@ -237,7 +240,7 @@ def row_of(message: Message) -> StoredRow:
 
 
 def key_of(message: Message) -> int:
-    """Return the key of a message, unique on its queue, where MsgIds may repeat."""
+    """Return the key of a message, a number unique on its queue, where MsgIds may repeat."""
     return message._row.k
 
 
@@ -297,8 +300,8 @@ class GetResult:
     ) -> None:
         """Take the message, which may be truncated, and the full length of its data in bytes.
 
-        ``content`` is for a message handle, None without one. ``failure`` is the error that left
-        the message on its queue, None without one.
+        ``warning`` is 0 or a reason code. ``content`` is for a message handle, None without one.
+        ``failure`` is the error that left the message on its queue, None without one.
         """
         self.message, self.warning, self.data_length = message, warning, data_length
         self.content, self.failure = content, failure

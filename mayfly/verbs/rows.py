@@ -52,8 +52,8 @@ def packed_scalar(value: object, name: str, reason: int) -> PackedScalar:
 def scalar_of(value: PackedScalar, field: str) -> Any:
     """Return the number, text, flag, bytes or None in a received msgpack value.
 
-    Raises WrongFrame, with ``field``, for an array, a map or an extension, and for a number of more
-    than 63 bits.
+    Raises WrongFrame for an array, a map or an extension, and for a number of more than 63 bits;
+    ``field`` is the name of the wrong field in it.
     """
     data = bytes(value)
     # Arrays, maps and extensions are refused by their first byte.
@@ -307,7 +307,10 @@ class WireForm(NamedTuple):
 
 
 def _each(form: WireForm, rows: Any) -> WireForm:
-    """Return the wire form for lists of answers; ``rows`` is the type of a list of their rows."""
+    """Return the wire form for lists of answers, from ``form``, the wire form of one answer.
+
+    ``rows`` is the type of a list of their rows.
+    """
     return WireForm(
         rows,
         lambda answers: [form.of_answer(answer) for answer in answers],

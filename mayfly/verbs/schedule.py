@@ -118,7 +118,10 @@ class AuditEntry(NamedTuple):
 
 
 def check_page(limit: int, after: int | None = None) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless ``limit`` is at least 1, and ``after`` None or a position."""
+    """Raise MQRC_OPTIONS_ERROR unless ``limit`` is at least 1, and ``after`` None or a position.
+
+    A position is an int from -LAST_POSITION to LAST_POSITION.
+    """
     _check_whole("limit", limit, 1)
     if after is not None:
         _check_whole("after", after, -LAST_POSITION)

@@ -176,6 +176,7 @@ class AuthorityRecords:
     """
 
     def __init__(self) -> None:
+        """Begin without records and without known groups."""
         self._bits: dict[RecordKey, int] = {}
         #: By entity and type of object, the most specific profile first.
         self._sorted: dict[tuple[Entity, str], list[tuple[str, int]]] = {}

@@ -147,8 +147,9 @@ class BulkBatch:
     ) -> None:
         """Add messages with consecutive keys, one time to live, new MsgIds and no CorrelId.
 
-        ``life_ms`` is the time to live in ms, -1 for unlimited. ``segments`` say where each body is
-        in ``bodies``, as in ``store.units.Bulk``. Places in the queue's depth are reserved.
+        ``life_ms`` is the time to live in ms, -1 for unlimited. ``segments`` has for each message
+        the start and the length of its data in ``bodies``, packed in one number as in
+        ``store.units.Bulk``. Places in the queue's depth are reserved.
         """
         [deadline] = self._deadlines_of([life_ms])
         expire_at_ms = deadline if isinstance(deadline, int) else None
@@ -457,7 +458,10 @@ class Promotion(UnitOfWork):
         return RowCounts(self._put_count, self._expired_count, len(self.refusals))
 
     def check_capacity(self, operation_count: int = 1, queue: LocalQueue | None = None) -> int:
-        """Return ``operation_count``: MAXUMSGS does not limit this unit of work."""
+        """Return ``operation_count``: MAXUMSGS does not limit this unit of work.
+
+        ``queue`` has no effect.
+        """
         return operation_count
 
     def add(self, rows: StagedRows) -> None:
@@ -558,7 +562,8 @@ class Promotion(UnitOfWork):
     def _add_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
         """Put one row; if refused, put it on the dead-letter queue or leave it to its source.
 
-        Raises the MQError when neither is possible, or the queue manager stops.
+        ``kind`` has its queue, descriptor and context option. Raises the MQError when neither is
+        possible, or the queue manager stops.
         """
         try:
             self._put_alone(rows, row, kind)
@@ -578,8 +583,9 @@ class Promotion(UnitOfWork):
     def _put_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
         """Put one row, or discard it when its expiry time has passed.
 
-        Raises the MQError with which a put refuses the row, such as MQRC_Q_FULL. Also raises
-        MQRC_BUFFER_ERROR for a row without data, and MQRC_OBJECT_TYPE_ERROR for a shared queue.
+        ``kind`` has its queue, descriptor and context option. Raises the MQError with which a put
+        refuses the row, such as MQRC_Q_FULL. Also raises MQRC_BUFFER_ERROR for a row without data,
+        and MQRC_OBJECT_TYPE_ERROR for a shared queue.
         """
         if kind.refusal is not None:
             raise kind.refusal
@@ -609,7 +615,8 @@ class Promotion(UnitOfWork):
     ) -> bytes:
         """Put a message as an application named ``mayfly sink`` does, and return its MsgId.
 
-        Raises the MQError with which a put refuses the message, such as MQRC_Q_FULL.
+        ``kind`` has descriptor and context option, ``times`` the delay and time to live. Raises the
+        MQError with which a put refuses the message, such as MQRC_Q_FULL.
         """
         request = PutRequest(
             kind.descriptor,
@@ -627,8 +634,9 @@ class Promotion(UnitOfWork):
     ) -> None:
         """Record a row as an expired message, and send its expiration report (E14).
 
-        The expiry time of the row has passed. Raises the MQError with which a put would have
-        refused the message, such as MQRC_Q_FULL.
+        The expiry time of the row has passed. ``kind`` has descriptor and context option.
+        ``deadline_ms`` is in ms since 1970. Raises the MQError with which a put would have refused
+        the message, such as MQRC_Q_FULL.
         """
         core, prepared = self._core, self._prepared(kind, path)
         if prepared.checks_header:
@@ -654,7 +662,8 @@ class Promotion(UnitOfWork):
         """Put a refused row on the dead-letter queue with an MQDLH (Q1); send its exception report.
 
         When that queue refuses it, raises the reason code with a text that names the option
-        ``deadLetterQueue``.
+        ``deadLetterQueue``. ``kind`` has queue, descriptor and context option of the row;
+        ``refusal`` is the error of its put.
         """
         core = self._core
         name = self._dead_letter_queue or core.registry.queue_manager.deadq
@@ -692,8 +701,9 @@ class Promotion(UnitOfWork):
 def _sound(descriptor: Descriptor, context: Context) -> Descriptor:
     """Return a descriptor that a put on the dead-letter queue accepts.
 
-    It is ``descriptor`` if that is valid, else a default one. It is persistent unless the row says
-    otherwise, so that a restart does not lose the message.
+    It is ``descriptor`` if that is valid, else a default one. ``context`` is the user and program
+    that put. It is persistent unless the row says otherwise, so that a restart does not lose the
+    message.
     """
     if descriptor.persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
         descriptor = descriptor._replace(persistence=c.MQPER_PERSISTENT)

@@ -89,6 +89,7 @@ def kind_of(values: tuple[Any, ...], manager_name: str) -> RowKind:
     """Return queue, descriptor and context option for one combination of ``KIND_COLUMNS`` values.
 
     An invalid value, or another queue manager, is not raised but returned in ``refusal``.
+    ``manager_name`` is this queue manager.
     """
     given = {
         name: value for name, value in zip(KIND_COLUMNS, values, strict=True) if value is not None

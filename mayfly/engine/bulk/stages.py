@@ -59,7 +59,7 @@ class StageWriter:
     """Fills one stage with blobs of rows, in one thread; end it with ``finish`` or ``discard``."""
 
     def __init__(self, core: Core, place: StagePlace) -> None:
-        """Begin a stage in memory.
+        """Begin a stage in memory; ``place`` is its query, batch, partition and attempt.
 
         It is first stored by ``finish``, or when a second blob is appended.
         """
@@ -121,8 +121,9 @@ class Stages:
         """Return a writer for a new stage: the rows of one task attempt, not put yet.
 
         None when a commit of its batch has begun already, so nothing must be written. Stages of
-        earlier batches that no commit has named are removed. Raises ValueError when a stage of the
-        same query, batch, partition and attempt exists.
+        earlier batches that no commit has named are removed. ``place`` is the query, batch,
+        partition and attempt that the rows are of. Raises ValueError when a stage of the same
+        query, batch, partition and attempt exists.
         """
         core = self._core
         with core.engine_lock:
@@ -159,7 +160,8 @@ class Stages:
         One call makes up to ``step_count`` transactions. ``stages`` are (partition, attempt) of the
         task attempts whose rows are put, in that order. The first call for a batch records them,
         and deletes the stages of all other attempts; later calls ignore them. ``decode`` reads a
-        blob. Refused rows go to ``dead_letter_queue``, or DEADQ if "".
+        blob. Refused rows go to ``dead_letter_queue``, or DEADQ if "". ``query`` is the name of the
+        pipeline's query, ``batch`` the number of the batch.
 
         Raises StageMissing, with nothing changed, and MQError when neither the queue nor the
         dead-letter queue accepts a row; earlier transactions stay. With ``surrenders`` such a row
@@ -230,8 +232,8 @@ class Stages:
     def _complete(self, place: StagePlace) -> int:
         """Return the id of a stage, the rows sent by one task attempt.
 
-        Raises StageMissing when the stage does not exist or is not complete. The engine lock is
-        held.
+        ``place`` is its query, batch, partition and attempt. Raises StageMissing when the stage
+        does not exist or is not complete. The engine lock is held.
         """
         found = self._core.store.stages.find(place)
         if found is None or found[1] is None:
@@ -249,7 +251,8 @@ class Stages:
     ) -> QueryState:
         """Put the next rows of a batch in one transaction, and delete them from their stages.
 
-        Returns the new progress. On an error nothing is changed.
+        Returns the new progress. On an error nothing is changed. ``state`` is the progress so far,
+        ``decode`` reads a blob; the other parameters are those of :meth:`commit`.
         """
         core = self._core
         blob_ids, stage_ids, is_last = self._next_blobs(state)
@@ -312,7 +315,8 @@ class Stages:
         """Return blobs of the next transaction, stages that it empties, whether it is the last.
 
         The stages that the commit has named are processed in order; a blob that still exists has
-        not been put.
+        not been put. ``state`` is the progress of the query. Blobs and stages are given by their
+        ids.
         """
         core = self._core
         blob_ids: list[int] = []
@@ -331,7 +335,10 @@ class Stages:
         return blob_ids, winners, True
 
     def _sweep_left_behind(self, place: StagePlace) -> None:
-        """Remove the stages of earlier batches of the same query that no commit has named."""
+        """Remove the stages of earlier batches of the same query that no commit has named.
+
+        ``place`` names the query and its present batch.
+        """
         core, query, before = self._core, place.query, place.batch - 1
         with core.engine_lock:
             has_losers = bool(core.store.stages.losers(query, before))

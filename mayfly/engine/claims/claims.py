@@ -36,7 +36,10 @@ class ConsumerClaims:
     """
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
-        """Begin without consumers; :meth:`load` reads those of the store."""
+        """Begin without consumers; :meth:`load` reads those of the store.
+
+        ``processor`` finds the due messages of claims on the staging queue.
+        """
         self._core = core
         self._moved = OrdinaryQueueClaims(core)
         self._due = StagingQueueClaims(core, processor)
@@ -79,9 +82,10 @@ class ConsumerClaims:
     def attach(self, name: str, queue_name: str) -> ConsumerState:
         """Attach a reader to a consumer, and refuse earlier readers from then on; return the state.
 
-        An unknown consumer is created. Raises MQRC_OBJECT_NAME_ERROR for an invalid name, an
-        MQError such as MQRC_UNKNOWN_OBJECT_NAME or MQRC_GET_INHIBITED when the queue cannot be
-        read, and ClaimError ``consumer-queue`` when the consumer reads another queue.
+        The ``epoch`` of the state is the number of this reader, which its other calls pass. An
+        unknown consumer is created. Raises MQRC_OBJECT_NAME_ERROR for an invalid name, an MQError
+        such as MQRC_UNKNOWN_OBJECT_NAME or MQRC_GET_INHIBITED when the queue cannot be read, and
+        ClaimError ``consumer-queue`` when the consumer reads another queue.
         """
         core = self._core
         check_name(name)
@@ -135,11 +139,14 @@ class ConsumerClaims:
     def claim(self, name: str, epoch: int, after: int, limit: ClaimLimit) -> Claimed:
         """Reserve the next messages in get order; return the last claim number and the count.
 
-        ``after`` is the last claim that the reader has, ``limit`` limits the count and the bytes.
-        Open claims with a number above ``after`` come first, and count too. Without an available
-        message, or for a quiesced reader, the result is (``after``, 0) and nothing is written. A
-        claim has at least one message, whatever its size. Raises MQRC_GET_INHIBITED,
-        MQRC_OBJECT_IN_USE while another program has the queue open exclusively, and ClaimError.
+        ``name`` is the consumer, ``epoch`` the number of its reader from :meth:`attach`. ``after``
+        is the last claim that the reader has, ``limit`` limits the count and the bytes. Open claims
+        with a number above ``after`` come first, and count too. Without an available message, or
+        for a quiesced reader, the result is (``after``, 0) and nothing is written. A claim has at
+        least one message, whatever its size. Raises MQRC_GET_INHIBITED, and MQRC_OBJECT_IN_USE
+        while another program has the queue open exclusively. Raises ClaimError for an unknown
+        consumer, a reader that was replaced (fenced), a claim ``after`` that never existed, and,
+        except on the staging queue, when claims after it have ended as got.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(after)
@@ -164,9 +171,10 @@ class ConsumerClaims:
     def end(self, name: str, epoch: int, until: int) -> int:
         """End all open claims up to number ``until``, and remove their messages as got.
 
-        Returns the number of messages. Raises ClaimError for an unknown consumer, a reader that was
-        replaced (fenced), a claim that never existed, and, except on the staging queue, when claims
-        after ``until`` have ended as got already.
+        ``epoch`` is the number of the reader from :meth:`attach`. Returns the number of messages, 0
+        when the claims have ended already. Raises ClaimError for an unknown consumer, a reader that
+        was replaced (fenced), a claim that never existed, and, except on the staging queue, when
+        claims after ``until`` have ended as got already.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(until)
@@ -195,9 +203,9 @@ class ConsumerClaims:
     def quiesce(self, name: str, epoch: int) -> None:
         """Give a reader no further claims, so that it can end.
 
-        The reader may still read the claims it has. The next reader that attaches gets claims
-        again. Raises ClaimError for an unknown consumer, and for a reader that was replaced
-        (fenced).
+        ``epoch`` is the number of the reader from :meth:`attach`. The reader may still read the
+        claims it has. The next reader that attaches gets claims again. Raises ClaimError for an
+        unknown consumer, and for a reader that was replaced (fenced).
         """
         with self._held(name, epoch) as consumer:
             consumer.quiesced_epoch = epoch
@@ -205,7 +213,8 @@ class ConsumerClaims:
     def renew(self, name: str, epoch: int) -> None:
         """Renew the lease of a reader, as each of its other calls does.
 
-        Raises ClaimError for an unknown consumer, and for a reader that was replaced (fenced).
+        ``epoch`` is the number of the reader from :meth:`attach`. Raises ClaimError for an unknown
+        consumer, and for a reader that was replaced (fenced).
         """
         self._fenced(name, epoch)
 
@@ -240,10 +249,11 @@ class ConsumerClaims:
     def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int]]:
         """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
 
-        A consumer numbers its messages as rows, from 1 on. Messages that were released or backed
-        out are left out; the result is empty when none is left. Raises ClaimError for an unknown
-        consumer, a reader that was replaced (fenced), a claim number that never existed, and,
-        except on the staging queue, when claims after ``after`` have ended as got.
+        ``epoch`` is the number of the reader from :meth:`attach`. A consumer numbers its messages
+        as rows, from 1 on. Messages that were released or backed out are left out; the result is
+        empty when none is left. Raises ClaimError for an unknown consumer, a reader that was
+        replaced (fenced), a claim number that never existed, and, except on the staging queue, when
+        claims after ``after`` have ended as got.
         """
         with self._held(name, epoch) as consumer:
             return consumer.ranges(after, until)
@@ -251,11 +261,11 @@ class ConsumerClaims:
     def back_out(self, name: str, epoch: int, rows: Iterable[int], reason: int) -> BackedOut:
         """Back out single claimed messages, by row number, because the reader cannot process them.
 
-        Each goes back to its queue with its backout count raised. When the count reaches BOTHRESH
-        it goes to BOQNAME; when that fails, or BOTHRESH is 0, to the dead-letter queue with
-        ``reason`` (G8). Rows that are not claimed are skipped. Returns how many went back and how
-        many elsewhere. Raises ClaimError, and the MQError of the dead-letter queue; rows before
-        that one stay backed out.
+        ``epoch`` is the number of the reader from :meth:`attach`. Each message goes back to its
+        queue with its backout count raised. When the count reaches BOTHRESH it goes to BOQNAME;
+        when that fails, or BOTHRESH is 0, to the dead-letter queue with ``reason`` (G8). Rows that
+        are not claimed are skipped. Returns how many went back and how many elsewhere. Raises
+        ClaimError, and the MQError of the dead-letter queue; rows before that one stay backed out.
         """
         returned = moved = 0
         with self._held(name, epoch) as consumer:
@@ -270,11 +280,12 @@ class ConsumerClaims:
     def page(
         self, name: str, epoch: int, after: int, until: int, *, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Return the first claimed messages numbered ``(after, until]``, and their queue.
+        """Return the first claimed messages with row numbers ``(after, until]``, and their queue.
 
-        ``max_rows`` and ``max_bytes`` of data limit them; one message is always returned. The same
-        numbers have the same messages until these are ended or released. After that, and for a
-        fenced reader, it raises ClaimError.
+        ``epoch`` is the number of the reader from :meth:`attach`. ``max_rows`` and ``max_bytes`` of
+        data limit the page; one message is always returned. The same numbers have the same messages
+        until these are ended or released. After that, and for a fenced reader, it raises
+        ClaimError.
         """
         consumer = self._fenced(name, epoch)
         found = self._queue_state(consumer.queue).page(consumer, after, until, max_bytes, max_rows)

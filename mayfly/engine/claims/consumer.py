@@ -223,7 +223,7 @@ class Consumer:
     def close(self, group: list[ClaimRow], row: ConsumerRow) -> None:
         """Remove ``group``, the first open claims, from memory.
 
-        ``row`` is the stored state without them.
+        ``row`` is the stored state without them. The caller has ended them durably.
         """
         self.claims = self.claims[len(group) :]
         self.row = row
@@ -258,6 +258,7 @@ class QueueClaims(ABC):
     """How one kind of queue holds claimed messages; unless stated, the consumer's lock is held."""
 
     def __init__(self, core: Core) -> None:
+        """Claim messages of the queues of this queue manager."""
         self._core = core
 
     @abstractmethod
@@ -275,7 +276,8 @@ class QueueClaims(ABC):
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> ClaimRow | None:
         """Reserve the next messages as one durable claim and return it.
 
-        None when none is available.
+        None when none is available. ``limit`` has the most messages, the most bytes of data, and a
+        mark after which none is claimed.
         """
 
     @abstractmethod
@@ -289,15 +291,16 @@ class QueueClaims(ABC):
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """End ``group``, the first open claims, and put their messages back on the queue.
 
-        Returns the number of messages.
+        Returns the number of messages. Backout counts are raised, except on the staging queue.
         """
 
     @abstractmethod
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
         """Take one message, by row number, out of its claim, because its reader cannot process it.
 
-        Returns whether it went back to the queue or elsewhere. Raises the MQError of the
-        dead-letter queue, and ClaimError for a queue where no message can be backed out.
+        Returns whether it went back to the queue or elsewhere. ``reason`` is the reason code for a
+        dead letter. Raises the MQError of the dead-letter queue, and ClaimError for a queue where
+        no message can be backed out.
         """
 
     @abstractmethod
@@ -306,8 +309,8 @@ class QueueClaims(ABC):
     ) -> ClaimedPage:
         """Return the first messages of rows ``(after, until]``; none when they are not claimed.
 
-        ``max_bytes`` of data and ``max_rows`` limit them. Called without the consumer's lock, so
-        the claims may end meanwhile.
+        A consumer numbers its messages as rows, from 1 on. ``max_bytes`` of data and ``max_rows``
+        limit the page. Called without the consumer's lock, so the claims may end meanwhile.
         """
 
     def save(self, consumer: Consumer, row: ConsumerRow) -> None:

@@ -54,6 +54,7 @@ class _Walked:
     """The messages that a claim has found: keys to claim, and expired messages to discard."""
 
     def __init__(self) -> None:
+        """Begin with no message found."""
         self.keys: list[int] = []
         #: Place among the keys and row of each that is in memory.
         self.volatile: list[tuple[int, StoredMessage]] = []
@@ -66,10 +67,11 @@ class _Walked:
 def _walk(
     core: Core, queue: LocalQueue, row_count: int, body_bytes: int, up_to_sequence: int
 ) -> _Walked:
-    """Find the next live messages of a queue: up to ``row_count``, and ``body_bytes`` of data.
+    """Return the next live messages of a queue: up to ``row_count``, and ``body_bytes`` of data.
 
     At least one is found if any is available. Messages with a sequence above ``up_to_sequence`` are
-    skipped. The caller hides the result before it releases the engine lock.
+    skipped. Expired messages on the way are in the result too, for the caller to discard. The
+    caller hides all of them before it releases the engine lock.
     """
     assert core.engine_lock.is_held()
     found, now_ms = _Walked(), core.now_ms()
@@ -136,8 +138,9 @@ def _visible(
 def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
     """Return the values that ledger records take from each distinct descriptor.
 
-    They have the form of ``EndedRows.descriptors``. The second result is a JSON list, in hex, of
-    the descriptors that ask for a COD report; empty when none does.
+    ``descriptors`` are packed MQMDs. Each item of the first result is the packed MQMD, priority,
+    persistence, report options, reply-to queue and user. The second result is a JSON list, in hex,
+    of the descriptors that ask for a COD report; empty when none does.
     """
     records: list[_Record] = []
     confirming: list[str] = []
@@ -161,7 +164,11 @@ def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
 def _send_confirmations(
     core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows, confirming: str
 ) -> None:
-    """Add the COD reports of claimed messages to the transaction that ends them (G9)."""
+    """Add the COD reports of claimed messages to the transaction that ends them (G9).
+
+    ``rows`` are the claimed messages. ``confirming`` is the JSON list of the descriptors that ask
+    for such a report.
+    """
     messages = core.store.claimed.of_descriptors(rows, confirming)
     for start in range(0, len(messages), _REPORT_BATCH):
         with core.engine_lock:
@@ -196,7 +203,11 @@ def _end(
     records: list[_Record],
     program: str,
 ) -> None:
-    """Add to a transaction that consecutive claimed rows end as got by a program."""
+    """Add to a transaction that consecutive claimed rows end as got by a program.
+
+    ``records`` are the values for the ledger that ``_records_of`` returns; ``now_ms`` is the time
+    of the end.
+    """
     outcome = queue_state.end_claimed(transaction, queue, rows.message_count)
     ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records, program)
     transaction.unit.end_rows(queue.number, ended)
@@ -214,8 +225,9 @@ def _move(
     """Add to a transaction that a claimed message goes to BOQNAME or the dead-letter queue.
 
     With MQRO_DISCARD_MSG it is discarded instead of dead-lettered; both send an exception report if
-    asked. Returns text for the log, such as ``is on B.Q``. Raises the MQError with which the
-    dead-letter queue refuses the message.
+    asked. Returns text for the log, such as ``is on B.Q``. ``rows`` is the claimed row, ``message``
+    its message. ``program`` is for the ledger, ``reason`` for the dead letter and the report.
+    Raises the MQError with which the dead-letter queue refuses the message.
     """
     descriptor = unpack_descriptor(message.descriptor)
     records, _confirming = _records_of([message.descriptor])
@@ -247,7 +259,7 @@ def _to_backout_queue(
     """Add the put of a message to BOQNAME; return text for the log.
 
     The text is empty, and nothing is added, when the queue has no BOQNAME or that queue refuses the
-    message.
+    message. ``letter`` is the message.
     """
     name = queue.definition.boqname
     try:
@@ -266,7 +278,8 @@ def _to_dead_letters(
 ) -> None:
     """Add the put of a message to the dead-letter queue.
 
-    Raises the MQError if that queue refuses it.
+    ``letter`` is the message, ``reason`` the reason code in its MQDLH. Raises the MQError if that
+    queue refuses it.
     """
     try:
         dead_letter(core, transaction, letter, reason, queue.name)
@@ -341,7 +354,8 @@ class OrdinaryQueueClaims(QueueClaims):
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> store.ClaimRow | None:
         """Move the next live messages into a new claim and return it; None when none is available.
 
-        Expired messages on the way are discarded.
+        Expired messages on the way are discarded. ``limit`` has the most messages, the most bytes
+        of data, and a mark after which none is claimed.
         """
         core = self._core
         while True:
@@ -437,8 +451,8 @@ class OrdinaryQueueClaims(QueueClaims):
         """Put a claimed message back on its queue, or move it away if backed out too often (G8).
 
         From BOTHRESH on, or always if that is 0, it goes to BOQNAME or the dead-letter queue.
-        Returns (1, 0) for put back, (0, 1) for moved away. Raises the MQError of the dead-letter
-        queue.
+        Returns (1, 0) for put back, (0, 1) for moved away. ``reason`` is the reason code for a dead
+        letter. Raises the MQError of the dead-letter queue.
         """
         core, transaction = self._core, Transaction()
         rows = store.Rows(consumer.row.id, row - 1, row)

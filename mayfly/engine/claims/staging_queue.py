@@ -100,7 +100,8 @@ class StagingQueueClaims(QueueClaims):
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> store.ClaimRow | None:
         """Reserve due messages, by delivery time, as one durable claim; None when none is due.
 
-        Expired ones are discarded.
+        Expired ones are discarded. ``limit`` has the most messages, the most bytes of data, and a
+        mark after whose time none is claimed.
         """
         core, transaction = self._core, Transaction()
         with core.engine_lock:
@@ -283,7 +284,10 @@ class StagingQueueClaims(QueueClaims):
         return array("q", [key for key in keys if key in found])
 
     def _forget(self, consumer: Consumer, group: list[store.ClaimRow]) -> None:
-        """End ``group``, the first open claims, durably; the keys of their messages are deleted."""
+        """Delete ``group``, the first open claims, with the list of their messages' keys, durably.
+
+        The messages themselves do not change.
+        """
         transaction = Transaction()
         transaction.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
         self._close(consumer, group, transaction)

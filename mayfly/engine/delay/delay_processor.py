@@ -78,6 +78,7 @@ class DelayProcessor:
     """
 
     def __init__(self, core: Core) -> None:
+        """Begin with no message waiting for a retry; no delivery time is known yet."""
         self._core = core
         #: Messages that failed, by key, and when to try again.
         self._retry_at_ms: dict[int, int] = {}
@@ -179,8 +180,9 @@ class DelayProcessor:
     def due(self, up_to_ms: int, limit: int) -> list[DueWithPersistence]:
         """Return up to ``limit`` messages due at or before ``up_to_ms``, by delivery time.
 
-        Hidden messages and those that wait for a retry are left out. The list may be shorter than
-        ``limit``, even empty, although more messages are due. The engine lock is held.
+        Left out are messages that a unit of work, a browse lock or a pipeline hides, and those that
+        wait for a retry. The list may be shorter than ``limit``, even empty, although more messages
+        are due. The engine lock is held.
         """
         assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
@@ -197,9 +199,10 @@ class DelayProcessor:
         return [entry for entry in both if entry[0].k < end][:limit]
 
     def of_keys(self, keys: Sequence[int]) -> list[DueWithPersistence]:
-        """Return staged messages by ascending keys, hidden or not, each with its persistence.
+        """Return staged messages by ascending keys, each with its persistence.
 
-        Keys without a message are left out.
+        Messages that a unit of work, a browse lock or a pipeline hides are included. Keys without a
+        message are left out.
         """
         assert self._core.engine_lock.is_held()
         low, high, wanted = keys[0], keys[-1] + 1, frozenset(keys)
@@ -212,7 +215,8 @@ class DelayProcessor:
     def pass_over(self, key: int) -> None:
         """Note that all staged messages up to a key are hidden: searches begin after that key.
 
-        Does nothing while a message waits for a retry.
+        They are hidden by a unit of work, a browse lock or a pipeline. Does nothing while a message
+        waits for a retry.
         """
         assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
@@ -294,7 +298,11 @@ class DelayProcessor:
     def _due_of_persistence(
         self, queue: LocalQueue, persistence: int, up_to_ms: int, limit: int
     ) -> tuple[list[Due], int]:
-        """Return due messages with one persistence, and a key before which no others are."""
+        """Return due messages with one persistence, and a key before which none is missing.
+
+        The messages are due at ``up_to_ms``. At most ``limit`` are read; the list is empty when
+        none is due.
+        """
         core = self._core
         low, high = max(STAGING_LOW, queue.first[persistence]), staging_key(up_to_ms + 1, 0)
         while queue.present[persistence]:
@@ -343,9 +351,9 @@ def due_alike(
 ) -> Alike | None:
     """Return the next due persistent messages before a key, if one statement can move them.
 
-    At most ``limit`` are returned. They have one target, subscription and descriptor. None when
-    they must be examined one by one: they differ, are hidden, mix with non-persistent ones, or are
-    too few.
+    ``staging`` is the staging queue. At most ``limit`` are returned. They have one target,
+    subscription and descriptor. None when they must be examined one by one: they differ, are
+    hidden, mix with non-persistent ones, or are too few.
     """
     assert core.engine_lock.is_held()
     messages, low = core.messages(PERSISTENT), max(STAGING_LOW, staging.first[PERSISTENT])
@@ -364,7 +372,10 @@ def due_alike(
 
 
 def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
-    """Return target, subscription and descriptor: equal in messages that move together."""
+    """Return target, its queue number, subscription id and descriptor of a delayed message.
+
+    One statement can move messages only where all four are equal.
+    """
     return due.target, due.target_number, due.sub_id, due.descriptor
 
 
@@ -372,7 +383,7 @@ class _BulkMove:
     """Persistent staged messages with one descriptor that move to one queue together."""
 
     def __init__(self, core: Core, path: ResolvedQueue, descriptor: Descriptor) -> None:
-        """Begin without messages; ``path`` leads to the target queue of all of them."""
+        """Begin without messages; all will have this descriptor and the queue of ``path``."""
         self.path = path
         self.descriptor = descriptor
         self.base_key = path.slots[prepared_with_own_context(core, descriptor).order_priority]
@@ -400,7 +411,10 @@ class ReleaseBatch:
     """One batch of due messages to be released, collected under the engine lock as transactions."""
 
     def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
-        """Begin without messages; ``staging`` is the staging queue. The engine lock is held."""
+        """Begin without messages; ``staging`` is the staging queue.
+
+        ``now_ms`` is the time of the releases. The engine lock is held.
+        """
         assert core.engine_lock.is_held()
         self._core = core
         self._staging = staging
@@ -609,7 +623,8 @@ class ReleaseBatch:
 
         Report options decide. Returns DISCARD or DEAD_LETTER, or None when the message must stay
         (D21). A publication is discarded, even without a report, when its subscription is gone
-        (D23), its topic has USEDLQ(NO), or it cannot be dead-lettered (D24).
+        (D23), its topic has USEDLQ(NO), or it cannot be dead-lettered (D24). ``reason`` is why it
+        cannot be delivered.
         """
         is_undone_without_report = descriptor.persistence == MQPER_PERSISTENT
         core, (queue, row, _persistence) = self._core, found
@@ -643,13 +658,17 @@ class ReleaseBatch:
         return event
 
     def _warn(self, kind: tuple[object, ...], text: str, row: StoredMessage) -> None:
-        """Log a warning about a message; one line has all warnings of a kind in a batch."""
+        """Log a warning about the message ``row``; one line has all warnings of a kind in a batch.
+
+        ``kind`` is any value that equal warnings share, ``text`` the line.
+        """
         self._core.alike_warnings.note(_LOG, kind, self._now_ms, text, key=row.k)
 
     def _is_dropped(self, row: StoredMessage, reason: int) -> bool:
         """Return True for a publication that is never dead-lettered.
 
-        Its subscription is gone, or its topic has USEDLQ(NO).
+        Its subscription is gone, or its topic has USEDLQ(NO). ``reason`` is why it cannot be
+        delivered.
         """
         if row.topic is None:
             return False

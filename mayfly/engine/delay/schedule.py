@@ -146,11 +146,13 @@ class SessionSchedule:
     def list(
         self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> list[Scheduled]:
-        """Return delayed messages by delivery time, then put order, with positions above ``after``.
+        """Return delayed messages by delivery time, then put order.
 
-        A message that a pipeline is releasing is included until it is on its target. Pass the
-        position of the last result to get the next page. Raises MQRC_OPTIONS_ERROR for a limit
-        below 1, and for values that are no 63-bit whole numbers.
+        ``where`` is a filter, by default one that all messages match. At most ``limit`` are
+        returned, none is an empty list. ``after`` is the position of the last result, for the next
+        page; None begins at the first message. A message that a pipeline is releasing is included
+        until it is on its target. Raises MQRC_NOT_AUTHORIZED, and MQRC_OPTIONS_ERROR for a limit
+        below 1 and for values that are no 63-bit whole numbers.
         """
         self._unit_of_work()
         self._check(words.BROWSE, where.sender)
@@ -201,10 +203,12 @@ class SessionSchedule:
     def cancel(self, msg_id: Identifier) -> Receipt:
         """Cancel the delivery of a message: it is removed from the staging queue.
 
-        Returns CANCELLED, or the reason why nothing was changed: LOCKED, ALREADY_RELEASED, EXPIRED
-        and others, UNKNOWN for an unknown MsgId. Like :meth:`reschedule` and :meth:`release` it
-        changes all delayed messages with this MsgId that the session may change, or none: if one is
-        locked or cannot have the new time, none changes. ``Receipt.message_count`` is their number.
+        In a transacted session the change belongs to its unit of work, else it is durable on
+        return. Returns CANCELLED, or the reason why nothing was changed: LOCKED, ALREADY_RELEASED,
+        EXPIRED and others, UNKNOWN for an unknown MsgId. Like :meth:`reschedule` and
+        :meth:`release` it changes all delayed messages with this MsgId that the session may change,
+        or none: if one is locked or cannot have the new time, none changes.
+        ``Receipt.message_count`` is their number.
         """
         return self._change_one(msg_id, Cancellation(self._core, self._ending))
 
@@ -214,10 +218,10 @@ class SessionSchedule:
         """Give a message another delivery time: ``delay_ms`` from now, or ``deliver_at_ms`` itself.
 
         ``deliver_at_ms`` counts from 1970, UTC; a time in the past releases it at once. With
-        TTLFROM(RELEASE) the expiry moves by the same time. Returns RESCHEDULED, or as
-        :meth:`cancel`. Raises MQRC_EXPIRY_ERROR for a time after the expiry (D7). Raises
-        MQRC_OPTIONS_ERROR for both or neither argument, and for a value that is no whole number,
-        negative or beyond the year 2109.
+        TTLFROM(RELEASE) the expiry moves by the same time. Returns RESCHEDULED, or the reason why
+        nothing was changed, as :meth:`cancel` does. Raises MQRC_EXPIRY_ERROR for a time after the
+        expiry (D7). Raises MQRC_OPTIONS_ERROR for both or neither argument, and for a value that is
+        no whole number, negative or beyond the year 2109.
         """
         change = Rescheduling(self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
         return self._change_one(msg_id, change)
@@ -271,7 +275,8 @@ class SessionSchedule:
         """Apply a change to all delayed messages of a MsgId, audit it, and return the receipt.
 
         Messages that are due are released first. When none is left, the receipt comes from the
-        ledger.
+        ledger. In a transacted session the change belongs to its unit of work, else it is durable
+        on return.
         """
         core, unit_of_work = self._core, self._unit_of_work()
         wanted, transaction = stored_id(msg_id, "msg_id"), Transaction()
@@ -309,9 +314,10 @@ class SessionSchedule:
     ) -> Receipt | None:
         """Apply a change to those messages of a MsgId that can be changed, and return the receipt.
 
-        Returns None when ``found`` is empty, and LOCKED, with nothing changed, when one is locked.
-        Raises MQRC_OBJECT_CHANGED when none has the wanted position, MQRC_EXPIRY_ERROR when the new
-        time is after an expiry.
+        The changes are added to ``unit_of_work``, or to ``transaction`` if that is None. Returns
+        None when ``found`` is empty, and LOCKED, with nothing changed, when one is locked. Raises
+        MQRC_OBJECT_CHANGED when none has the wanted position, MQRC_EXPIRY_ERROR when the new time
+        is after an expiry.
         """
         if not found:
             return None
@@ -447,7 +453,12 @@ class SessionSchedule:
     def _entry(
         self, change: ScheduleChange, detail: str, receipt: Receipt, count: int, msg_id: bytes = b""
     ) -> AuditEntry:
-        """Return a new audit entry, with the present time and the session's user."""
+        """Return a new audit entry, with the present time and the session's user.
+
+        ``change`` gives the action and ``detail`` its text, such as the new time. ``receipt`` is
+        the outcome and ``count`` the number of messages. An entry for many messages has no
+        ``msg_id``.
+        """
         now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
         return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
 
@@ -509,7 +520,10 @@ class Cancellation(ScheduleChange):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Remove the message, as a get from the staging queue does (D3)."""
+        """Remove the message, as a get from the staging queue does (D3).
+
+        The removal belongs to the unit of work, or to the transaction if that is None.
+        """
         now_ms = self._core.now_ms()
         if unit_of_work is None:
             queue_state.end(
@@ -563,9 +577,10 @@ class Rescheduling(ScheduleChange):
             self.detail = f"to {self._due_ms}"
 
     def covers(self, row: StoredMessage) -> bool:
-        """Return False for a message that this change has moved already.
+        """Return True if a message still has to be moved.
 
-        Also False when a due message is to be moved to an earlier time.
+        False for a message that this change has moved already, and for a due message that is to be
+        moved to an earlier time.
         """
         due_ms = due_ms_of(row.k)
         if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
@@ -597,7 +612,10 @@ class Rescheduling(ScheduleChange):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Give the message a new key with the new delivery time, behind all others of that time."""
+        """Give the message a new key with the new delivery time, behind all others of that time.
+
+        The change belongs to the unit of work, or to the transaction if that is None.
+        """
         row = found[1]
         if unit_of_work is not None:
             unit_of_work.check_capacity()

@@ -72,10 +72,10 @@ def scheduled(row: StoredMessage) -> Scheduled:
 
 
 def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
-    """Return the delayed messages with a MsgId, hidden or not, by delivery time; empty for none.
+    """Return the delayed messages with a MsgId by delivery time; empty for none.
 
-    Several can have one MsgId: a sender may set it more than once, and copies of a publication
-    share it. The engine lock is held.
+    Messages that a unit of work or a pipeline hides are included. Several can have one MsgId: a
+    sender may set it more than once, and copies of a publication share it. The engine lock is held.
     """
     assert core.engine_lock.is_held()
     core.check_running()

@@ -237,7 +237,8 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
 def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
     """Return a MsgId for the staging queue that contains the key, the hash, and a sequence number.
 
-    It is for a message whose sender has set the original MsgId.
+    ``key`` is that of the message in the store, ``msg_hash`` the hash of its original MsgId. The id
+    is for a message whose sender has set the original MsgId.
     """
     unique = (sequence % 2 ** (8 * _UNIQUE_BYTES)).to_bytes(_UNIQUE_BYTES, "big")
     place, indexed = (

@@ -57,7 +57,10 @@ class StagingOrder:
         return staging_key(due_ms, order)
 
     def _stored_order(self, due_ms: int) -> int:
-        """Return the highest number used in a millisecond so far, -1 for none; mark it as used."""
+        """Return the highest number that a key of a millisecond has, -1 without a key.
+
+        ``due_ms`` is that millisecond, a delivery time. It counts as used from now on.
+        """
         used = self._used or self._begin()
         place, bit = divmod(due_ms % _USED_BITS, 8)
         is_free = due_ms > self._unknown_until_ms and not used[place] >> bit & 1
@@ -69,7 +72,10 @@ class StagingOrder:
         return -1 if highest is None else highest - low
 
     def _begin(self) -> mmap.mmap:
-        """Create and return the bit map of used milliseconds, after reading the highest key."""
+        """Create and return the bit map in which a bit marks a delivery time (ms) with a key.
+
+        The highest stored key is read before: up to its time the bits may lack keys.
+        """
         highest = self._highest_key(staging_key(0, 0), 0)
         if highest is not None:
             self._unknown_until_ms = due_ms_of(highest)
@@ -83,7 +89,8 @@ class StagingState:
     def __init__(self, owner: QueueOwner, staging: Callable[[], LocalQueue | None]) -> None:
         """Begin without a delivery time.
 
-        ``staging`` returns the staging queue, None if not defined.
+        ``owner`` is the queue manager whose delayed messages these are. ``staging`` returns its
+        staging queue, None if not defined.
         """
         self._owner = owner
         self._staging = staging

@@ -76,7 +76,9 @@ class StagedKeys:
     def timeline(self, span: Span, queue: str | None = None) -> DelayTimeline:
         """Return counts of delayed messages by delivery time, for one target queue or all.
 
-        Messages of open units of work are left out, as no other program can see them. Raises
+        ``span`` has begin and end, and the number of equal steps that are counted; a begin or end
+        of None is that of the first or last message. ``queue`` is the name of the target, None for
+        all. Messages of open units of work are left out, as no other program can see them. Raises
         MQRC_UNKNOWN_OBJECT_NAME for an unknown queue, and MQRC_CONNECTION_BROKEN.
         """
         core = self._core
@@ -138,7 +140,11 @@ class StagedKeys:
             self._forget()
 
     def _read(self, persistence: int) -> tuple[array[int], array[int]]:
-        """Return key offsets and target numbers of all staged messages with one persistence."""
+        """Return two arrays about all staged messages with one persistence, in key order.
+
+        The first has their keys, less the lowest staging key, the second the numbers of their
+        target queues.
+        """
         core, places, targets = self._core, array("Q"), array("i")
         low = STAGING_LOW
         while True:

@@ -126,7 +126,11 @@ def _with_dead(
     selector_results: SelectorResults,
     requester: Requester | None,
 ) -> list[Found]:
-    """Return expired messages, after those in ``selector_results.dead`` that still exist."""
+    """Return the expired messages that earlier parts of the search have noted, then ``expired``.
+
+    The noted ones are in ``selector_results.dead``. Those that are gone, or that another than the
+    ``requester`` hides, are left out.
+    """
     queue_owner, found = queue.owner, list[Found]()
     for key, persistence in selector_results.dead:
         row = queue_owner.messages(persistence).row(key)

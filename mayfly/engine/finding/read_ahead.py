@@ -51,14 +51,16 @@ class RowMemory:
     __slots__ = ("_borrowers", "left_bytes")
 
     def __init__(self) -> None:
+        """Begin with all bytes free."""
         self.left_bytes = _MEMORY_BYTES
         #: Those that have borrowed, the oldest first.
         self._borrowers: dict[ReadAhead, None] = {}
 
     def borrow(self, borrower: ReadAhead, size_bytes: int) -> bool:
-        """Reserve bytes for a queue; return False, with nothing reserved, when too few are left.
+        """Reserve bytes for rows of a queue; return False, with none reserved, if too few are left.
 
-        When bytes are missing, the queues that borrowed first drop their rows before.
+        ``borrower`` is the memory of that queue. When bytes are missing, other queues drop their
+        rows first, in the order in which they borrowed.
         """
         while self.left_bytes < size_bytes:
             oldest = next(iter(self._borrowers), borrower)
@@ -72,7 +74,7 @@ class RowMemory:
     def give_back(self, borrower: ReadAhead, size_bytes: int) -> None:
         """Take back bytes that a queue had reserved.
 
-        The queue then counts as the newest borrower.
+        A queue that has more bytes reserved counts as the newest borrower.
         """
         self.left_bytes += size_bytes
         del self._borrowers[borrower]
@@ -117,7 +119,7 @@ class ReadAhead:
         self._left_bytes = self.borrowed_bytes = 0
 
     def forget(self) -> None:
-        """Drop all rows from memory, because a row before ``end`` has changed or become visible."""
+        """Drop all rows from memory: one that was read before has changed or become visible."""
         self.end = _NOWHERE
         self._size = _FIRST_PAGE
         self.has_all = False
@@ -131,7 +133,7 @@ class ReadAhead:
     def lower(self, key: int) -> None:
         """Note that the message with this key, and maybe later ones, has become visible again.
 
-        When the key is below ``end``, all rows are dropped.
+        When rows were read beyond that key, all of them are dropped.
         """
         self.has_all = False
         if key < self.end:
@@ -150,8 +152,9 @@ class ReadAhead:
     def arrive(self, row: StoredMessage, first: int) -> None:
         """Note that the store has a new visible row; keep it in memory if bytes for it are left.
 
-        ``first`` is the first visible key before the arrival. A row with a key from ``end`` on is
-        kept only if all rows of the store are in memory (``has_all``).
+        ``first`` is the first visible key before the arrival, and ``end`` the key up to which rows
+        were read. A row with a key from ``end`` on is kept only if all rows of the store are in
+        memory (``has_all``).
         """
         key, row_bytes = row.k, _ROW_BYTES + len(row.body)
         if key >= self.end:
@@ -201,8 +204,8 @@ class ReadAhead:
     ) -> StoredMessage | None:
         """Read rows from the key ``end`` on until one is visible, and return that one.
 
-        The rows read with it stay in memory. None when no visible row with ``first <= k < high`` is
-        left.
+        ``messages`` is the store, ``hidden`` has the keys of hidden messages. The rows read with it
+        stay in memory. None when no visible row with ``first <= k < high`` is left.
         """
         self.is_read = True
         while not self.has_all:

@@ -138,7 +138,11 @@ def _stored(
     requester: Requester | None,
     page: PageSize | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield rows whose stored columns match, by key, with the one locked by the requester."""
+    """Yield rows whose stored columns match, from the key ``low`` on, by key.
+
+    The message that the ``requester`` has locked is one of them. ``page`` sets a fixed number of
+    rows to read at once.
+    """
     locked = None if requester is None else requester.locked
     by_persistence = [
         _matching_rows(queue, persistence, match, low)
@@ -159,7 +163,8 @@ def _shown_with(
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield messages of the staging queue that match by the ids which applications see there (D3).
 
-    Messages with a damaged delay header match by the ids with which they were put.
+    Messages with a damaged delay header match by the ids with which they were put. They come from
+    the key ``low`` on, with the message that the ``requester`` has locked.
     """
     shown_id = match.msg_id
     stored_id = None if shown_id is None else staging_id(shown_id)
@@ -276,7 +281,7 @@ def _matching_rows(
 
 
 def _starts_of(queue: LocalQueue) -> SearchStarts:
-    """Return the remembered starts of searches by id on a queue, created at first use."""
+    """Return the object that remembers where searches by id start on a queue; made at first use."""
     if queue.starts is None:
         queue.starts = SearchStarts()
         if queue.watchers is None:

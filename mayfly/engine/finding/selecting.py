@@ -50,6 +50,7 @@ class SelectorResults:
     __slots__ = ("dead", "results", "unevaluated")
 
     def __init__(self) -> None:
+        """Begin without results."""
         #: Key -> backout count, and whether the selector takes it.
         self.results: dict[int, tuple[int, bool]] = {}
         #: Rows for :meth:`evaluate`, in order.
@@ -77,7 +78,7 @@ class SelectorResults:
             self.note(row, takes=selects(row))
 
     def clear(self) -> None:
-        """Drop all results and noted messages, for another search."""
+        """Drop all results, rows to evaluate and noted expired messages, for another search."""
         self.results.clear()
         self.unevaluated.clear()
         self.dead.clear()

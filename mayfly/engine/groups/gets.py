@@ -93,7 +93,11 @@ class GroupGets:
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
         get_under_cursor: Callable[[GetRequest, int], GetResult],
     ) -> GetResult:
-        """Get or browse with MQGMO options; the two callables do so for messages outside of groups.
+        """Get or browse with MQGMO options, and return the result.
+
+        Where no option concerns groups, ``prepare_ungrouped`` returns the get or browse to run, and
+        ``get_under_cursor`` gets or browses the message under the cursor; both take request and
+        options.
 
         Raises MQRC_NO_MSG_AVAILABLE, MQRC_MATCH_OPTIONS_ERROR (G3), MQRC_INCONSISTENT_UOW,
         MQRC_INCONSISTENT_BROWSE, MQRC_INVALID_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP, and
@@ -270,8 +274,10 @@ class GroupGets:
     ) -> GetResult:
         """Set the position of gets to the place after a message; return the result and any warning.
 
-        The warning is for a get that leaves logical order within a group. A truncated message that
-        stays on the queue does not change the position.
+        ``options`` are the MQGMO options of the get, ``length_bytes`` the length of the message;
+        ``in_unit`` says that the get belongs to a unit of work. The warning is for a get that
+        leaves logical order within a group. A truncated message that stays on the queue does not
+        change the position.
         """
         if result.stays:
             return result
@@ -331,6 +337,7 @@ class GroupGets:
 def _in_order(request: GetRequest, position: Position | None) -> GetRequest:
     """Return a request without MsgSeqNumber and Offset to match, for logical order.
 
+    ``position`` is the place of the next message in its group, None at the beginning of a group.
     Raises MQRC_MATCH_OPTIONS_ERROR when the match options name another message than the next one.
     """
     match: Match = request.match
@@ -375,7 +382,8 @@ class GroupGetter(Getter):
     ) -> None:
         """Prepare a get that searches at ``where``.
 
-        With ``unit_of_work`` None it is outside syncpoint: the removal is final.
+        ``index`` is the group index of the queue. With ``unit_of_work`` None it is outside
+        syncpoint: the removal is final.
         """
         super().__init__(core, path, request, unit_of_work, requester)
         self.takes_any = False
@@ -629,7 +637,8 @@ class GroupGetter(Getter):
     def _are_there(self, needed: list[Entry], candidate: Entry) -> bool:
         """Return True if all needed messages are visible to the requester.
 
-        Missing ones are removed from the index.
+        ``candidate`` is the message with which the get would begin. Needed messages that have left
+        the queue, or that a unit of work hides, are removed from the index.
         """
         queue_owner = self._index.owner
         hidden = queue_owner.hidden

@@ -85,10 +85,11 @@ class Entry:
         persistence: int,
         pending: UncommittedPut | None = None,
     ) -> None:
-        """Take the fields that the index needs from a message.
+        """Take the fields that the index needs from a message: ``outline`` and its group fields.
 
-        A report about a segment counts with the length of its original. ``pending`` is the put of
-        an open unit of work, None for a committed message.
+        ``grouping`` are MsgFlags, MsgSeqNumber and Offset. A report about a segment counts with the
+        length of its original. ``pending`` is the put of an open unit of work, None for a committed
+        message.
         """
         is_report = grouping.msg_type == c.MQMT_REPORT
         length = grouping.original_length if is_report else outline.body_bytes
@@ -290,9 +291,10 @@ class StartKeys:
     __slots__ = ("_by_place", "_mode", "keys")
 
     def __init__(self, mode: int, groups: Iterable[Group], alone: Iterable[int]) -> None:
-        """Collect the keys of groups, and the keys ``alone`` of messages in no group.
+        """Collect the keys of messages with which gets may begin.
 
-        ``mode`` are the group options (MQGMO) of the gets.
+        They are messages of ``groups``, and ``alone``, the keys of messages in no group. ``mode``
+        are the group options (MQGMO) of the gets.
         """
         self._mode = mode
         #: The keys of a group, or in a mode that goes by message of each message by its number.
@@ -400,7 +402,7 @@ class GroupIndex:
     def refresh(self, *, at_once: bool) -> bool:
         """Read messages that have become visible into the index; return False when some are left.
 
-        Without ``at_once`` at most one page is read.
+        With ``at_once`` all of them are read, without it at most one page.
         """
         if len(self._entries) > 2 * sum(self._queue.present) + _ARRIVALS_MAX:
             # Most of it has gone unnoticed: members of groups that were never complete.
@@ -503,16 +505,19 @@ class GroupIndex:
                 self._starts_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
-        """Note that a message of a group has expired.
+        """Note that a message of a group has expired, and stays on the queue.
 
-        From now on no get finds the group that needs this message without returning it.
+        From now on a get that needs this message, and would not return it, does not find the group.
         """
         assert entry.group is not None
         entry.group.spoiled.add(entry)
         self._note(entry, entry.group, is_there=True)
 
     def _note(self, entry: Entry, group: Group, *, is_there: bool) -> None:
-        """Note the change of a message of a group, for the next call of :meth:`_settle`."""
+        """Note the change of a message of a group, for the next call of :meth:`_settle`.
+
+        ``is_there`` says whether the message is present now.
+        """
         self._changed.setdefault(group, {})[entry] = is_there
 
     def _starts_in(self, mode: int) -> StartKeys:

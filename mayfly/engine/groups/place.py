@@ -96,10 +96,10 @@ def check_segment(descriptor: Descriptor, body: bytes) -> None:
 
 
 def check_cut(descriptor: Descriptor, body: bytes) -> None:
-    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for a message with MQ properties that may be segmented.
+    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for a message that must not be divided into segments.
 
-    MsgFlags mark it as a segment, or allow segmentation. MQ's properties are in the MQRFH2 folder
-    ``mq``; a header that cannot be read has none.
+    It has properties of MQ in the MQRFH2 folder ``mq``, and its MsgFlags allow segmentation or mark
+    it as a segment. A header that cannot be read has none.
     """
     flags = IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
     if not descriptor.msg_flags & flags or descriptor.format != FORMAT:
@@ -149,7 +149,11 @@ class GroupProgress:
     __slots__ = ("_on_backout", "position")
 
     def __init__(self, on_backout: Callable[[object, Callable[[], None]], None]) -> None:
-        """Begin at no position; ``on_backout`` is that of the session's unit of work."""
+        """Begin at no position.
+
+        ``on_backout`` registers a function with the session's unit of work, which a backout calls.
+        Its first argument is the object that registers.
+        """
         self._on_backout = on_backout
         self.position: Position | None = None
 

@@ -53,12 +53,13 @@ class PutOrder:
     def put(self, path: ResolvedQueue, body: bytes, request: PutRequest, options: int) -> PutResult:
         """Put a message; in segments when segmentation is allowed and it is too long for its queue.
 
-        A put out of logical order within a group succeeds with the warning MQRC_INCOMPLETE_GROUP or
-        MQRC_INCOMPLETE_MSG. After an error nothing is put, and the position stays.
+        ``options`` are MQPMO. A put without MQPMO_LOGICAL_ORDER within a group that was begun in
+        logical order succeeds with the warning MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG. After
+        an error nothing is put, and the position stays.
 
-        Raises MQRC_WRONG_MD_VERSION, MQRC_INCOMPLETE_GROUP, MQRC_INCOMPLETE_MSG,
-        MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW for a message that does not follow
-        in logical order. Raises MQRC_MSG_SEQ_NUMBER_ERROR, MQRC_OFFSET_ERROR,
+        With MQPMO_LOGICAL_ORDER, raises MQRC_WRONG_MD_VERSION, MQRC_INCOMPLETE_GROUP,
+        MQRC_INCOMPLETE_MSG, MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW for a message
+        that does not follow in that order. Raises MQRC_MSG_SEQ_NUMBER_ERROR, MQRC_OFFSET_ERROR,
         MQRC_SEGMENT_LENGTH_ZERO, MQRC_ORIGINAL_LENGTH_ERROR and MQRC_SEGMENTATION_NOT_ALLOWED for
         wrong fields, and the errors of ``put.put``.
         """
@@ -97,8 +98,9 @@ class PutOrder:
 def _in_order(left: Position | None, requested: Descriptor) -> Descriptor:
     """Return a descriptor with the GroupId, MsgSeqNumber and Offset next in logical order.
 
-    Raises MQRC_WRONG_MD_VERSION for version 1, and MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG
-    when the message does not continue the group.
+    ``left`` is the position after the last put, None outside of a group; ``requested`` is the
+    descriptor of this put. Raises MQRC_WRONG_MD_VERSION for version 1, and MQRC_INCOMPLETE_GROUP or
+    MQRC_INCOMPLETE_MSG when the message does not continue the group.
     """
     if requested.version < c.MQMD_VERSION_2:
         raise mq_error(
@@ -150,10 +152,10 @@ def put_in_segments(
 ) -> PutResult:
     """Put a message in as many segments as needed, all or none; return the result of the first.
 
-    With ``unit_of_work`` None they are put in one transaction, complete on return. All expire at
-    the same time. Raises MQRC_MSG_TOO_BIG_FOR_Q when the message's headers do not fit into a
-    segment or segments would be under 16 bytes, MQRC_Q_FULL when not all fit on the queue, and the
-    errors of ``put.put``.
+    ``context`` is the user and program that put. With ``unit_of_work`` None they are put in one
+    transaction, complete on return. All expire at the same time. Raises MQRC_MSG_TOO_BIG_FOR_Q when
+    the message's headers do not fit into a segment or segments would be under 16 bytes, MQRC_Q_FULL
+    when not all fit on the queue, and the errors of ``put.put``.
     """
     parts = _cut(path, body, request)
     prepared = [prepared_for(core, path, data, part, context) for part, data in parts]

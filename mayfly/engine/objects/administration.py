@@ -360,7 +360,10 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
 
 
 def _clear(core: Core, queue: LocalQueue, terminated_by: TerminatedBy) -> int:
-    """Remove all visible messages of a queue, in batches; return their number."""
+    """Remove all visible messages of a queue, in batches; return their number.
+
+    ``terminated_by`` is the user and program for the ledger of ended messages.
+    """
     cleared = 0
     while True:
         with core.engine_lock:
@@ -400,7 +403,8 @@ def create_dynamic_queue(
 def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple[str, ...]) -> str:
     """Create a dynamic queue from the definition of a model queue, and return the queue's name.
 
-    The lock of definitions is held. Raises MQRC_DYNAMIC_Q_NAME_ERROR, MQRC_OBJECT_ALREADY_EXISTS.
+    ``owners`` are users who have all authority on it. The lock of definitions is held. Raises
+    MQRC_DYNAMIC_Q_NAME_ERROR, MQRC_OBJECT_ALREADY_EXISTS.
     """
     if name.endswith("*"):
         if len(name) > _LAST_PLACE_OF_ASTERISK:
@@ -430,7 +434,8 @@ def drop_dynamic_queue(
 
     A temporary queue is deleted with its messages when its creator (``is_owner``) closes it. A
     permanent one is deleted with MQCO_DELETE when empty, with MQCO_DELETE_PURGE in any case. Other
-    handles then get MQRC_Q_DELETED.
+    handles then get MQRC_Q_DELETED. ``terminated_by`` is the user and program for the ledger of
+    ended messages.
 
     Raises MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for a delete option on any other
     queue, and MQRC_Q_NOT_EMPTY for MQCO_DELETE on one with messages, or for either option with

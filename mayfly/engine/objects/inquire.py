@@ -153,12 +153,13 @@ def open_definition(
 
 
 def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[int]) -> Inquiry:
-    """MQINQ with up to 256 selectors; for an alias it returns attributes of the alias.
+    """MQINQ: return the values for up to 256 selectors, in their order, and a warning.
 
-    A queue's value is None, with the warning MQRC_SELECTOR_NOT_FOR_TYPE, when only other kinds of
-    queues have the attribute. Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8),
-    MQRC_SELECTOR_ERROR, MQRC_SELECTOR_LIMIT_EXCEEDED, and after a deletion MQRC_Q_DELETED or, for a
-    process, MQRC_OBJECT_CHANGED.
+    For an alias they are attributes of the alias. A queue's value is None, with the warning
+    MQRC_SELECTOR_NOT_FOR_TYPE, when only other kinds of queues have the attribute. Raises
+    MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8), MQRC_SELECTOR_ERROR,
+    MQRC_SELECTOR_LIMIT_EXCEEDED, and after a deletion MQRC_Q_DELETED or, for a process,
+    MQRC_OBJECT_CHANGED.
     """
     check_opened(handle, c.MQOO_INQUIRE, rc.MQRC_NOT_OPEN_FOR_INQUIRE, "MQOO_INQUIRE")
     if len(selectors) > _MAX_SELECTORS:

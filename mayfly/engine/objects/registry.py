@@ -148,7 +148,7 @@ class SharedDirectory(Protocol):
         """Return a shared queue, None without one."""
 
     def path(self, asker: Registry, name: str) -> ResolvedQueue | None:
-        """Return the path of ``QUEUE@MANAGER`` for ``asker``.
+        """Return the path of ``QUEUE@MANAGER`` for ``asker``, the registry of another member.
 
         None when that manager is not in the group.
         """
@@ -159,7 +159,8 @@ class SharedDirectory(Protocol):
     def refreshed(self, asker: Registry, path: ResolvedQueue) -> ResolvedQueue:
         """Resolve a path to another member's queue again, with the present definitions.
 
-        Raises MQRC_Q_DELETED when the queue was deleted or replaced, or its member is closed.
+        ``asker`` is the registry of the member that asks. Raises MQRC_Q_DELETED when the queue was
+        deleted or replaced, or its member is closed.
         """
 
 

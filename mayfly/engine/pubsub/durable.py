@@ -19,6 +19,8 @@ def open_durable(
 ) -> OpenSubscription:
     """Open the durable subscription ``name`` for a session; create it when it does not exist.
 
+    ``selector`` is the condition on publications, empty for none. Several sessions may have a
+    ``shared`` one open at once. With ``no_local`` it takes no publications of the same connection.
     An existing subscription with another topic, selector or ``no_local`` is removed with its
     messages and created again, if the user has authority to remove it.
 

@@ -79,8 +79,9 @@ def subscribe_as(
 ) -> tuple[OpenSubscription, Handle]:
     """Do MQSUB: return the subscription, and the handle of the queue for its publications.
 
-    ``altered`` is this subscription when the caller already has it open; ``held`` is the caller's
-    open handle of its queue. Both may be None. After an error nothing is created or changed.
+    ``wanted`` has the fields of the MQSD. ``altered`` is this subscription when the caller already
+    has it open; ``held`` is the caller's open handle of its queue. Both may be None. After an error
+    nothing is created or changed.
 
     Raises MQRC_OPTIONS_ERROR, MQRC_FUNCTION_NOT_SUPPORTED, MQRC_EXPIRY_ERROR, MQRC_PRIORITY_ERROR,
     MQRC_SUB_NAME_ERROR, MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE,

@@ -98,9 +98,10 @@ class OpenSubscription:
         hold: SubscriptionHandle,
         handle: Handle | None,
     ) -> None:
-        """Represent an opening that ``opened.hold`` has registered as ``hold``.
+        """Represent a subscription that a session has opened.
 
-        ``handle`` is the open managed queue, None when the subscriber has named a queue.
+        ``hold`` is its entry in ``opened``, the open objects of the session. ``handle`` is the open
+        managed queue, None when the subscriber has named a queue.
         """
         self._session = session
         self._opened = opened
@@ -188,10 +189,10 @@ def subscribe(
 ) -> OpenSubscription:
     """Create a subscription for a session, or join the shared one of the same name; return it open.
 
-    Raises MQRC_SUB_ALREADY_EXISTS when the name exists and is neither joined nor replaced. A shared
-    one is joined only with equal topic, selector, durability and queue. Also raises
-    MQRC_NOT_AUTHORIZED, MQRC_IDENTITY_MISMATCH, and the errors of ``create_subscription`` and
-    MQOPEN.
+    ``opened`` are the open objects of the session. Raises MQRC_SUB_ALREADY_EXISTS when the name
+    exists and is neither joined nor replaced. A shared one is joined only with equal topic,
+    selector, durability and queue. Also raises MQRC_NOT_AUTHORIZED, MQRC_IDENTITY_MISMATCH, and the
+    errors of ``create_subscription`` and MQOPEN.
     """
     check_life_ms(request.life_ms)
     core = opened.core
@@ -284,8 +285,8 @@ def _definition(
 ) -> SubscriptionDefinition:
     """Return the subscription definition for a request; nothing is stored.
 
-    ``owner`` is a lasting connection name for ``ignores_own``, or empty. Raises MQRC_SUB_NAME_ERROR
-    for a shared subscription without a name.
+    ``owner`` is the lasting name of the connection whose publications a ``no_local`` subscription
+    ignores, or empty. Raises MQRC_SUB_NAME_ERROR for a shared subscription without a name.
     """
     if request.is_shared and not request.name.strip():
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")
@@ -316,8 +317,9 @@ def _definition(
 def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscription:
     """Open a durable subscription again (MQSO_RESUME) and return it.
 
-    Raises MQRC_NO_SUBSCRIPTION when the name is unknown, MQRC_SUBSCRIPTION_IN_USE while a session
-    has it open and it is not shared, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
+    ``opened`` are the open objects of the session. Messages that arrived meanwhile are on its
+    queue. Raises MQRC_NO_SUBSCRIPTION when the name is unknown, MQRC_SUBSCRIPTION_IN_USE while a
+    session has it open and it is not shared, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
     """
     subscription = opened.core.registry.subscriptions.named(name)
     check_user(session, subscription, words.RESUME)
@@ -344,8 +346,8 @@ def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> 
 def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:
     """Open a subscription for a session, and its managed queue if it has one.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE or an error of MQOPEN; nothing stays open
-    then.
+    ``opened`` are the open objects of the session. Raises MQRC_NO_SUBSCRIPTION,
+    MQRC_SUBSCRIPTION_IN_USE or an error of MQOPEN; nothing stays open then.
     """
     hold, handle = opened.hold(subscription), None
     try:

@@ -32,7 +32,10 @@ class SubscriptionHandle:
     __slots__ = ("connection", "subscription")
 
     def __init__(self, subscription: Subscription, connection: object) -> None:
-        """Create a handle; the caller adds it to ``subscription.holds``."""
+        """Create a handle; the caller adds it to ``subscription.holds``.
+
+        ``connection`` identifies the connection of the session that has the subscription open.
+        """
         self.subscription = subscription
         self.connection = connection
 
@@ -279,7 +282,10 @@ class _Node(Generic[Member]):
     __slots__ = ("below", "members", "stays")
 
     def __init__(self, *, stays: bool = False) -> None:
-        """Create a node without members or levels below; ``stays`` is True for ``#``."""
+        """Create a node without members or levels below.
+
+        ``stays`` is True for the level ``#``, which also matches any further levels of a topic.
+        """
         self.below: dict[str, _Node[Member]] = {}
         self.members: dict[bytes, Member] = {}
         self.stays = stays

@@ -345,7 +345,11 @@ class TopicHandle:
     def __init__(
         self, core: Core, verbs: TopicVerbs, target: PublishTarget, opened: OpenObject
     ) -> None:
-        """Create the handle of a topic that ``verbs.open_topic`` has opened as ``opened``."""
+        """Create the handle of a topic that ``verbs.open_topic`` has opened as ``opened``.
+
+        ``target`` is the topic string or queue alias to publish to, with the check of the user's
+        authority.
+        """
         self._core = core
         self._verbs = verbs
         self._target = target

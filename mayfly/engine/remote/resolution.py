@@ -62,11 +62,11 @@ def full_name(queue: str, manager: str, own_manager: str) -> str:
 def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Resolution:
     """Return the objects that a name leads to; the last one holds the messages (C1, C2).
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
-    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_OBJECT_NAME_ERROR and
-    MQRC_OBJECT_Q_MGR_NAME_ERROR for a remote name that is empty or does not fit an MQXQH;
-    MQRC_REMOTE_Q_NAME_ERROR for an incomplete remote definition; and the reasons of
-    :func:`_transmission_queue`.
+    ``find`` returns the definition of a name, None without one. Raises MQRC_UNKNOWN_OBJECT_NAME,
+    MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR; MQRC_OPTION_NOT_VALID_FOR_TYPE for the
+    alias of a topic; MQRC_OBJECT_NAME_ERROR and MQRC_OBJECT_Q_MGR_NAME_ERROR for a remote name that
+    is empty or does not fit an MQXQH; MQRC_REMOTE_Q_NAME_ERROR for an incomplete remote definition;
+    and the reasons of :func:`_transmission_queue`.
     """
     own_name = queue_manager.name
     queue, _, manager = name.partition("@")
@@ -109,7 +109,7 @@ def check_remote_open(name: str, options: int) -> None:
 def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
     """Return queue and queue manager of the remote definition that ReplyToQ names (P4).
 
-    None when ReplyToQ names no remote definition.
+    ``find`` returns the definition of a name. None when ReplyToQ names no remote definition.
     """
     definition = find(queue)
     if definition is None or definition.kind != QREMOTE:
@@ -120,8 +120,9 @@ def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
 def _walk(find: _Find, name: str) -> Iterator[QueueDefinition]:
     """Yield the object with this name and, for an alias, its target.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR, and
-    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic.
+    ``find`` returns the definition of a name, None without one. Raises MQRC_UNKNOWN_OBJECT_NAME,
+    MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE for
+    the alias of a topic.
     """
     definition = find(name)
     if definition is None or definition.kind == QMODEL:
@@ -155,11 +156,12 @@ def _check_elsewhere(name: str, reason: int) -> None:
 def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> QueueDefinition:
     """Return the transmission queue that leads to the queue manager ``manager``.
 
-    It is the queue ``named`` (XMITQ) if that is not empty, else the queue with the name of the
-    queue manager, else ``default`` (DEFXMITQ). Raises MQRC_UNKNOWN_REMOTE_Q_MGR when there is none
-    of the three. For an unusable queue, raises MQRC_UNKNOWN_XMIT_Q, MQRC_XMIT_Q_TYPE_ERROR or
-    MQRC_XMIT_Q_USAGE_ERROR; for the default one MQRC_UNKNOWN_DEF_XMIT_Q, MQRC_DEF_XMIT_Q_TYPE_ERROR
-    or MQRC_DEF_XMIT_Q_USAGE_ERROR.
+    ``find`` returns the definition of a name, None without one. The result is the queue ``named``
+    (XMITQ) if that is not empty, else the queue with the name of the queue manager, else
+    ``default`` (DEFXMITQ). Raises MQRC_UNKNOWN_REMOTE_Q_MGR when there is none of the three. For an
+    unusable queue, raises MQRC_UNKNOWN_XMIT_Q, MQRC_XMIT_Q_TYPE_ERROR or MQRC_XMIT_Q_USAGE_ERROR;
+    for the default one MQRC_UNKNOWN_DEF_XMIT_Q, MQRC_DEF_XMIT_Q_TYPE_ERROR or
+    MQRC_DEF_XMIT_Q_USAGE_ERROR.
     """
     if named or find(manager) is not None:
         name, unknown = named or manager, rc.MQRC_UNKNOWN_XMIT_Q

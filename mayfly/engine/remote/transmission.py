@@ -87,9 +87,11 @@ def wrapped(
 ) -> Wrapped:
     """Return a message in the form in which it is put on a transmission queue, with an MQXQH.
 
-    ``manager_name`` is the queue manager that sends. Both Expiry fields are the time to live left
-    at the put. The embedded MQMD is version 1; an MQMDE follows when the message is in a group or a
-    segment. Raises MQRC_MD_ERROR for a field that does not fit an MQMD.
+    ``manager_name`` is the queue manager that sends, ``remote`` the queue that it is for.
+    ``prepared`` is its checked descriptor. ``window`` has its put time and deadline: both Expiry
+    fields are the time to live left at the put. The embedded MQMD is version 1; an MQMDE follows
+    when the message is in a group or a segment. Raises MQRC_MD_ERROR for a field that does not fit
+    an MQMD.
     """
     descriptor = prepared.descriptor
     inner, extension = descriptor, b""
@@ -258,7 +260,8 @@ def out_of_transit(row: StoredMessage, now_ms: int) -> Embedded:
 def _unwrapped(body: bytes, encoding: int) -> Embedded:
     """Return the message after an MQXQH, checked; cache the parts that messages have in common.
 
-    Raises MQRC_XQH_ERROR, MQRC_MDE_ERROR, and the MQError of a descriptor that no queue accepts.
+    ``encoding`` is that of the outer descriptor. Raises MQRC_XQH_ERROR, MQRC_MDE_ERROR, and the
+    MQError of a descriptor that no queue accepts.
     """
     if len(body) < _HEADER_BYTES:
         return _checked(unwrapped(body, encoding))
@@ -294,7 +297,8 @@ def _unwrapped(body: bytes, encoding: int) -> Embedded:
 def _like(header: bytes, encoding: int) -> Embedded | None:
     """Return the message in an MQXQH without its ids and times, to be filled in by the caller.
 
-    None when an MQMDE follows the MQXQH, so that nothing can be cached.
+    None when an MQMDE follows the MQXQH, so that nothing can be cached. ``encoding`` is that of the
+    outer descriptor.
     """
     format_name = header[_FORMAT : _FORMAT + _FORMAT_BYTES]
     return None if format_name == MQFMT_MD_EXTENSION else _checked(unwrapped(header, encoding))

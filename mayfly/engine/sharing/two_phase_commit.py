@@ -125,7 +125,10 @@ class Participant:
     """A member, or the group, whose store takes part in two-phase commits."""
 
     def __init__(self, commits: TwoPhaseCommit, core: Core) -> None:
-        """Make the store of the engine ``core`` take part in the transactions of a group."""
+        """Make the store of the engine ``core`` take part in the transactions of a group.
+
+        ``commits`` is the two-phase commit of that group.
+        """
         self._commits, self.core = commits, core
         #: Decided transactions that wait for disk space, with the numbers of their prepare records.
         self.unfinished: list[tuple[Transaction, int]] = []
@@ -249,8 +252,9 @@ class _GroupTransaction:
     def _decide(self, commits: TwoPhaseCommit, durable: list[Core], unit: Unit) -> None:
         """Commit the group's part, with prepare records for all other parts that change a disk.
 
-        A prepare record, in the group's store, is a member's part of a committed transaction.
-        Raises the error of the group's store; then nothing is decided.
+        ``durable`` are the engines whose parts change a disk, ``unit`` is the group's part. A
+        prepare record, in the group's store, is a member's part of a committed transaction. Raises
+        the error of the group's store; then nothing is decided.
         """
         group = self._group
         with group.engine_lock:

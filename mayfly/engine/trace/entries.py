@@ -308,7 +308,10 @@ class _Present:
     def _entry(
         self, queue: LocalQueue, found: MessageHead, place: _Status, *, persistent: bool
     ) -> TraceEntry:
-        """Return the entry of a row with its status; ids and length are those its sender knows."""
+        """Return the entry of a row with its status; ids and length are those its sender knows.
+
+        ``place`` has state, holder of the lock, and what keeps gets from it.
+        """
         row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
         sent = _as_sent(self._engine, queue, row, descriptor)
         msg_id, correl_id, target, reason, _is_report, header_bytes = sent
@@ -484,7 +487,8 @@ def _renames(core: Core | None, life: LifeRecord) -> bool:
     """Return True if a record's queue shows messages under another MsgId than the sender's.
 
     These are the staging queue and transmission queues; the sender's MsgId is the CorrelId there.
-    Without ``core`` only an outcome tells a transmission queue.
+    Without ``core``, for an archived record, no definition says what is a transmission queue: then
+    only the outcome TRANSMITTED shows it.
     """
     if life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED:
         return True
@@ -497,7 +501,8 @@ def entry_of_life(
 ) -> TraceEntry:
     """Return the trace entry of a ledger record; ``owner`` names its queue manager or group.
 
-    ``core`` has the definitions of its queue, None for an archived record.
+    ``asked_id`` is the id that was searched for; the entry says whether it is the MsgId of the
+    message. ``core`` has the definitions of its queue, None for an archived record.
     """
     is_renamed = _renames(core, life)
     relation = Relation.MESSAGE if _is_own(core, asked_id, life) else Relation.CORRELATED

@@ -132,8 +132,8 @@ def sentence_of_nothing(
 def _ends(entries: list[TraceEntry]) -> list[TraceEntry]:
     """Return the last entry of each message: where it is, or how it finally ended.
 
-    A publication has several, one for each copy. When each message went on elsewhere, the last
-    entry is returned.
+    A publication has several, one for each copy. If no entry is such an end, because each message
+    went on elsewhere, the last entry of all is returned.
     """
     newest_ms: dict[tuple[bytes, str], int] = {}
     for entry in entries:
@@ -391,7 +391,8 @@ def _birth(entry: TraceEntry) -> tuple[bytes, int, str]:
 def _next_target(entry: TraceEntry, later: Sequence[TraceEntry]) -> str:
     """Return the queue to which a released or dead-lettered message went.
 
-    Empty if unknown, as for a dead letter that was got, and for entries with other ends.
+    ``later`` are the entries after it. Empty if unknown, as for a dead letter that was got, and for
+    entries with other ends.
     """
     if entry.state not in CONTINUES:
         return ""

@@ -109,8 +109,9 @@ class TraceCollector:
     ) -> TracesFound:
         """Return the traces of present messages with a message property, the latest put first.
 
-        ``among`` and ``not_asked`` are as for :meth:`of`. The result has no traces when no message
-        matches. Raises MQRC_OPTIONS_ERROR for an invalid limit or time range.
+        ``question`` has name and value of the property, a range of put times and a limit. ``among``
+        and ``not_asked`` are as for :meth:`of`. The result has no traces when no message matches.
+        Raises MQRC_OPTIONS_ERROR for an invalid limit or time range.
         """
         question.check()
         found: dict[bytes, int] = {}
@@ -254,9 +255,9 @@ class _Asking:
         self.ask_others(wanted)
 
     def follow(self, msg_ids: Sequence[bytes]) -> None:
-        """Ask all sources for reports by MsgId, and add their new entries, marked as reports.
+        """Ask all sources for messages with these MsgIds, which are those of expiration reports.
 
-        Does nothing without ids or other sources.
+        New entries are added, marked as reports. Does nothing without ids or other sources.
         """
         if not msg_ids or not self.asks_several:
             return
@@ -339,8 +340,9 @@ def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
 def _for_sentence(entries: Sequence[TraceEntry], first: MessageTrace) -> list[TraceEntry]:
     """Return the entries to describe in the sentence, in the same order.
 
-    Queues of other queue managers become ``QUEUE@MANAGER``. Transmissions whose arrival is known,
-    and publications passed on to subscribers, are left out.
+    ``first`` is the trace of the queue manager that was asked first. Queues of other queue managers
+    become ``QUEUE@MANAGER``. Transmissions whose arrival is known, and publications passed on to
+    subscribers, are left out.
     """
     arrivals = [entry for entry in entries if entry.relation == Relation.MESSAGE]
     shown = []

@@ -384,9 +384,9 @@ class Triggering:
         core.committer.deferred.append(transaction)
 
     def _hold(self, queue: LocalQueue) -> bool:
-        """Begin to hold a queue for :meth:`held`, and return True.
+        """Keep a queue from switching itself to NOTRIGGER until :meth:`held` ends; return True.
 
-        Returns False when deferred transactions must be run first. Waits while its change to
+        Returns False when deferred transactions must be run first. Waits while a switch to
         NOTRIGGER is being written.
         """
         core = self._core

@@ -199,7 +199,8 @@ def _reading(name: str, index: int) -> Node:
 def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
     """Return a selector part that combines ``parts``; without names it becomes a constant.
 
-    ``evaluate`` computes its value. Raises MQRC_SELECTOR_SYNTAX_ERROR beyond 100 levels of nesting.
+    ``kind`` is the type of its value. ``evaluate`` computes that value. Raises
+    MQRC_SELECTOR_SYNTAX_ERROR beyond 100 levels of nesting.
     """
     first = parts[0]
     names = frozenset[str]().union(*(part.names for part in parts))
@@ -395,7 +396,8 @@ def signed(sign: str, part: Node) -> Node:
 def calculation(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
     """Return a part that computes numbers joined by operators of one precedence, left to right.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
+    Each item of ``rest`` is an operator and the part after it. Raises MQRC_SELECTOR_SYNTAX_ERROR
+    for a part that is no number.
     """
     parts = [number_part(node) for node in (first, *(node for _, node in rest))]
     start = first.evaluate
@@ -411,7 +413,10 @@ def calculation(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
 
 
 def _with_literal(part: Node, symbol: str, value: Value, other: Node) -> Node:
-    """Return the condition that compares a name with a constant, in its fastest form."""
+    """Return the condition that compares a name with a constant, in its fastest form.
+
+    ``part`` is the name, ``other`` the constant with its ``value``, ``symbol`` the comparison.
+    """
     name = name_of(part)
     if isinstance(value, str):
         value = comparable(name, value)
@@ -426,9 +431,10 @@ def _with_literal(part: Node, symbol: str, value: Value, other: Node) -> Node:
 
 
 def _number_test(name: str, symbol: str, wanted: int | float) -> Evaluate:
-    """Return a test of a name's value against a number; results equal those of ``compared``.
+    """Return a test of a name's value against the number ``wanted``.
 
-    It is a faster form of the most frequent case.
+    ``symbol`` is the comparison, such as ``<=``. Results equal those of ``compared``; it is a
+    faster form of the most frequent case.
     """
     compare = COMPARISONS[symbol]
     as_float = float(wanted)
@@ -497,7 +503,10 @@ def _chained(tests: Sequence[Evaluate], *, ends: bool) -> Evaluate:
 
 
 def _paired(left: Evaluate, right: Evaluate, *, ends: bool) -> Evaluate:
-    """Return one test that combines two, with the results of :func:`_chained` but faster."""
+    """Return one test that combines two: AND with ``ends`` False, OR with ``ends`` True.
+
+    Its results are those of :func:`_chained`, but it is faster.
+    """
 
     def evaluate(resolve: Resolve) -> Value:
         one = left(resolve)

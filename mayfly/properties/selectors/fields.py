@@ -118,7 +118,10 @@ class Elements:
     __slots__ = ("_all_values", "_ends", "_folder", "_starts")
 
     def __init__(self, folder: bytes) -> None:
-        """Index the first start of each element name, and count its end tags."""
+        """Index the first start of each element name, and count its end tags.
+
+        ``folder`` is the XML of a folder in UTF-8.
+        """
         self._folder = folder
         #: Name -> the place, and whether it is directly in the folder.
         self._starts: dict[bytes, tuple[int, bool]] = {}
@@ -160,7 +163,8 @@ class Elements:
 def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[bytes, Folder]:
     """Return all folders of an MQRFH2 by the start of their tag, such as ``<usr``.
 
-    The dict is empty for a malformed header.
+    ``encoding`` and ``coded_char_set_id`` are those of the MQMD. The dict is empty for a malformed
+    header.
     """
     end, at = _end_of_plain(body[:_FIXED_BYTES], encoding), _FIXED_BYTES
     order: Literal["big", "little"] = "big" if is_big_endian(encoding) else "little"
@@ -186,9 +190,9 @@ def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[byte
 def may_hold(text_end: bytes, encoding: int, body: bytes) -> bool:
     """Return True if an MQRFH2 may contain ``text_end``, the end of an element.
 
-    Such an end is ``>red</colour``. False means that it certainly does not. The search is valid
-    because text in a UTF-8 header without entities is unchanged; for other headers the result is
-    True.
+    ``encoding`` is that of the MQMD. Such an end is ``>red</colour``. False means that it certainly
+    does not. The search is valid because text in a UTF-8 header without entities is unchanged; for
+    other headers the result is True.
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     if not 0 < end <= len(body):
@@ -199,7 +203,7 @@ def may_hold(text_end: bytes, encoding: int, body: bytes) -> bool:
 def size_of(encoding: int, body: bytes) -> int:
     """Return the length in bytes of the MQRFH2 at the start of a body.
 
-    For an unusual header the result is the length of the body.
+    ``encoding`` is that of the MQMD. For an unusual header the result is the length of the body.
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     return end if 0 < end <= len(body) else len(body)
@@ -217,7 +221,8 @@ def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | No
 def _end_of_plain(fixed: bytes, encoding: int) -> int:
     """Return the offset at which an MQRFH2 ends, from its first 36 bytes.
 
-    Returns 0 unless it is a single MQRFH2 in UTF-8.
+    ``fixed`` are these bytes, ``encoding`` is that of the MQMD. Returns 0 unless it is a single
+    MQRFH2 in UTF-8.
     """
     if len(fixed) < _FIXED_BYTES:
         return 0
@@ -333,7 +338,7 @@ class Row(Protocol):
 
     @property
     def body(self) -> bytes:
-        """Data with its headers; not read for names that the descriptor has."""
+        """Data with its headers; names of descriptor fields are evaluated without reading it."""
 
 
 class _Known:
@@ -439,7 +444,8 @@ class MessageFields:
     def _known_folder(self, known: _Known, start: bytes) -> Folder:
         """Return a folder from the cache of the message, reading it first if necessary.
 
-        An empty folder when it is missing.
+        ``known`` is the cache, ``start`` the start of the folder's tag, such as ``<jms``. An empty
+        folder when it is missing.
         """
         if known.complete is None and start not in known.folders:
             coded = self._coded_header()

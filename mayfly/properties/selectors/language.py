@@ -51,73 +51,116 @@ class Builder(Transformer[Token, Node]):
     """
 
     def either(self, parts: _Parts) -> Node:
-        """Return the condition ``a OR b``, with any number of parts."""
+        """Return the condition ``a OR b``, with any number of parts.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return conditions.any_of(parts)
 
     def both(self, parts: _Parts) -> Node:
-        """Return the condition ``a AND b``, with any number of parts."""
+        """Return the condition ``a AND b``, with any number of parts.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return conditions.all_of(parts)
 
     def opposite(self, parts: _Parts) -> Node:
-        """Return the condition ``NOT a``."""
+        """Return the condition ``NOT a``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return conditions.none_of(parts[0])
 
     def comparison(self, parts: _Parts) -> Node:
-        """Return the condition ``a = b``, or with ``<>``, ``<``, ``<=``, ``>`` or ``>=``."""
+        """Return the condition ``a = b``, or with ``<>``, ``<``, ``<=``, ``>`` or ``>=``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         left, symbol, right = parts
         left, right = _with_sent_id(left, right)
         right, left = _with_sent_id(right, left)
         return conditions.comparison(left, str(symbol), right)
 
     def between(self, parts: _Parts) -> Node:
-        """Return the condition ``a BETWEEN b AND c``."""
+        """Return the condition ``a BETWEEN b AND c``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return conditions.between(*parts, is_inside=True)
 
     def not_between(self, parts: _Parts) -> Node:
-        """Return the condition ``a NOT BETWEEN b AND c``."""
+        """Return the condition ``a NOT BETWEEN b AND c``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return conditions.between(*parts, is_inside=False)
 
     def member(self, parts: _Parts) -> Node:
-        """Return the condition ``a IN ('b', 'c')``."""
+        """Return the condition ``a IN ('b', 'c')``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return _member(parts, is_inside=True)
 
     def not_member(self, parts: _Parts) -> Node:
-        """Return the condition ``a NOT IN ('b', 'c')``."""
+        """Return the condition ``a NOT IN ('b', 'c')``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return _member(parts, is_inside=False)
 
     def like(self, parts: _Parts) -> Node:
-        """Return the condition ``a LIKE 'b' ESCAPE 'c'``."""
+        """Return the condition ``a LIKE 'b' ESCAPE 'c'``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         node = _like(parts, is_like=True)
         sent = _of_sent_id(parts)
         return node if sent is None else conditions.any_of([node, _like(sent, is_like=True)])
 
     def not_like(self, parts: _Parts) -> Node:
-        """Return the condition ``a NOT LIKE 'b' ESCAPE 'c'``."""
+        """Return the condition ``a NOT LIKE 'b' ESCAPE 'c'``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         node = _like(parts, is_like=False)
         sent = _of_sent_id(parts)
         return node if sent is None else conditions.all_of([node, _like(sent, is_like=False)])
 
     def null(self, parts: _Parts) -> Node:
-        """Return the condition ``a IS NULL``."""
+        """Return the condition ``a IS NULL``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return conditions.null(parts[0], is_null=True)
 
     def not_null(self, parts: _Parts) -> Node:
-        """Return the condition ``a IS NOT NULL``."""
+        """Return the condition ``a IS NOT NULL``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return conditions.null(parts[0], is_null=False)
 
     def calculation(self, parts: _Parts) -> Node:
-        """Return a part that computes the number ``a + b - c`` or ``a * b / c``."""
+        """Return a part that computes the number ``a + b - c`` or ``a * b / c``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         symbols = [str(part) for part in parts[1::2]]
         return conditions.calculation(parts[0], list(zip(symbols, parts[2::2], strict=True)))
 
     def signed(self, parts: _Parts) -> Node:
-        """Return a part that computes the number ``-a`` or ``+a``."""
+        """Return a part that computes the number ``-a`` or ``+a``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return conditions.signed(str(parts[0]), parts[1])
 
     def lowest(self, parts: _Parts) -> Node:
         """Return a constant part for ``-9223372036854775808``; with a plus it is a syntax error.
 
-        Its digits alone, without the minus, would exceed 64 bits.
+        Its digits alone, without the minus, would exceed 64 bits. ``parts`` are the nodes and
+        tokens of the grammar rule, in order.
         """
         sign, digits = parts
         if sign == "+":
@@ -125,18 +168,25 @@ class Builder(Transformer[Token, Node]):
         return _literal("number", wrapped(_HIGHEST_DECIMAL + 1), sign)
 
     def name(self, parts: _Parts) -> Node:
-        """Return a part that reads the value of a name."""
+        """Return a part that reads the value of a name.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return named(str(parts[0]), _index(parts[0]))
 
     def string(self, parts: _Parts) -> Node:
-        """Return a constant part for the text ``'a text'``."""
+        """Return a constant part for the text ``'a text'``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return _literal("text", _text(parts[0]), parts[0])
 
     def integer(self, parts: _Parts) -> Node:
         """Return a constant part for the number ``57``, ``0x39`` or ``071``.
 
         An L at the end changes nothing (IBM MQ). A decimal number above 2**63 - 1, or another one
-        above 2**64 - 1, is a syntax error.
+        above 2**64 - 1, is a syntax error. ``parts`` are the nodes and tokens of the grammar rule,
+        in order.
         """
         token = parts[0]
         digits = token.rstrip("lL")
@@ -156,7 +206,8 @@ class Builder(Transformer[Token, Node]):
     def float(self, parts: _Parts) -> Node:
         """Return a constant part for the number ``7.``, ``57.9E2`` or another Java float.
 
-        One that is too large is a syntax error.
+        One that is too large is a syntax error. ``parts`` are the nodes and tokens of the grammar
+        rule, in order.
         """
         token = parts[0]
         try:
@@ -168,15 +219,24 @@ class Builder(Transformer[Token, Node]):
         return _literal("number", value, token)
 
     def bytes(self, parts: _Parts) -> Node:
-        """Return a constant part for the byte string ``"0x2F1C"`` of IBM MQ."""
+        """Return a constant part for the byte string ``"0x2F1C"`` of IBM MQ.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return _literal("bytes", bytes.fromhex(parts[0][3:-1]), parts[0])
 
     def true(self, parts: _Parts) -> Node:
-        """Return a constant part for the condition ``TRUE``."""
+        """Return a constant part for the condition ``TRUE``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return _literal("condition", True, parts[0])
 
     def false(self, parts: _Parts) -> Node:
-        """Return a constant part for the condition ``FALSE``."""
+        """Return a constant part for the condition ``FALSE``.
+
+        ``parts`` are the nodes and tokens of the grammar rule, in order.
+        """
         return _literal("condition", False, parts[0])
 
 
@@ -200,6 +260,7 @@ def _member(parts: _Parts, *, is_inside: bool) -> Node:
     """Return the condition name IN (texts), or NOT IN.
 
     For JMSMessageID, a text that is no MQ id is compared with the id that an AMQP client has set.
+    ``parts`` are the nodes and tokens of the grammar rule, in order.
     """
     part, texts = parts[0], [_text(part) for part in parts[1:]]
     sent = [sent_id_text(text) for text in texts if part.name == MESSAGE_ID and _is_sent(text)]
@@ -243,8 +304,9 @@ def _is_sent(text: str) -> bool:
 def _like(parts: _Parts, *, is_like: bool) -> Node:
     """Return the condition name LIKE pattern ESCAPE character, or NOT LIKE.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR for an ESCAPE of more or less than one character, or at the
-    end of the pattern.
+    ``parts`` are the nodes and tokens of the grammar rule, in order. Raises
+    MQRC_SELECTOR_SYNTAX_ERROR for an ESCAPE of more or less than one character, or at the end of
+    the pattern.
     """
     part, pattern, escape = parts
     escape_char = None if escape is None else _text(escape)

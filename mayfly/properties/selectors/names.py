@@ -73,8 +73,8 @@ def correlation_text(correl_id: bytes, text: str | None) -> str | None:
     """Return the JMSCorrelationID for a CorrelId of 24 bytes and the text in the MQRFH2, if any.
 
     Returns the text if the CorrelId is made from it, else the CorrelId as ``ID:`` text; None for
-    zeros. A program that has set another CorrelId did not know the text, and selectors find both by
-    the index on the CorrelId.
+    zeros. A CorrelId that is not made from the text was set by a program that did not know the
+    text.
     """
     if text is not None and id_bytes(text) is None and correlation_bytes(text) == correl_id:
         return text
@@ -82,7 +82,10 @@ def correlation_text(correl_id: bytes, text: str | None) -> str | None:
 
 
 def timestamp_of(sent: str, put_ms: int) -> int:
-    """Return the JMSTimestamp (epoch ms) in a sender's text, or ``put_ms`` if it is no number."""
+    """Return the JMSTimestamp (epoch ms) in ``sent``, or ``put_ms`` if that text is no number.
+
+    ``sent`` is the text that the sender has set, ``put_ms`` the time of the put.
+    """
     sent = sent.strip()
     is_number = sent.isdecimal() and sent.isascii() and len(sent) < _TIMESTAMP_DIGITS
     return int(sent) if is_number and int(sent) <= _LARGEST_TIMESTAMP else put_ms

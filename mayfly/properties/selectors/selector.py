@@ -68,7 +68,10 @@ class Selector:
         return self.evaluate(fields.value if self.is_short else fields.remembered) is True
 
     def work_on(self, fields: MessageFields) -> int:
-        """Return the number of characters that :meth:`selects` compares at the most."""
+        """Return the number of characters that :meth:`selects` compares at the most.
+
+        It grows with the length of the message that ``fields`` read.
+        """
         return self.work * fields.size
 
 
@@ -131,7 +134,10 @@ def _compiled(text: str) -> Selector:
 
 
 def _msg_id(root: Node) -> bytes | None:
-    """Return the MsgId that every selected message has, None if the selector requires none."""
+    """Return the MsgId that every selected message has, None if the selector requires none.
+
+    ``root`` is the condition of the whole selector.
+    """
     wanted = root.equal_to.get("JMSMessageID")
     if not isinstance(wanted, str):
         return _id(root.equal_to.get(f"{MQMD}MsgId"))
@@ -139,7 +145,10 @@ def _msg_id(root: Node) -> bytes | None:
 
 
 def _correl_id(root: Node) -> bytes | None:
-    """Return the CorrelId that every selected message has, None if the selector requires none."""
+    """Return the CorrelId that every selected message has, None if the selector requires none.
+
+    ``root`` is the condition of the whole selector.
+    """
     wanted = root.equal_to.get("JMSCorrelationID")
     if not isinstance(wanted, str):
         return _id(root.equal_to.get(f"{MQMD}CorrelId"))

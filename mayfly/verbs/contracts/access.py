@@ -29,7 +29,10 @@ class FolderSocket:
     """
 
     def __init__(self, folder: Path, file: str = MQ_SOCKET_FILE) -> None:
-        """Open the folder; raises OSError if the folder does not exist or cannot be opened."""
+        """Open the folder; raises OSError if the folder does not exist or cannot be opened.
+
+        ``file`` is the name of the socket in it, which need not exist.
+        """
         self._descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         self._file = file
 

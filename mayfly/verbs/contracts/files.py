@@ -313,8 +313,8 @@ class Table:
     def _local(self, key: str, value: str) -> Path:
         """Return a path or ``file:`` URL as absolute path.
 
-        A relative path is joined to the folder of the configuration file. Raises ConfigurationError
-        for any other URL.
+        ``value`` is the text at ``key``. A relative path is joined to the folder of the
+        configuration file. Raises ConfigurationError for any other URL.
         """
         try:
             return self._here(local_path(value))

@@ -100,7 +100,7 @@ class Preamble(NamedTuple):
         return PREAMBLE.pack(MAGIC, *self)
 
     def common_with(self, other: Preamble) -> int | None:
-        """Return the highest version that both sides speak, None when they share none."""
+        """Return the highest version that both this side and ``other`` speak, None without one."""
         version = min(self.highest, other.highest)
         return version if version >= max(self.lowest, other.lowest) else None
 
@@ -393,8 +393,10 @@ class Frames:
     ) -> None:
         """Take the callbacks; ``max_bytes`` is the longest payload of a frame.
 
-        The first bytes expected are the preamble, for ``on_begin``. ``on_long`` is called once for
-        each frame longer than LONG_FRAME_BYTES of which only a part has arrived.
+        The first bytes expected are the preamble: ``on_begin`` receives it, None for a wrong one,
+        and the bytes themselves. It returns False to end. ``on_frame`` receives conversation,
+        request number and payload of each frame. ``on_long`` is called once for each frame longer
+        than LONG_FRAME_BYTES of which only a part has arrived.
         """
         self._on_begin, self._on_frame, self._on_long = on_begin, on_frame, on_long
         self.max_bytes = max_bytes
