@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from bench.figures import Figure, at_least, median, seconds_of
 from bench.raw import get_loop, put_loop
 from mayfly import QueueManager
-from mayfly.channel import Status
+from mayfly.channel import ChannelState
 from mayfly.store.database import Database
 
 BODY = os.urandom(200)
@@ -152,4 +152,4 @@ def _move(one: QueueManager, two: QueueManager) -> None:
         # Nothing polls beside the channel: this wakes when the message is committed there.
         assert reader.get("IN", correl_id=_LAST, wait_ms=60_000) is not None
     [standing] = one.channels.status(_CHANNEL)
-    assert standing.status is Status.RUNNING
+    assert standing.status is ChannelState.RUNNING

@@ -21,8 +21,8 @@ from mayfly.admin.model import (
     WrongObject,
 )
 from mayfly.channel import (
+    ChannelState,
     ClientConnection,
-    Status,
     channels_of,
     client_connections,
     end_client,
@@ -245,7 +245,7 @@ def _instance(clients: Sequence[ClientConnection]) -> Record:
     date, time = _date_and_time(first.connected_ms)
     values: dict[str, Value] = {
         "CHLTYPE": MQCHT_SVRCONN,
-        "STATUS": CHANNEL_STATUS[Status.RUNNING],
+        "STATUS": CHANNEL_STATUS[ChannelState.RUNNING],
         "CONNAME": first.address,
         "MCAUSER": first.user,
         "RAPPLTAG": first.application,

@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from mayfly.channel import Status
+from mayfly.channel import ChannelState
 from mayfly.engine.api.administration import (
     CHANNEL,
     PROCESS,
@@ -66,13 +66,13 @@ _DURABLE: Final = (("YES", YES), ("NO", 2))
 DURABLE_YES, DURABLE_NO = YES, 2
 #: MQCHS_*.
 CHANNEL_STATUS: Final = {
-    Status.INACTIVE: 0,
-    Status.STARTING: 2,
-    Status.RUNNING: 3,
-    Status.STOPPING: 4,
-    Status.RETRYING: 5,
-    Status.STOPPED: 6,
-    Status.PAUSED: 8,
+    ChannelState.INACTIVE: 0,
+    ChannelState.STARTING: 2,
+    ChannelState.RUNNING: 3,
+    ChannelState.STOPPING: 4,
+    ChannelState.RETRYING: 5,
+    ChannelState.STOPPED: 6,
+    ChannelState.PAUSED: 8,
 }
 #: Mayfly's own: status of the delay processor.
 PROCESSOR_STATUS: Final = {"STOPPED": 0, "RUNNING": 1, "SPARK": 2}

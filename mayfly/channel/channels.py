@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from mayfly.channel.links import NO_TRAFFIC, LinkDown, ReceiverLink, Traffic, end_link, is_batch_of
 from mayfly.channel.receiver import GONE, Receiver, RemoteSender
 from mayfly.channel.sender import Connect, RunningChannel
-from mayfly.channel.status import ChannelStatus, Status
+from mayfly.channel.status import ChannelState, ChannelStatus
 from mayfly.engine import Engine, find_channel, manager_definition
 from mayfly.engine.api.transit import ChannelDefinition, channel_definitions
 from mayfly.lifetime.transmission import silence_ms
@@ -116,7 +116,7 @@ class Channels:
         """
         self._definition_of_sender(name)
         sender = self._sender(name)
-        if sender.status is not Status.STOPPED:
+        if sender.status is not ChannelState.STOPPED:
             sender.start()
 
     def stop(self, name: str, *, is_forced: bool = False) -> None:
@@ -348,12 +348,12 @@ class Channels:
         ``state`` is the stored state for that partner. ``receiver`` None means that the partner has
         not connected: the status is INACTIVE, or STOPPED.
         """
-        status, traffic, heartbeat_s = Status.INACTIVE, NO_TRAFFIC, 0
+        status, traffic, heartbeat_s = ChannelState.INACTIVE, NO_TRAFFIC, 0
         if receiver is not None and receiver.is_open:
-            status = Status.PAUSED if receiver.is_paused else Status.RUNNING
+            status = ChannelState.PAUSED if receiver.is_paused else ChannelState.RUNNING
             traffic, heartbeat_s = receiver.traffic(), receiver.opening.heartbeat_s
         elif self.is_stopped(state.name):
-            status = Status.STOPPED
+            status = ChannelState.STOPPED
         return ChannelStatus(
             name=state.name,
             is_sender=False,

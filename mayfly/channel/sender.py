@@ -29,7 +29,7 @@ from mayfly.channel.links import (
     original_of,
     refused_envelope,
 )
-from mayfly.channel.status import ChannelStatus, Status
+from mayfly.channel.status import ChannelState, ChannelStatus
 from mayfly.engine import Arrivals, Engine, find_channel, manager_definition, new_message_id
 from mayfly.engine.api.transit import (
     ChannelBatch,
@@ -79,19 +79,19 @@ class RunningChannel:
         self._stop_wanted = False
         #: The end of its wait; since when it has had nothing to send; since when it is silent.
         self._due_ms = self._idle_ms = self._silent_ms = 0
-        self.status = Status.STOPPED if self._state.is_stopped else Status.INACTIVE
+        self.status = ChannelState.STOPPED if self._state.is_stopped else ChannelState.INACTIVE
         self._failure = ""
 
     @property
     def is_idle(self) -> bool:
         """True while the channel is inactive or stopped."""
-        return self.status in (Status.INACTIVE, Status.STOPPED)
+        return self.status in (ChannelState.INACTIVE, ChannelState.STOPPED)
 
     @property
     def is_woken(self) -> bool:
         """True if the channel runs and messages have arrived since it last read its queue."""
         queue = self._open_queue
-        return self.status is Status.RUNNING and queue is not None and queue.has_work
+        return self.status is ChannelState.RUNNING and queue is not None and queue.has_work
 
     def start(self) -> None:
         """Start the channel, or let it retry at once; the clock then tries to reach the partner.
@@ -108,7 +108,7 @@ class RunningChannel:
             if self.is_idle:
                 self._release_sender()
                 self._retries.renew(self._definition)
-                self.status, self._failure = Status.STARTING, ""
+                self.status, self._failure = ChannelState.STARTING, ""
                 manager.clock.attach(self)
         manager.clock.wake(self)
 
@@ -125,7 +125,7 @@ class RunningChannel:
         if self.is_idle:
             with self._working:
                 # It may have been started meanwhile.
-                self._end(Status.STOPPED)
+                self._end(ChannelState.STOPPED)
         else:
             self._manager.clock.wake(self)
 
@@ -137,7 +137,7 @@ class RunningChannel:
         self._manager.clock.detach(self)
         with self._working:
             if not self.is_idle:
-                self._end(Status.INACTIVE)
+                self._end(ChannelState.INACTIVE)
 
     def resolve(self, *, is_committed: bool) -> None:
         """Commit or back out a batch in doubt by decision of an operator.
@@ -172,7 +172,7 @@ class RunningChannel:
 
     def _check_resting(self) -> None:
         """Raise MQRC_OBJECT_IN_USE while the channel is connected."""
-        if self.status in (Status.RUNNING, Status.PAUSED):
+        if self.status in (ChannelState.RUNNING, ChannelState.PAUSED):
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {self._name} is {self.status}")
 
     def next_due_ms(self) -> int | None:
@@ -203,7 +203,7 @@ class RunningChannel:
         return ChannelStatus(
             name=self._name,
             is_sender=True,
-            status=Status.STOPPING if is_stopping else self.status,
+            status=ChannelState.STOPPING if is_stopping else self.status,
             connection=definition.conname,
             partner="" if sender is None else sender.partner,
             transmission_queue=definition.xmitq,
@@ -242,7 +242,7 @@ class RunningChannel:
             return None
         if self._stop_wanted or self.is_woken:
             return self._manager.now_ms()
-        if self.status is not Status.RUNNING:
+        if self.status is not ChannelState.RUNNING:
             return self._due_ms
         open_until_ms = None if self._sender is None else self._sender.open_until_ms()
         if open_until_ms is not None:
@@ -262,10 +262,10 @@ class RunningChannel:
         """
         try:
             if self._stop_wanted:
-                self._end(Status.STOPPED)
-            elif self.status in (Status.STARTING, Status.RETRYING):
+                self._end(ChannelState.STOPPED)
+            elif self.status in (ChannelState.STARTING, ChannelState.RETRYING):
                 self._connect_sender()
-            elif self.status is Status.PAUSED:
+            elif self.status is ChannelState.PAUSED:
                 assert self._sender is not None
                 self._note_sent(self._sender.go_on())
             else:
@@ -320,11 +320,11 @@ class RunningChannel:
         """
         now_ms = self._manager.now_ms()
         if wait_ms is None:
-            self.status = Status.RUNNING
+            self.status = ChannelState.RUNNING
             self._retries.renew(self._definition)
             self._idle_ms = self._silent_ms = now_ms
         else:
-            self.status, self._due_ms = Status.PAUSED, now_ms + wait_ms
+            self.status, self._due_ms = ChannelState.PAUSED, now_ms + wait_ms
 
     def _rest(self, now_ms: int) -> None:
         """Disconnect after DISCINT without messages, otherwise ping the partner.
@@ -334,7 +334,7 @@ class RunningChannel:
         disconnect_ms = _interval_end_ms(self._definition.discint, self._idle_ms)
         if disconnect_ms is not None and disconnect_ms <= now_ms:
             self._note(INACTIVE)
-            self._end(Status.INACTIVE)
+            self._end(ChannelState.INACTIVE)
             return
         assert self._sender is not None
         self._sender.ping()
@@ -354,13 +354,13 @@ class RunningChannel:
         is_over = self._stop_wanted or is_mistake
         wait_ms = None if is_over else self._retries.next_wait_ms()
         if self._manager.is_stopped:
-            self._end(Status.INACTIVE)
+            self._end(ChannelState.INACTIVE)
         elif wait_ms is None:
-            self._end(Status.STOPPED)
+            self._end(ChannelState.STOPPED)
         else:
-            self.status, self._due_ms = Status.RETRYING, self._manager.now_ms() + wait_ms
+            self.status, self._due_ms = ChannelState.RETRYING, self._manager.now_ms() + wait_ms
 
-    def _end(self, status: Status) -> None:
+    def _end(self, status: ChannelState) -> None:
         """Disconnect, close the transmission queue, and set the status.
 
         After STOP CHANNEL that is STOPPED, whatever ``status`` is.
@@ -368,8 +368,8 @@ class RunningChannel:
         self._disconnect()
         self._release_queue()
         # A STOP during another end has precedence.
-        self.status = Status.STOPPED if self._stop_wanted else status
-        if self.status is Status.STOPPED:
+        self.status = ChannelState.STOPPED if self._stop_wanted else status
+        if self.status is ChannelState.STOPPED:
             self._note(STOPPED)
         self._manager.clock.detach(self)
 

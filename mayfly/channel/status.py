@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class ChannelState(StrEnum):
     """The states of a channel."""
 
     #: Not started, or ended after DISCINT without work.
@@ -38,7 +38,7 @@ class ChannelStatus:
 
     name: str
     is_sender: bool
-    status: Status
+    status: ChannelState
     connection: str
     partner: str
     transmission_queue: str = ""

@@ -19,14 +19,14 @@ from mayfly.client.connection import Administration
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.advise.listener_config import read_config
-from mayfly.pipeline.advise.settings import Setting, duration_text
+from mayfly.pipeline.advise.settings import ListenSettings, duration_text
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mayfly.client.connection.operating import Ledger
+    from mayfly.client.connection.operating import ClientLedger
     from mayfly.pipeline.advise.advice import Advice, Outlook
     from mayfly.pipeline.advise.arrivals import ArrivalSummary, QueueArrivals
     from mayfly.pipeline.advise.processing_times import Durations
@@ -223,7 +223,7 @@ def _answer(text: dict[str, Any]) -> Advice:
         values.setdefault("bothresh", record.bothresh)
     with Console(stderr=True).status("trying the settings"):
         return advice.advise(
-            Setting(**_named(Setting._fields, values)),
+            ListenSettings(**_named(ListenSettings._fields, values)),
             durations,
             None if record is None else record.arrivals,
             longest_on_message_ms=longest_ms,
@@ -322,7 +322,7 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
     return Recorded(arrivals, int(rows[0]["BOTHRESH"]) if rows else None)
 
 
-def _lives(ledger: Ledger, name: str) -> pa.Table:
+def _lives(ledger: ClientLedger, name: str) -> pa.Table:
     """Return the ledger's records of messages that were got, transmitted or expired, as a table."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -336,7 +336,7 @@ def _lives(ledger: Ledger, name: str) -> pa.Table:
     return table.filter(is_life).select(list(LIFE_COLUMNS))
 
 
-def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
+def _pages(ledger: ClientLedger) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a ledger in pages; rows that retention removes meanwhile are left out."""
     position = ledger.first_position() - 1
     while True:
@@ -418,7 +418,7 @@ def _lines(advice: Advice) -> Iterator[str]:
         yield f"  {reason}"
 
 
-def _setting(setting: Setting) -> str:
+def _setting(setting: ListenSettings) -> str:
     """Return a setting as text; a timeout that is None is "not said", a lifetime of 0 "none"."""
     timeout, lifetime = "not said", "none"
     if setting.receive_timeout_ms is not None:

@@ -13,7 +13,7 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import local_path
-from mayfly.client.connection import Claims
+from mayfly.client.connection import ClientClaims
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.pipeline.bulk.batch_log import (
@@ -177,7 +177,7 @@ def _cells(consumer: ConsumerState) -> tuple[str, ...]:
 
 
 @contextmanager
-def _claims(name: str, path: str | None) -> Iterator[Claims]:
+def _claims(name: str, path: str | None) -> Iterator[ClientClaims]:
     """Return a context with access to the claims (reserved messages) of a queue manager.
 
     The connection is closed at its end. Raises CommandFailed (exit code 5) if the consumer is
@@ -185,7 +185,7 @@ def _claims(name: str, path: str | None) -> Iterator[Claims]:
     """
     with connected(name, path, program="mayfly claims") as connection:
         try:
-            yield Claims(connection.call)
+            yield ClientClaims(connection.call)
         except MQError as error:
             if error.reason not in _REFUSALS:
                 raise

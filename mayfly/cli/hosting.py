@@ -26,7 +26,7 @@ from mayfly.admin.security.admission import Admission, call_at_refresh
 from mayfly.admin.security.developer import (
     APP,
     DEFINITIONS,
-    Credentials,
+    DeveloperPasswords,
     developer_users,
     self_signed_certificate,
 )
@@ -536,13 +536,13 @@ def _log_lost(managers: Sequence[QueueManager]) -> None:
             )
 
 
-def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> Credentials:
+def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> DeveloperPasswords:
     """Define the objects and users of --dev; return the passwords for the first queue manager.
 
     ``folders`` are the folders of the queue managers, by name. Raises CommandFailed if a definition
     fails or a password cannot be used.
     """
-    found: list[Credentials] = []
+    found: list[DeveloperPasswords] = []
     for manager in managers:
         with wrong_values():
             found.append(
@@ -578,7 +578,7 @@ def run_script(manager: QueueManager, text: str, source: str) -> None:
 def print_ready(
     names: Sequence[str],
     addresses: Mapping[str, str],
-    credentials: Credentials | None,
+    credentials: DeveloperPasswords | None,
     served: Served,
     *,
     as_json: bool,

@@ -15,7 +15,7 @@ from mayfly.cli.show import print_json
 from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.servers.status import State
+from mayfly.servers.status import ServingState
 from mayfly.verbs.contracts.access import FolderSocket
 from mayfly.verbs.contracts.wire import OURS, PREAMBLE
 
@@ -29,7 +29,7 @@ LiveOption = Annotated[
 class ProbeResult(NamedTuple):
     """The result of a probe: the state, and the number of connections (0 if it is not known)."""
 
-    state: State
+    state: ServingState
     connection_count: int = 0
 
     @property
@@ -40,7 +40,7 @@ class ProbeResult(NamedTuple):
     @property
     def is_ready(self) -> bool:
         """Whether programs can connect and put."""
-        return self.state is State.READY
+        return self.state is ServingState.READY
 
 
 def ping(
@@ -81,27 +81,27 @@ def health_of(name: str, folder: Path) -> ProbeResult:
     STOPPED if no server has it open. Raises nothing for a server that does not answer.
     """
     if not is_served(folder):
-        return ProbeResult(State.STOPPED)
+        return ProbeResult(ServingState.STOPPED)
     served = _served_or_none(folder)
     if served is None or not served.is_ready:
-        return ProbeResult(State.STARTING)
+        return ProbeResult(ServingState.STARTING)
     try:
         if not _answers(folder):
-            return ProbeResult(State.SILENT)
+            return ProbeResult(ServingState.SILENT)
     except OSError:
         # The socket is there from the start to the drain.
-        return ProbeResult(State.DRAINING)
+        return ProbeResult(ServingState.DRAINING)
     try:
         with operating(name, folder, waits=False) as connection:
             [status] = Administration(connection.call).mqsc("DISPLAY QMSTATUS CONNS DISK").rows
     except (CommandFailed, ValueError):
-        return ProbeResult(State.DRAINING if is_served(folder) else State.STOPPED)
+        return ProbeResult(ServingState.DRAINING if is_served(folder) else ServingState.STOPPED)
     except MQError as error:
         is_ending = error.reason in (rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_Q_MGR_STOPPING)
-        return ProbeResult(State.DRAINING if is_ending else State.FAILED)
-    state = State.READY if status["DISK"] == "OK" else State.DISK_FULL
-    if state is State.READY and served.is_ready == IMPAIRED:
-        state = State.IMPAIRED
+        return ProbeResult(ServingState.DRAINING if is_ending else ServingState.FAILED)
+    state = ServingState.READY if status["DISK"] == "OK" else ServingState.DISK_FULL
+    if state is ServingState.READY and served.is_ready == IMPAIRED:
+        state = ServingState.IMPAIRED
     return ProbeResult(state, int(status["CONNS"]))
 
 

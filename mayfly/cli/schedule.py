@@ -52,7 +52,7 @@ class Moment(NamedTuple):
         return now_ms + self.ms if self.is_from_now else self.ms
 
 
-class Selection(NamedTuple):
+class DelayedSelection(NamedTuple):
     """The delayed messages that a command is for; ``where`` is the filter without times."""
 
     where: ScheduleFilter
@@ -79,7 +79,7 @@ class Selection(NamedTuple):
         return self.where._replace(due_from_ms=due_from_ms, due_before_ms=due_before_ms)
 
 
-_EVERYTHING = Selection(ScheduleFilter(), None, None)
+_EVERYTHING = DelayedSelection(ScheduleFilter(), None, None)
 
 
 def schedule_id(text: str) -> bytes:
@@ -214,7 +214,7 @@ def filter_of(
     due_from: Moment | None,
     due_before: Moment | None,
     within_ms: int | None,
-) -> Selection:
+) -> DelayedSelection:
     """Return the delayed messages that the filter options select; None is no limit.
 
     ``within_ms`` means due from now up to and including this time. Raises CommandFailed for
@@ -227,7 +227,7 @@ def filter_of(
         due_before = Moment(within_ms + 1, is_from_now=True)
     pairs = tuple((name, value) for name, value in properties or ())
     user = None if sender is None else sender[:_USER_CHARACTERS]
-    return Selection(ScheduleFilter(queue, user, pairs), due_from, due_before)
+    return DelayedSelection(ScheduleFilter(queue, user, pairs), due_from, due_before)
 
 
 def check_new_time(
@@ -537,7 +537,7 @@ class ScheduleCommand(NamedTuple):
     name: str
     path: str | None
     msg_ids: list[bytes] | None
-    selection: Selection
+    selection: DelayedSelection
     is_all: bool
     is_sure: bool
     as_json: bool

@@ -57,7 +57,7 @@ def full_name(session: OwningSession, name: object, *, is_durable: bool) -> str:
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE
 
 
-class QueueSource:
+class ConsumedQueue:
     """A queue as the source of a consumer's messages; a selector may limit them."""
 
     no_local = False
@@ -192,7 +192,7 @@ class SubscriptionSource:
             mq.call(ask.CloseSubscription(subscription.number))
 
 
-Source = QueueSource | SubscriptionSource
+Source = ConsumedQueue | SubscriptionSource
 
 
 def selector_text(selector: str | None) -> str | None:
@@ -661,7 +661,7 @@ class QueueBrowser:
         Raises InvalidDestinationException, InvalidSelectorException, and JMSException with the
         reason codes of MQOPEN.
         """
-        self._source = QueueSource(session, queue, selector)
+        self._source = ConsumedQueue(session, queue, selector)
         self._session = session
         self._is_open = True
         self._handles: list[int] = []

@@ -37,7 +37,7 @@ from mayfly.mqi.properties import (
     read_header,
 )
 from mayfly.properties.life import as_said
-from mayfly.properties.selectors import MessageFields
+from mayfly.properties.selectors import SelectorFields
 from mayfly.properties.selectors.names import (
     JMS_MAYFLY_DELAYED,
     REPORT_BITS,
@@ -326,7 +326,7 @@ def _properties(
     character_set = character_set_name(parts.coded_char_set_id)
     properties[k.JMS_IBM_CHARACTER_SET] = Typed(v.STRING, character_set)
     # The values that a selector has seen.
-    fields = MessageFields(message, descriptor, message.put_ms)
+    fields = SelectorFields(message, descriptor, message.put_ms)
     for name in _names(descriptor, parts.jms):
         value = fields.value(name)
         if value is not None:

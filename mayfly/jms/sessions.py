@@ -7,9 +7,9 @@ from typing import NoReturn, Self
 from mayfly.jms.callbacks import Completions
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
 from mayfly.jms.consumers import (
+    ConsumedQueue,
     MessageConsumer,
     QueueBrowser,
-    QueueSource,
     Source,
     SubscriptionSource,
     full_name,
@@ -207,7 +207,7 @@ class Session:
             return self._consumer(
                 SubscriptionSource(self, destination, selector=selector, no_local=no_local)
             )
-        return self._consumer(QueueSource(self, destination, selector))
+        return self._consumer(ConsumedQueue(self, destination, selector))
 
     @classic
     def create_durable_consumer(

@@ -96,7 +96,7 @@ class Texts(NamedTuple):
     data_start: int
 
 
-class Header(NamedTuple):
+class Rfh2Headers(NamedTuple):
     """The content of one or more consecutive MQRFH2, and the format of the data after them.
 
     ``folders`` has the elements of all folders by folder name; ``data_start`` is the offset of the
@@ -201,7 +201,7 @@ def pack_header(
     )
 
 
-def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
+def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Rfh2Headers:
     """Read the MQRFH2 at the start of a body, and further ones that follow it directly.
 
     Returns the elements of all folders by folder name, and format, encoding, CCSID and offset of
@@ -214,7 +214,7 @@ def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
     for text in texts.folders:
         for folder in parse_folder(text):
             folders.setdefault(folder.name, []).extend(folder.children)
-    return Header(folders, *texts[1:])
+    return Rfh2Headers(folders, *texts[1:])
 
 
 def read_texts(encoding: int, coded_char_set_id: int, body: bytes) -> Texts:

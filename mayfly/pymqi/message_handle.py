@@ -25,7 +25,7 @@ from mayfly.properties.folders import (
     overridden,
     plain_name,
 )
-from mayfly.properties.selectors import MessageFields
+from mayfly.properties.selectors import SelectorFields
 from mayfly.properties.selectors.names import MQMD
 from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, converted, mq_value, raw_value
 from mayfly.pymqi.errors import MQMIError, mqmi_error, raises_mqmi
@@ -216,7 +216,7 @@ class HandleContents:
         is_header = name.startswith((MQMD, "JMS")) and not name.startswith("JMS_")
         value: Value = None
         if message is not None and is_header:
-            value = MessageFields(message, message.descriptor, message.seen_ms).value(name)
+            value = SelectorFields(message, message.descriptor, message.seen_ms).value(name)
         if value is None:
             raise _missing(name)
         return Typed("i8" if name == "JMSTimestamp" else _TYPES[type(value)], value)

@@ -308,7 +308,7 @@ def end_written(queues: QueueManager, asked: claims.EndWrittenRequest) -> Answer
     return claims.Counted(queues.claims.end_written(*asked))._asdict()
 
 
-def quiesce(queues: QueueManager, asked: claims.Reader) -> Answer:
+def quiesce(queues: QueueManager, asked: claims.ClaimReader) -> Answer:
     """Let a reader reserve no further messages; return {}.
 
     The reader may still read the messages it has reserved. The next reader that attaches can
@@ -318,7 +318,7 @@ def quiesce(queues: QueueManager, asked: claims.Reader) -> Answer:
     return {}
 
 
-def renew(queues: QueueManager, asked: claims.Reader) -> Answer:
+def renew(queues: QueueManager, asked: claims.ClaimReader) -> Answer:
     """Renew the lease of the messages that a reader has reserved; return {}.
 
     Without it, leased messages return to their queue after a time. Raises ClaimError if the
@@ -659,8 +659,10 @@ ACTIONS: dict[str, ActionVerb] = {
     claims.END_WRITTEN: _action(
         "end what a checkpoint says is written", claims.EndWrittenRequest, end_written
     ),
-    claims.QUIESCE: _action("claim nothing more for a reader that ends", claims.Reader, quiesce),
-    claims.HEARTBEAT: _action("hear of a reader that lives", claims.Reader, renew),
+    claims.QUIESCE: _action(
+        "claim nothing more for a reader that ends", claims.ClaimReader, quiesce
+    ),
+    claims.HEARTBEAT: _action("hear of a reader that lives", claims.ClaimReader, renew),
     claims.ROWS: _action("which rows claims hold", claims.ClaimsRequest, claimed_rows),
     claims.BACK_OUT: _action("back out messages of a claim", claims.BackOutRequest, back_out),
     claims.MARK: _action("what tells messages put by now from later", NoArguments, mark),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mayfly.admin.security.admission import Admission
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.listeners import Listener
-from mayfly.servers.status import ServerStatus, State
+from mayfly.servers.status import ServerStatus, ServingState
 
 _LOG = logging.getLogger("mayfly.host")
 
@@ -65,7 +65,7 @@ class Host:
         except BaseException:
             self.stop()
             raise
-        self.server_status.state = State.READY
+        self.server_status.state = ServingState.READY
         names = [manager.name for manager in self.managers]
         _LOG.info("ready: %s", ", ".join(names), extra={"queue_managers": names})
         notify("READY=1", f"STATUS=serving {', '.join(names)}")
@@ -99,7 +99,7 @@ class Host:
         unit of work. After ``timeout_ms`` the drain ends; :meth:`stop` closes the remaining
         connections.
         """
-        self.server_status.state = State.DRAINING
+        self.server_status.state = ServingState.DRAINING
         notify("STOPPING=1", "STATUS=draining")
         _LOG.info("draining for at most %d s", timeout_ms // 1000)
         drains = [
@@ -126,7 +126,7 @@ class Host:
         A second call stops nothing more. An error of a listener is logged, and the others are
         stopped.
         """
-        self.server_status.state = State.STOPPED
+        self.server_status.state = ServingState.STOPPED
         while self._started:
             listener = self._started.pop()
             try:

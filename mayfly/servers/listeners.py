@@ -64,7 +64,7 @@ class Listener:
         """Stop to listen, and close all connections; open units of work are backed out."""
 
 
-class _Server(Clients, Protocol):
+class _ClientServer(Clients, Protocol):
     """A server of clients, as its listener sees it."""
 
     def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
@@ -104,7 +104,7 @@ class ClientListener(Listener):
         self._admission, self._address, self._tls = admission, address, tls
         self._budget = Budget() if budget is None else budget
         self._context: ssl.SSLContext | None = None
-        self._server: _Server | None = None
+        self._server: _ClientServer | None = None
         #: What :meth:`stop` does, the last first.
         self._ending = contextlib.ExitStack()
 
@@ -113,7 +113,7 @@ class ClientListener(Listener):
         """The runtime of the first queue manager, which gives servers their threads."""
         return next(iter(self._managers.values())).engine.runtime
 
-    def _serve(self, server: _Server) -> str:
+    def _serve(self, server: _ClientServer) -> str:
         """Let ``server`` listen on the address of the settings; return it, or "" without one.
 
         Raises OSError if the address is in use; the server is closed then.

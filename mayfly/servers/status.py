@@ -10,7 +10,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
 
 
-class State(StrEnum):
+class ServingState(StrEnum):
     """The state of a queue manager as its server sees it."""
 
     STOPPED = "stopped"
@@ -28,7 +28,7 @@ class State(StrEnum):
     @property
     def is_live(self) -> bool:
         """Whether the process still works, so that a restart would not help."""
-        return self not in (State.STOPPED, State.SILENT, State.FAILED)
+        return self not in (ServingState.STOPPED, ServingState.SILENT, ServingState.FAILED)
 
 
 class ServerStatus:
@@ -37,9 +37,9 @@ class ServerStatus:
     def __init__(self, managers: Sequence[QueueManager]) -> None:
         """Begin with the state STARTING for the queue managers of the server."""
         self._managers = list(managers)
-        self.state = State.STARTING
+        self.state = ServingState.STARTING
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ServingState]:
         """Return the state of each queue manager by its name."""
         return {manager.name: self._state_of(manager) for manager in self._managers}
 
@@ -52,21 +52,21 @@ class ServerStatus:
             {name for each in self._managers for name in each.engine.runtime.dead_loops()}
         )
 
-    def _state_of(self, manager: QueueManager) -> State:
+    def _state_of(self, manager: QueueManager) -> ServingState:
         """Return the state of one queue manager.
 
         FAILED if it has stopped or cannot be inquired. Otherwise the server's state, unless that is
         READY: then DISK_FULL, IMPAIRED or READY.
         """
         if manager.is_stopped:
-            return State.FAILED
-        if self.state is not State.READY:
+            return ServingState.FAILED
+        if self.state is not ServingState.READY:
             return self.state
         try:
             [status] = inquire(manager.engine, (QMSTATUS,), "*")
         except MQError:
-            return State.FAILED
+            return ServingState.FAILED
         row = object_type(QMSTATUS).shown["DISK"]
         if named(row, status.values["DISK"]) != "OK":
-            return State.DISK_FULL
-        return State.IMPAIRED if self.ended_threads() else State.READY
+            return ServingState.DISK_FULL
+        return ServingState.IMPAIRED if self.ended_threads() else ServingState.READY

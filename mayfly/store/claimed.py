@@ -107,7 +107,7 @@ Fetch = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
 Head = tuple[int, int | None, int]
 
 
-class Claimed(NamedTuple):
+class ClaimedMessage(NamedTuple):
     """A claimed (reserved) message with the name of its consumer and of its queue.
 
     ``message`` has only the beginning of its data.
@@ -358,14 +358,14 @@ class ClaimedMessages:
             for persistence, count, low in self.fetch(_BY_PERSISTENCE, rows.range)
         }
 
-    def with_id(self, identifier: bytes, limit: int) -> list[Claimed]:
+    def with_id(self, identifier: bytes, limit: int) -> list[ClaimedMessage]:
         """Return up to ``limit`` claimed messages whose MsgId or CorrelId is this id.
 
         Reads all claimed rows.
         """
         rows = self.fetch(limited(_WITH_ID, limit), (identifier,))
         return [
-            Claimed(
+            ClaimedMessage(
                 consumer,
                 queue,
                 MessageHead(body_bytes, StoredMessage(*row)._replace(capped_by=capped_by)),

@@ -34,7 +34,7 @@ from mayfly.store.contents import Contents
 from mayfly.store.damage import LAST_POSITION, damaged
 from mayfly.store.many_rows import insert_rows
 from mayfly.store.meta import write_value
-from mayfly.store.units import Delta, EndedMessages, EndedRows, Move, Unit
+from mayfly.store.units import Delta, EndedMessages, EndedRows, StagedMove, Unit
 from mayfly.verbs.contracts.outcomes import pack_counts, unpack_counts
 
 #: An opening reads at most this many positions of the ledger to update the saved totals.
@@ -572,7 +572,7 @@ class LedgerWriter:
             writer.execute(of_keys, (position, *common, apsw.carray(array("q", keys))))
         assert writer.changes() == len(keys), "a message whose life ends is gone"
 
-    def _write_moved(self, move: Move) -> None:
+    def _write_moved(self, move: StagedMove) -> None:
         """Record in the ledger that staged messages were just moved to their target."""
         common = (
             self._position,

@@ -34,7 +34,7 @@ from mayfly.store.many_rows import delete_keys, insert_rows
 from mayfly.store.units import (
     NO_MORE_COLUMNS,
     PLAIN_COLUMN_COUNT,
-    Move,
+    StagedMove,
     Statement,
     StoredMessage,
     stored_message,
@@ -590,7 +590,7 @@ class Messages:
 
     # Delayed messages, and their release
 
-    def move(self, move: Move) -> None:
+    def move(self, move: StagedMove) -> None:
         """Move staged messages to their new keys on the target queue, by a few SQL statements.
 
         It is part of the caller's transaction.
@@ -605,7 +605,7 @@ class Messages:
         else:
             writer.execute(_MOVE_OUT, (move.keys,))
 
-    def _move_to_range(self, move: Move, old_keys: Sequence[int]) -> None:
+    def _move_to_range(self, move: StagedMove, old_keys: Sequence[int]) -> None:
         """Move staged messages to consecutive new keys, 500 by each SQL statement.
 
         ``old_keys`` are their staging keys, ascending.
@@ -622,7 +622,7 @@ class Messages:
             else:
                 writer.execute(_MOVE_RANGE_OUT, (part,))
 
-    def _are_alone(self, move: Move) -> bool:
+    def _are_alone(self, move: StagedMove) -> bool:
         """Return True if no other message has a key between those of the moved messages.
 
         False also when these keys are unknown.

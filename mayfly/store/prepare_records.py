@@ -23,7 +23,7 @@ from mayfly.store.units import (
     EndedMessages,
     EndedRows,
     KeyRange,
-    Move,
+    StagedMove,
     Statement,
     StoredMessage,
     Unit,
@@ -163,7 +163,7 @@ def unpack_unit(packed: str) -> Unit:
     unit.deletes = [(key,) for (key,) in fields["deletes"]]
     unit.backouts = [(key,) for (key,) in fields["backouts"]]
     unit.lives = [_ended_lives(life) for life in fields["lives"]]
-    unit.moves = [Move(*move) for move in fields["moves"]]
+    unit.moves = [StagedMove(*move) for move in fields["moves"]]
     bulks = [Bulk(*bulk) for bulk in fields["bulks"]]
     unit.bulks = [b._replace(key_range=b.key_range and KeyRange(*b.key_range)) for b in bulks]
     unit.ended_rows = [_ended_rows(*ended) for ended in fields["ended_rows"]]

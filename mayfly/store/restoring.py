@@ -26,7 +26,7 @@ from mayfly.store.database import DATABASE_FILE, Database, connect
 _NEW_SUFFIX = ".compact"
 
 
-class Compacted(NamedTuple):
+class CompactedDatabase(NamedTuple):
     """Size of the database file before and after, and whether its pages now have checksums."""
 
     bytes_before: int
@@ -47,7 +47,7 @@ def accept_older(folder: Path, manager_name: str) -> None:
             raise StoreError(f"{folder / IDENTITY_FILE}: {error.strerror}", folder) from error
 
 
-def compact(folder: Path, manager_name: str) -> Compacted:
+def compact(folder: Path, manager_name: str) -> CompactedDatabase:
     """Replace the database by a copy without free pages and with checksums in its pages.
 
     Returns the size of the file before and after, and whether its pages now have checksums. Until
@@ -79,7 +79,7 @@ def compact(folder: Path, manager_name: str) -> Compacted:
             new.unlink(missing_ok=True)
         identity = identity_of(database.writer)
         write_identity(folder, identity._replace(is_protected=is_protected), files)
-    return Compacted(bytes_before, bytes_after, is_protected)
+    return CompactedDatabase(bytes_before, bytes_after, is_protected)
 
 
 def _copy(file: Path, new: Path) -> bool:

@@ -53,7 +53,7 @@ def stored_message(columns: tuple[Any, ...]) -> StoredMessage:
     return tuple.__new__(StoredMessage, columns)
 
 
-class Move(NamedTuple):
+class StagedMove(NamedTuple):
     """Persistent staged messages of one descriptor that move to their target queue.
 
     The keys come in one of two forms. ``keys`` is a JSON object, staging key to target key. Or the
@@ -228,7 +228,7 @@ class Unit:
         self.volatile_deletes: list[tuple[int]] = []
         self.volatile_backouts: list[tuple[int]] = []
         self.lives: list[EndedLives] = []
-        self.moves: list[Move] = []
+        self.moves: list[StagedMove] = []
         self.bulks: list[Bulk] = []
         self.ended_rows: list[EndedRows] = []
         self.deltas: dict[int, Delta] = {}
@@ -370,7 +370,7 @@ class Unit:
         delta.ended[outcome] = delta.ended.get(outcome, 0) + message_count
         self.lives += lives
 
-    def move(self, source_number: int, target_number: int, move: Move) -> None:
+    def move(self, source_number: int, target_number: int, move: StagedMove) -> None:
         """Add the move of staged messages: they end on the source, and are put on the target."""
         source, target = self.delta(source_number), self.delta(target_number)
         source.present -= move.message_count

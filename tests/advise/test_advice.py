@@ -13,7 +13,7 @@ from mayfly.cli.values import duration_ms
 from mayfly.pipeline.advise.advice import advise, recommend
 from mayfly.pipeline.advise.arrivals import arrivals_of, summary_of
 from mayfly.pipeline.advise.processing_times import Durations, always, from_text, sampled
-from mayfly.pipeline.advise.settings import AdviseError, Setting, problems_of
+from mayfly.pipeline.advise.settings import AdviseError, ListenSettings, problems_of
 from mayfly.pipeline.replay.kernel import NEVER_MS
 from mayfly.pipeline.replay.read import checked
 from tests.advise import made
@@ -33,7 +33,7 @@ from tests.advise import made
 )
 def test_L10_is_strict(timeout_ms: int, longest_ms: int, is_safe: bool) -> None:
     """And the worst case there is, simulated: a message at the very end of a receive."""
-    setting = Setting(timeout_ms, 120)
+    setting = ListenSettings(timeout_ms, 120)
     assert (not problems_of(setting, longest_ms)) is is_safe
     work = np.array([0, longest_ms])
     arrivals = made.arrivals_at([0, timeout_ms])
@@ -44,35 +44,45 @@ def test_L10_is_strict(timeout_ms: int, longest_ms: int, is_safe: bool) -> None:
 
 def test_the_example_of_the_documentation_gets_104_s() -> None:
     """120 s - 15 s - 1 s; for 10 s of work 109 s, a second within the usual 110 s."""
-    chosen, [reason] = recommend(Setting(110_000, 120), 15_000)
-    assert chosen == Setting(104_000, 120)
+    chosen, [reason] = recommend(ListenSettings(110_000, 120), 15_000)
+    assert chosen == ListenSettings(104_000, 120)
     assert reason.startswith("receive timeout 104 s <= lifetime 120 s - longest on_message 15 s")
-    assert recommend(Setting(110_000, 120), 10_000)[0] == Setting(109_000, 120)
+    assert recommend(ListenSettings(110_000, 120), 10_000)[0] == ListenSettings(109_000, 120)
 
 
 def test_what_is_safe_with_its_margin_stays_as_it_is() -> None:
     """104 s leave a second; 104.001 s do not."""
-    kept, [reason] = recommend(Setting(104_000, 120), 15_000)
-    assert (kept, reason.startswith("it is safe")) == (Setting(104_000, 120), True)
-    assert recommend(Setting(104_001, 120), 15_000)[0] == Setting(104_000, 120)
-    assert recommend(Setting(104_001, 120), 15_000, margin_ms=999)[0] == Setting(104_001, 120)
+    kept, [reason] = recommend(ListenSettings(104_000, 120), 15_000)
+    assert (kept, reason.startswith("it is safe")) == (ListenSettings(104_000, 120), True)
+    assert recommend(ListenSettings(104_001, 120), 15_000)[0] == ListenSettings(104_000, 120)
+    assert recommend(ListenSettings(104_001, 120), 15_000, margin_ms=999)[0] == ListenSettings(
+        104_001, 120
+    )
 
 
 def test_a_lifetime_that_leaves_too_little_is_raised() -> None:
     """At most 60 idle rollbacks an hour are a minute each; 100 s + 1 s + 60 s is the lifetime."""
-    chosen, reasons = recommend(Setting(10_000, 120), 100_000)
-    assert chosen == Setting(60_000, 161)
+    chosen, reasons = recommend(ListenSettings(10_000, 120), 100_000)
+    assert chosen == ListenSettings(60_000, 161)
     assert "leaves 19 s for the receive" in reasons[0]
-    assert recommend(Setting(9_999, 120), 100_000, idle_per_hour=360)[0] == Setting(19_000, 120)
-    assert recommend(Setting(10_000, 120), 100_000, idle_per_hour=360)[0] == Setting(10_000, 120)
+    assert recommend(ListenSettings(9_999, 120), 100_000, idle_per_hour=360)[0] == ListenSettings(
+        19_000, 120
+    )
+    assert recommend(ListenSettings(10_000, 120), 100_000, idle_per_hour=360)[0] == ListenSettings(
+        10_000, 120
+    )
 
 
 def test_a_lifetime_that_is_raised_could_stay_where_more_idle_rollbacks_are_allowed() -> None:
     """19 s are left for the receive: 190 an hour, and what is recommended then."""
-    _, reasons = recommend(Setting(10_000, 120), 100_000)
+    _, reasons = recommend(ListenSettings(10_000, 120), 100_000)
     assert reasons[0].endswith("it could stay where 190 idle rollbacks an hour are allowed")
-    assert recommend(Setting(None, 120), 100_000, idle_per_hour=190)[0] == Setting(19_000, 120)
-    assert recommend(Setting(None, 120), 100_000, idle_per_hour=189)[0] == Setting(20_000, 121)
+    assert recommend(ListenSettings(None, 120), 100_000, idle_per_hour=190)[0] == ListenSettings(
+        19_000, 120
+    )
+    assert recommend(ListenSettings(None, 120), 100_000, idle_per_hour=189)[0] == ListenSettings(
+        20_000, 121
+    )
 
 
 @pytest.mark.parametrize(("longest_ms", "is_hopeless"), [(119_999, False), (120_000, True)])
@@ -80,11 +90,11 @@ def test_where_on_message_takes_the_whole_lifetime_no_receive_timeout_is_safe(
     longest_ms: int, is_hopeless: bool
 ) -> None:
     """It is said, and the lifetime is raised; it could not stay."""
-    chosen, reasons = recommend(Setting(1, 120), longest_ms)
+    chosen, reasons = recommend(ListenSettings(1, 120), longest_ms)
     said = "no receive timeout is safe with a lifetime of 120 s, as the longest on_message takes"
     assert reasons[0].startswith(said) is is_hopeless
     assert "could stay" not in reasons[0]
-    assert chosen == Setting(60_000, 181)
+    assert chosen == ListenSettings(60_000, 181)
     assert problems_of(chosen, longest_ms) == []
 
 
@@ -94,7 +104,7 @@ def test_more_work_than_the_sessions_have_time_for_is_said(
 ) -> None:
     """25 s of work come every 10 s: two and a half sessions."""
     arrivals = made.arrivals_at([n * 10_000 for n in range(101)])
-    answer = advise(Setting(94_000, 120, sessions), always(25_000), arrivals)
+    answer = advise(ListenSettings(94_000, 120, sessions), always(25_000), arrivals)
     said = [reason for reason in answer.reasons if reason.startswith("there is ")]
     if needed is None:
         assert said == []
@@ -106,9 +116,9 @@ def test_more_work_than_the_sessions_have_time_for_is_said(
 
 def test_where_no_setting_is_safe_it_is_said() -> None:
     """A lifetime is at most 2,147,483 s."""
-    assert recommend(Setting(1_000), 2_147_422_000)[0] == Setting(60_000, 2_147_483)
+    assert recommend(ListenSettings(1_000), 2_147_422_000)[0] == ListenSettings(60_000, 2_147_483)
     with pytest.raises(AdviseError, match=r"no setting is safe: .* 2147484 s, .* at most 2147483"):
-        recommend(Setting(1_000), 2_147_422_001)
+        recommend(ListenSettings(1_000), 2_147_422_001)
 
 
 def test_a_short_timeout_costs_idle_rollbacks_and_is_lengthened() -> None:
@@ -117,8 +127,8 @@ def test_a_short_timeout_costs_idle_rollbacks_and_is_lengthened() -> None:
     The first message is worked on until 15 s; the second is there when the last receive ends.
     """
     arrivals = made.arrivals_at([0, 3_600_000])
-    answer = advise(Setting(1_000, 120), always(15_000), arrivals)
-    assert (answer.problems, answer.recommended) == ([], Setting(104_000, 120))
+    answer = advise(ListenSettings(1_000, 120), always(15_000), arrivals)
+    assert (answer.problems, answer.recommended) == ([], ListenSettings(104_000, 120))
     assert answer.reasons[0].startswith("it is safe, but below 60 s a session can roll back more")
     assert answer.before is not None
     assert answer.after is not None
@@ -128,25 +138,27 @@ def test_a_short_timeout_costs_idle_rollbacks_and_is_lengthened() -> None:
 
 def test_without_a_lifetime_nothing_is_unsafe() -> None:
     """Lifetime 0."""
-    setting = Setting(110_000, 0)
+    setting = ListenSettings(110_000, 0)
     assert problems_of(setting, 10**6) == []
     kept, [reason] = recommend(setting, 10**6)
     assert (kept, reason.startswith("no transaction times out")) == (setting, True)
     for short in (None, 1, 59_999):
-        chosen, [_, why] = recommend(Setting(short, 0), 10**6)
-        assert chosen == Setting(60_000, 0)
+        chosen, [_, why] = recommend(ListenSettings(short, 0), 10**6)
+        assert chosen == ListenSettings(60_000, 0)
         assert why.startswith("below 60 s a session can roll back more than 60 times an hour")
 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        (Setting(115_000), "0 of 3 transactions with a message are rolled back needlessly"),
-        (Setting(None), "0 of 3 transactions with a message are rolled back needlessly"),
-        (Setting(104_000), "0 of 3 transactions with a message are rolled back needlessly"),
+        (ListenSettings(115_000), "0 of 3 transactions with a message are rolled back needlessly"),
+        (ListenSettings(None), "0 of 3 transactions with a message are rolled back needlessly"),
+        (ListenSettings(104_000), "0 of 3 transactions with a message are rolled back needlessly"),
     ],
 )
-def test_what_the_simulation_has_found_is_the_last_reason(setting: Setting, said: str) -> None:
+def test_what_the_simulation_has_found_is_the_last_reason(
+    setting: ListenSettings, said: str
+) -> None:
     """The second message comes 110 s after a session was done with the first, the third at once."""
     arrivals = made.arrivals_at([0, 125_000, 125_000])
     reason = advise(setting, always(15_000), arrivals).reasons[-1]
@@ -167,7 +179,7 @@ def test_L10_what_is_recommended_rolls_nothing_back_needlessly(
 ) -> None:
     """Whatever the setting was and however messages come, on_message being no longer than said."""
     arrivals = made.bursts(40, 60_000, 4, seed)
-    setting = Setting(timeout_ms, lifetime, sessions)
+    setting = ListenSettings(timeout_ms, lifetime, sessions)
     durations = Durations((0.0, 1.0), (0, longest_ms))
     answer = advise(setting, durations, arrivals, margin_ms=margin_ms, seed=seed)
     assert problems_of(answer.recommended, longest_ms) == []
@@ -194,7 +206,7 @@ def test_a_year_of_flights() -> None:
     assert summary.messages == 111_279
     assert summary.gap_variation is not None
     assert summary.gap_variation > 1.5
-    answer = advise(Setting(115_000, 120), always(15_000), arrivals)
+    answer = advise(ListenSettings(115_000, 120), always(15_000), arrivals)
     assert answer.before is not None
     assert answer.after is not None
     before, after = answer.before.simulated, answer.after.simulated
@@ -260,21 +272,21 @@ def test_wrong_percentiles_are_named(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        (Setting(0), r"receive_timeout_ms is 0, not a number from 1 to .* \(0 is ASF mode"),
-        (Setting(-1), "receive_timeout_ms is -1"),
-        (Setting(1, -1), "total_tran_lifetime_timeout_s is -1"),
-        (Setting(1, 1, 0), "max_sessions is 0"),
-        (Setting(1, 1, 1_001), "max_sessions is 1001, not a number from 1 to 1000"),
-        (Setting(1, 1, 1, -1), "bothresh is -1"),
+        (ListenSettings(0), r"receive_timeout_ms is 0, not a number from 1 to .* \(0 is ASF mode"),
+        (ListenSettings(-1), "receive_timeout_ms is -1"),
+        (ListenSettings(1, -1), "total_tran_lifetime_timeout_s is -1"),
+        (ListenSettings(1, 1, 0), "max_sessions is 0"),
+        (ListenSettings(1, 1, 1_001), "max_sessions is 1001, not a number from 1 to 1000"),
+        (ListenSettings(1, 1, 1, -1), "bothresh is -1"),
     ],
 )
-def test_a_setting_that_makes_no_sense_is_named(setting: Setting, said: str) -> None:
+def test_a_setting_that_makes_no_sense_is_named(setting: ListenSettings, said: str) -> None:
     with pytest.raises(AdviseError, match=said):
         advise(setting, always(1))
 
 
 def test_the_longest_cannot_be_shorter_than_one_that_was_measured() -> None:
     with pytest.raises(AdviseError, match="longest_on_message_ms is 14999, but one takes 15000"):
-        advise(Setting(1_000), always(15_000), longest_on_message_ms=14_999)
-    longer = advise(Setting(104_000), always(15_000), longest_on_message_ms=16_000)
+        advise(ListenSettings(1_000), always(15_000), longest_on_message_ms=14_999)
+    longer = advise(ListenSettings(104_000), always(15_000), longest_on_message_ms=16_000)
     assert (longer.longest_on_message_ms, len(longer.problems)) == (16_000, 1)

@@ -8,7 +8,7 @@ import pytest
 
 from mayfly.pipeline.advise.arrivals import HOUR_MS, QueueArrivals
 from mayfly.pipeline.advise.estimate import estimate, late_share, timeouts_per_ms
-from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.settings import ListenSettings
 from mayfly.pipeline.advise.simulate import simulate
 from tests.advise import made
 
@@ -16,7 +16,7 @@ from tests.advise import made
 _SIGMAS = 4
 
 
-def _check_agree(arrivals: QueueArrivals, setting: Setting, on_message_ms: int) -> float:
+def _check_agree(arrivals: QueueArrivals, setting: ListenSettings, on_message_ms: int) -> float:
     """Compare both for a constant on_message; return the share that was hit."""
     count = len(arrivals.available_ms)
     work = made.constant(count, on_message_ms)
@@ -35,16 +35,18 @@ def _check_agree(arrivals: QueueArrivals, setting: Setting, on_message_ms: int) 
 def test_one_session_under_any_load(gap_ms: int) -> None:
     """At 15 s of work for a message each 20 s three quarters of the time are work."""
     arrivals = made.poisson(20_000, gap_ms, seed=gap_ms)
-    share = _check_agree(arrivals, Setting(115_000, 120), 15_000)
+    share = _check_agree(arrivals, ListenSettings(115_000, 120), 15_000)
     assert (share > 0.02) is (gap_ms > 20_000)
 
 
 def test_bursts_wait_for_one_session_and_only_their_first_message_can_be_late() -> None:
     """Bursts of up to five: a third of the messages finds the session waiting."""
     arrivals = made.bursts(20_000, 200_000, 5, seed=8)
-    share = _check_agree(arrivals, Setting(115_000, 120), 15_000)
+    share = _check_agree(arrivals, ListenSettings(115_000, 120), 15_000)
     alone = estimate(
-        made.poisson(20_000, 200_000, seed=9), Setting(115_000, 120), made.constant(20_000, 15_000)
+        made.poisson(20_000, 200_000, seed=9),
+        ListenSettings(115_000, 120),
+        made.constant(20_000, 15_000),
     )
     assert share < alone.hit_share / 2
 
@@ -59,7 +61,7 @@ def test_several_sessions_with_little_to_do(
 ) -> None:
     """The age of the oldest transaction is Erlang, cut off at the timeout."""
     arrivals = made.poisson(40_000, gap_ms, seed=sessions)
-    assert _check_agree(arrivals, Setting(timeout_ms, 20, sessions), work_ms) > 0
+    assert _check_agree(arrivals, ListenSettings(timeout_ms, 20, sessions), work_ms) > 0
 
 
 def test_one_session_is_the_exponential_law() -> None:
@@ -96,19 +98,19 @@ def test_L10_a_timeout_that_leaves_more_than_the_longest_has_no_late_messages(
 def test_work_as_long_as_the_lifetime_is_not_the_timeouts_doing() -> None:
     """19,999 ms of work can be late, 20,000 ms never fit."""
     arrivals = made.poisson(1_000, 30_000, seed=1)
-    setting = Setting(10_000, 20)
+    setting = ListenSettings(10_000, 20)
     assert estimate(arrivals, setting, made.constant(1_000, 19_999)).hit_share > 0
     assert estimate(arrivals, setting, made.constant(1_000, 20_000)).hit_share == 0
 
 
 def test_one_message_alone_says_nothing() -> None:
     """No gaps, no rate."""
-    found = estimate(made.arrivals_at([0]), Setting(1_000, 20), made.constant(1, 5))
+    found = estimate(made.arrivals_at([0]), ListenSettings(1_000, 20), made.constant(1, 5))
     assert found == (0.0, 0.0, 0.0, 0)
 
 
 def test_idle_rollbacks_an_hour_are_those_of_the_waiting_time() -> None:
     """A message each hour and a timeout of a minute: 59 or 60."""
     arrivals = made.arrivals_at([n * HOUR_MS for n in range(100)])
-    found = estimate(arrivals, Setting(60_000, 120), made.constant(100, 10))
+    found = estimate(arrivals, ListenSettings(60_000, 120), made.constant(100, 10))
     assert found.idle_rollbacks_per_hour == pytest.approx(59.5, abs=0.1)

@@ -9,16 +9,19 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from mayfly.pipeline.advise import kernel
-from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.settings import ListenSettings
 from mayfly.pipeline.advise.simulate import Simulated, give_up_ms, simulate
 from tests.advise import made
 from tests.advise.walk import walked
 
-SEED_CASE = Setting(115_000, 120)
+SEED_CASE = ListenSettings(115_000, 120)
 
 
 def _run(
-    times_ms: list[int], work_ms: list[int], setting: Setting, expire_at_ms: list[int] | None = None
+    times_ms: list[int],
+    work_ms: list[int],
+    setting: ListenSettings,
+    expire_at_ms: list[int] | None = None,
 ) -> Simulated:
     arrivals = made.arrivals_at(times_ms, expire_at_ms)
     return simulate(arrivals, setting, np.array(work_ms, dtype=np.int64))
@@ -72,7 +75,7 @@ def test_L7_work_as_long_as_the_lifetime_never_commits() -> None:
 
 def test_where_there_is_a_bothresh_nothing_is_given_up_however_long_it_takes() -> None:
     """Four messages, a session, and work as long as the lifetime: each is rolled back twice."""
-    found = _run([0] * 4, [120_000] * 4, Setting(1, 120, bothresh=2))
+    found = _run([0] * 4, [120_000] * 4, ListenSettings(1, 120, bothresh=2))
     assert (found.overlong, found.requeued, found.left) == (8, 4, 0)
 
 
@@ -112,7 +115,7 @@ def test_a_lifetime_of_0_is_none() -> None:
 _COARSE = st.integers(0, 12).map(lambda n: n * 100)
 _MESSAGES = st.lists(st.tuples(_COARSE, _COARSE, _COARSE | st.just(10**9)), min_size=1, max_size=8)
 _SETTINGS = st.builds(
-    Setting,
+    ListenSettings,
     st.sampled_from([1, 99, 100, 300, 700, 1_000, 1_300]),
     st.sampled_from([0, 1]),
     st.integers(1, 3),
@@ -134,7 +137,7 @@ def _case(
 @given(_MESSAGES, _SETTINGS)
 @hypothesis_settings(max_examples=200)
 def test_L3_to_L9_are_what_a_walk_through_time_says(
-    messages: list[tuple[int, int, int]], setting: Setting
+    messages: list[tuple[int, int, int]], setting: ListenSettings
 ) -> None:
     """Sessions, competing, timeouts, rollbacks, BOTHRESH and expiry, in every count there is."""
     arrive_ms, expire_ms, work_ms = _case(messages)
@@ -153,7 +156,7 @@ def test_L3_to_L9_are_what_a_walk_through_time_says(
 @given(_MESSAGES, _SETTINGS)
 @hypothesis_settings(max_examples=100)
 def test_numba_and_python_give_the_same_counts(
-    messages: list[tuple[int, int, int]], setting: Setting
+    messages: list[tuple[int, int, int]], setting: ListenSettings
 ) -> None:
     """One source run two ways."""
     arrive_ms, expire_ms, work_ms = _case(messages)
@@ -168,7 +171,7 @@ def test_numba_and_python_agree_on_many_messages() -> None:
     arrivals = made.bursts(10_000, 30_000, 9, seed=3)
     count = len(arrivals.available_ms)
     work = np.random.default_rng(4).integers(0, 20_000, count)
-    setting = Setting(25_000, 30, 5, 2)
+    setting = ListenSettings(25_000, 30, 5, 2)
     plain = simulate(arrivals, setting, work, with_kernel=kernel.PLAIN)
     assert simulate(arrivals, setting, work, with_kernel=kernel.compiled()) == plain
     assert plain.needless > 100

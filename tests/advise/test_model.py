@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.settings import ListenSettings
 from mayfly.pipeline.advise.simulate import simulate
 from tests.advise import made
 from tests.listener.port_model import BOTHRESH, Counts, Letter, PortModel, Terms, Unit
@@ -56,7 +56,7 @@ def test_L3_to_L11_are_what_the_model_of_a_port_says(
     arrive_ms = (np.cumsum(gaps_ms) - gaps_ms[0]).tolist()
     terms = Terms(sessions, timeout_ms, lifetime_s * 1_000, None, has_selector=False)
     expected = listened(arrive_ms, work_ms, terms)
-    setting = Setting(timeout_ms, lifetime_s, sessions, BOTHRESH)
+    setting = ListenSettings(timeout_ms, lifetime_s, sessions, BOTHRESH)
     found = simulate(made.arrivals_at(arrive_ms), setting, np.array(work_ms))
     assert found.taken == expected.delivered
     assert found.committed == expected.committed

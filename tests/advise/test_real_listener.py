@@ -10,7 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.jms import Message, TextMessage
 from mayfly.listener import ListenerPort, Statistics
-from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.settings import ListenSettings
 from mayfly.pipeline.advise.simulate import simulate
 from mayfly.testing import VirtualClock
 from tests.advise import made
@@ -25,7 +25,7 @@ def _is_waiting(done: int, now: Statistics) -> bool:
 @pytest.mark.slow
 def test_L5_L9_L11_one_session_does_what_a_real_port_does() -> None:
     """Forty messages, work of up to 30 s, lifetime 60 s and timeout 55 s: to the last rollback."""
-    setting = Setting(55_000, 60)
+    setting = ListenSettings(55_000, 60)
     chance = np.random.default_rng(5)
     arrive_ms = np.cumsum(chance.integers(1, 90_000, 40)).tolist()
     work_ms = chance.integers(0, 30_000, 40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.settings import ListenSettings
 
 
 @dataclass
@@ -35,7 +35,7 @@ def walked(
     arrive_ms: list[int],
     expire_ms: list[int],
     work_ms: list[int],
-    setting: Setting,
+    setting: ListenSettings,
     *,
     give_up_ms: int,
 ) -> Walked:

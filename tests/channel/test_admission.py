@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.admin.security.developer import self_signed_certificate
-from mayfly.channel import Status
+from mayfly.channel import ChannelState
 from mayfly.mqi import reasons as rc
 from mayfly.runtime import SystemClock
 from mayfly.testing import VirtualClock
@@ -81,7 +81,7 @@ def test_a_refused_sender_is_told_the_reason_alone_and_the_log_says_why(
     done(two, command)
     put(one, b"x")
     one.channels.start(CHANNEL)
-    assert standing(one).status is Status.RETRYING
+    assert standing(one).status is ChannelState.RETRYING
     assert refusals() == [(amq, CHANNEL)]
     said = standing(one).failure
     assert f"refuses channel {CHANNEL}: its log says why" in said
@@ -156,7 +156,7 @@ def test_a_user_without_CONNECT_does_not_come_in(
     done(two, "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('other') AUTHADD(CONNECT)")
     done(two, f"ALTER CHANNEL({CHANNEL}) CHLTYPE(RCVR) MCAUSER('mover')")
     one.channels.start(CHANNEL)
-    assert standing(one).status is Status.RETRYING
+    assert standing(one).status is ChannelState.RETRYING
     assert f"({rc.MQRC_NOT_AUTHORIZED})" in standing(one).failure
     assert f"AMQ9503E: channel {CHANNEL} of QM1 is refused" in caplog.text
 

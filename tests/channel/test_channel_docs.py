@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import channel
 from mayfly.admin import CHSTATUS, displayed
-from mayfly.channel import Status
+from mayfly.channel import ChannelState
 from mayfly.engine.api.administration import CHANNEL, CLNTCONN, attributes_of
 
 DOCS = (Path(__file__).parents[2] / "docs/CHANNELS.md").read_text("utf-8")
@@ -31,7 +31,7 @@ def test_every_attribute_and_its_default_is_listed() -> None:
 
 def test_every_status_is_listed() -> None:
     shown_in_definitions = {"CHLTYPE", "CONNAME", "RQMNAME", "XMITQ"}
-    assert not [word for word in Status if str(word) not in DOCS]
+    assert not [word for word in ChannelState if str(word) not in DOCS]
     assert not [
         word
         for word in displayed((CHSTATUS,))

@@ -11,7 +11,7 @@ import pytest
 from msgspec import msgpack
 
 from mayfly import QueueManager
-from mayfly.channel import ChannelDefinition, LinkDown, Opening, ReceiverLink, Status
+from mayfly.channel import ChannelDefinition, ChannelState, LinkDown, Opening, ReceiverLink
 from mayfly.client.connection.channel_link import ChannelLink
 from mayfly.engine import find_channel
 from mayfly.lifetime.transmission import silence_ms
@@ -169,12 +169,12 @@ def test_what_has_no_room_waits_for_it(
     for body in (b"1", b"2"):
         put(one, body, time_to_live_ms=60_000)
     one.channels.start(CHANNEL)
-    assert standing(one).status is Status.PAUSED
+    assert standing(one).status is ChannelState.PAUSED
     assert bodies(two) == []
     done(two, "ALTER QLOCAL(IN) MAXDEPTH(2)")
     there_clock.advance(1_000)
     clock.advance(1_000)
-    assert standing(one).status is Status.RUNNING
+    assert standing(one).status is ChannelState.RUNNING
     assert [(m.body, m.remaining_tenths) for m in messages(two)] == [(b"1", 590), (b"2", 590)]
 
 
@@ -182,7 +182,7 @@ def test_Q1_what_nobody_takes_is_a_dead_letter_there(one: QueueManager, two: Que
     one.channels.start(CHANNEL)
     put(one, b"lost", queue="NOWHERE@QM2")
     assert two.curdepth("SYSTEM.DEAD.LETTER.QUEUE") == 1
-    assert standing(one).status is Status.RUNNING
+    assert standing(one).status is ChannelState.RUNNING
 
 
 # The way
@@ -203,13 +203,13 @@ def test_where_nobody_listens_the_channel_retries_until_somebody_does(
     lead_to(one, port)
     put(one, b"x")
     one.channels.start(CHANNEL)
-    assert standing(one).status is Status.RETRYING
+    assert standing(one).status is ChannelState.RETRYING
     assert f"nobody listens on 127.0.0.1({port})" in standing(one).failure
     with served(two, port=port):
         clock.advance(59_999)
-        assert standing(one).status is Status.RETRYING
+        assert standing(one).status is ChannelState.RETRYING
         clock.advance(1)
-        assert (standing(one).status, bodies(two)) == (Status.RUNNING, [b"x"])
+        assert (standing(one).status, bodies(two)) == (ChannelState.RUNNING, [b"x"])
 
 
 def test_a_server_that_is_gone_ends_the_link_and_nothing_is_lost(
@@ -221,7 +221,7 @@ def test_a_server_that_is_gone_ends_the_link_and_nothing_is_lost(
             one.channels.start(CHANNEL)
             put(one, b"1")
         put(one, b"2")
-        assert (standing(one).status, one.curdepth(XMITQ)) == (Status.RETRYING, 1)
+        assert (standing(one).status, one.curdepth(XMITQ)) == (ChannelState.RETRYING, 1)
         with served(two) as second:
             lead_to(one, second.port)
             one.channels.start(CHANNEL)
@@ -235,7 +235,7 @@ def test_without_the_token_nothing_travels(
     monkeypatch.setenv("MAYFLY_TOKEN", token)
     put(one, b"x")
     one.channels.start(CHANNEL)
-    assert standing(one).status is Status.RETRYING
+    assert standing(one).status is ChannelState.RETRYING
     assert f"({rc.MQRC_NOT_AUTHORIZED})" in standing(one).failure
     assert (bodies(two), one.curdepth(XMITQ)) == ([], 1)
 
@@ -264,7 +264,7 @@ def test_SSLCIPH_speaks_TLS(
         lead_to(one, server.port, more="SSLCIPH(ANY_TLS12_OR_HIGHER)")
         put(one, b"secret")
         one.channels.start(CHANNEL)
-        assert standing(one).status is Status.RETRYING
+        assert standing(one).status is ChannelState.RETRYING
         monkeypatch.setenv("MAYFLY_TLS_ROOTS", str(chain))
         one.channels.start(CHANNEL)
         assert bodies(two) == [b"secret"]
@@ -307,7 +307,7 @@ def test_without_the_QMNAME_of_one_of_several_nothing_travels(
         lead_to(one, several.port, more=more)
         put(one, b"x")
         one.channels.start(CHANNEL)
-        assert standing(one).status is Status.RETRYING
+        assert standing(one).status is ChannelState.RETRYING
         named = said.format(f"127.0.0.1({several.port})")
         assert standing(one).failure == f"MQRC_Q_MGR_NAME_ERROR (2058): {named}"
         assert (bodies(two), one.curdepth(XMITQ)) == ([], 1)
@@ -324,7 +324,7 @@ def test_another_QMNAME_than_the_one_that_is_served_is_refused(
     assert "no queue manager 'QM3' is served at 127.0.0.1" in standing(one).failure
     lead_to(one, server.port, more="QMNAME(QM2)")
     one.channels.start(CHANNEL)
-    assert standing(one).status is Status.RUNNING
+    assert standing(one).status is ChannelState.RUNNING
 
 
 def test_PING_reaches_it(one: QueueManager, two: QueueManager) -> None:
@@ -352,10 +352,10 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
     definition = find_channel(one.engine, CHANNEL)
     link = ChannelLink(definition, "QM1", Runtime())
     link.negotiate(Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300, "a" * 32))
-    assert standing(two).status is Status.RUNNING
+    assert standing(two).status is ChannelState.RUNNING
     link.close()
     link.close()
-    assert standing(two).status is Status.INACTIVE
+    assert standing(two).status is ChannelState.INACTIVE
     for call in (
         partial(link.go_on, 0),
         partial(link.confirm, "A", 1),
@@ -382,7 +382,7 @@ def test_a_sender_that_is_silent_too_long_is_given_up(
     else:
         assert client.end_said() == f"CHANNEL({CHANNEL}) has ended at QM2"
         assert (two.curdepth("IN"), bodies(two)) == (0, [])
-        assert standing(two).status is Status.INACTIVE
+        assert standing(two).status is ChannelState.INACTIVE
 
 
 def test_a_ping_says_that_the_sender_lives(
@@ -392,7 +392,7 @@ def test_a_ping_says_that_the_sender_lives(
     for _ in range(3):
         there_clock.advance(SILENCE_MS - 1)
         assert client.ask(verb_of(channels.Ping)) == [DONE, None]
-    assert standing(two).status is Status.RUNNING
+    assert standing(two).status is ChannelState.RUNNING
 
 
 def test_HBINT_0_waits_for_ever(
@@ -401,7 +401,7 @@ def test_HBINT_0_waits_for_ever(
     assert silence_ms(0) is None
     client.begun(heartbeat_s=0)
     there_clock.advance(10**9)
-    assert standing(two).status is Status.RUNNING
+    assert standing(two).status is ChannelState.RUNNING
 
 
 def test_silence_is_twice_a_short_heartbeat_and_a_minute_longer_than_a_long_one() -> None:
@@ -443,7 +443,7 @@ def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
     client.begun()
     client.sent(envelope())
     assert client.ask(verb_of(channels.End)) == [DONE, None]
-    assert (two.curdepth("IN"), standing(two).status) == (0, Status.INACTIVE)
+    assert (two.curdepth("IN"), standing(two).status) == (0, ChannelState.INACTIVE)
     assert client.is_closed()
 
 
@@ -454,7 +454,7 @@ def test_a_connection_that_is_lost_backs_out_what_is_not_confirmed(
     client.sent(envelope())
     assert two.counts("IN").uncommitted == 1
     client.socket.close()
-    wait_until(lambda: standing(two).status is Status.INACTIVE)
+    wait_until(lambda: standing(two).status is ChannelState.INACTIVE)
     assert (two.curdepth("IN"), bodies(two)) == (0, [])
 
 

@@ -16,7 +16,7 @@ import pytest
 from msgspec import msgpack
 
 from mayfly import QueueManager
-from mayfly.channel import Status
+from mayfly.channel import ChannelState
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.verbs.contracts import channels
@@ -122,7 +122,7 @@ def failure_towards(port: int, clock: VirtualClock, more: str = "") -> str:
         lead_to(one, port, more=more)
         put(one, b"x")
         one.channels.start(CHANNEL)
-        assert (standing(one).status, one.curdepth(XMITQ)) == (Status.RETRYING, 1)
+        assert (standing(one).status, one.curdepth(XMITQ)) == (ChannelState.RETRYING, 1)
         return standing(one).failure
 
 
@@ -217,13 +217,13 @@ def test_STOP_at_a_receiver_ends_the_conversation_and_START_lets_it_begin_again(
     assert (status.channel, status.sending_manager, status.address) == (CHANNEL, "QM1", "127.0.0.1")
     done(two, f"STOP CHANNEL({CHANNEL})")
     wait_until(lambda: server.server.connections() == [])
-    assert standing(two).status is Status.STOPPED
+    assert standing(two).status is ChannelState.STOPPED
     put(one, b"2")
-    assert standing(one).status is Status.RETRYING
+    assert standing(one).status is ChannelState.RETRYING
     assert standing(one).failure == f"CHANNEL({CHANNEL}) has ended at QM2"
     done(two, f"START CHANNEL({CHANNEL})")
     clock.advance(60_000)
-    assert (standing(one).status, bodies(two)) == (Status.RUNNING, [b"1", b"2"])
+    assert (standing(one).status, bodies(two)) == (ChannelState.RUNNING, [b"1", b"2"])
 
 
 def test_STOP_CONN_ends_the_conversation_of_a_channel(
@@ -236,7 +236,7 @@ def test_STOP_CONN_ends_the_conversation_of_a_channel(
         [row] = two.mqsc(f"DISPLAY CONN(*) WHERE(CHANNEL EQ {CHANNEL})").rows
         assert row["CONNAME"] == "127.0.0.1"
         done(two, f"STOP CONN({row['CONN']})")
-        wait_until(lambda: standing(two).status is Status.INACTIVE)
+        wait_until(lambda: standing(two).status is ChannelState.INACTIVE)
         assert server.server.connections() == []
 
 

@@ -19,7 +19,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 from mayfly.runtime.files import Files
-from mayfly.servers.status import ServerStatus, State
+from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.servers.wire import WireServer
 from mayfly.store.disk_space import BALLAST_BYTES, BALLAST_FILE
 from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
@@ -73,7 +73,7 @@ def announced(folder: Path) -> Iterator[ServedFile]:
         contextlib.closing(ServedFile(folder)) as serving,
         serving.announced(Served(str(token_file))),
     ):
-        assert health_of("QM1", folder).state == State.STARTING
+        assert health_of("QM1", folder).state == ServingState.STARTING
         serving.set_ready(READY)
         yield serving
 
@@ -92,11 +92,15 @@ def serving(manager: QueueManager, folder: Path) -> Iterator[WireServer]:
 
 
 def test_a_server_that_starts_lives_and_is_not_ready(folder: Path, mayfly: Invoke) -> None:
-    assert health_of("QM1", folder) == ProbeResult(State.STOPPED)
-    assert not ProbeResult(State.STOPPED).is_live
+    assert health_of("QM1", folder) == ProbeResult(ServingState.STOPPED)
+    assert not ProbeResult(ServingState.STOPPED).is_live
     with contextlib.closing(ServedFile(folder)):
         health = health_of("QM1", folder)
-        assert (health.state, health.is_live, health.is_ready) == (State.STARTING, True, False)
+        assert (health.state, health.is_live, health.is_ready) == (
+            ServingState.STARTING,
+            True,
+            False,
+        )
         assert mayfly("ping", "QM1").exit_code == ExitCode.NOTHING
         assert mayfly("ping", "QM1", "--live").exit_code == ExitCode.DONE
 
@@ -116,8 +120,12 @@ def test_a_server_is_ready_until_it_drains(
         }
         assert server.drain(60_000)
         health = health_of("QM1", folder)
-        assert (health.state, health.is_live, health.is_ready) == (State.DRAINING, True, False)
-    assert health_of("QM1", folder).state is State.STOPPED
+        assert (health.state, health.is_live, health.is_ready) == (
+            ServingState.DRAINING,
+            True,
+            False,
+        )
+    assert health_of("QM1", folder).state is ServingState.STOPPED
 
 
 def test_on_a_full_disk_it_lives_and_is_ready_again_as_soon_as_there_is_room(
@@ -132,10 +140,14 @@ def test_on_a_full_disk_it_lives_and_is_ready_again_as_soon_as_there_is_room(
         disk.free = -(2**40)
         assert reason_of_filling(session) == rc.MQRC_STORAGE_MEDIUM_FULL
         health = health_of("QM1", folder)
-        assert (health.state, health.is_live, health.is_ready) == (State.DISK_FULL, True, False)
+        assert (health.state, health.is_live, health.is_ready) == (
+            ServingState.DISK_FULL,
+            True,
+            False,
+        )
         server_status = ServerStatus([manager])
-        server_status.state = State.READY
-        assert server_status.states() == {"QM1": State.DISK_FULL}
+        server_status.state = ServingState.READY
+        assert server_status.states() == {"QM1": ServingState.DISK_FULL}
         [row] = manager.mqsc("DISPLAY QMSTATUS").rows
         assert row == {
             "QMNAME": "QM1",
@@ -157,7 +169,11 @@ def test_a_queue_manager_that_has_stopped_by_itself_does_not_live(
     with serving(manager, folder):
         manager.crash()
         health = health_of("QM1", folder)
-        assert (health.state, health.is_live, health.is_ready) == (State.FAILED, False, False)
+        assert (health.state, health.is_live, health.is_ready) == (
+            ServingState.FAILED,
+            False,
+            False,
+        )
 
 
 def test_a_server_without_one_of_its_loops_lives_and_is_not_ready(
@@ -170,4 +186,8 @@ def test_a_server_without_one_of_its_loops_lives_and_is_not_ready(
         assert health_of("QM1", folder).is_ready
         told.set_ready(IMPAIRED)
         health = health_of("QM1", folder)
-        assert (health.state, health.is_live, health.is_ready) == (State.IMPAIRED, True, False)
+        assert (health.state, health.is_live, health.is_ready) == (
+            ServingState.IMPAIRED,
+            True,
+            False,
+        )

@@ -19,7 +19,7 @@ from mayfly.cli.served import SERVED_FILE, Served, ServedFile
 from mayfly.client.connection.by_name import connect_to_server_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, MQError, StoreError
-from mayfly.servers.status import State
+from mayfly.servers.status import ServingState
 from mayfly.store.folder_lock import holder_of
 from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment
@@ -142,7 +142,7 @@ def test_a_command_waits_while_a_server_drains_and_says_so(folder: Path, words: 
         assert command.stderr is not None
         line = command.stderr.readline()
         assert line == f"mayfly: the server of {folder} is starting or ending; wait\n"
-        assert health_of("QM1", folder).state is State.DRAINING
+        assert health_of("QM1", folder).state is ServingState.DRAINING
         stack.close()
         _stdout, stderr = command.communicate(timeout=60)
         assert (command.returncode, stderr) == (0, "")
@@ -173,7 +173,7 @@ def test_a_program_of_this_machine_comes_in_while_flight_starts(
             assert message is not None
             assert message.body == b"early"
             assert mayfly("put", "QM1", "Q1", "x").exit_code == 0
-            assert health_of("QM1", folder) == ProbeResult(State.STARTING)
+            assert health_of("QM1", folder) == ProbeResult(ServingState.STARTING)
             # The start fails now, and takes the socket away again.
             server.communicate("go on\n", PATIENCE_SECONDS)
         finally:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection import Administration, Claims, Connection, Schedule
+from mayfly.client.connection import Administration, ClientClaims, Connection, Schedule
 from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import reasons as rc
@@ -50,33 +50,35 @@ def test_claims_are_shown_and_given_back_counted(
     claimed: Connection, queue_manager: QueueManager, queue: int
 ) -> None:
     now_ms = queue_manager.now_ms()
-    assert Claims(claimed.call).standings() == [ConsumerState("billing", "Q1", 1, 0, 1, 2, now_ms)]
-    assert Claims(claimed.call).release("billing") == 2
+    assert ClientClaims(claimed.call).standings() == [
+        ConsumerState("billing", "Q1", 1, 0, 1, 2, now_ms)
+    ]
+    assert ClientClaims(claimed.call).release("billing") == 2
     message = claimed.get(queue).message
     assert (message.body, message.backout_count) == (b"one", 1)
 
 
 def test_claims_that_are_written_are_ended(claimed: Connection) -> None:
-    assert Claims(claimed.call).end_written("billing", 1) == 2
-    assert Claims(claimed.call).release("billing") == 0
+    assert ClientClaims(claimed.call).end_written("billing", 1) == 2
+    assert ClientClaims(claimed.call).release("billing") == 0
     assert Administration(claimed.call).curdepth("Q1") == 0
 
 
 def test_a_consumer_that_is_not_known_is_an_unknown_name(connection: Connection) -> None:
-    claims = Claims(connection.call)
+    claims = ClientClaims(connection.call)
     assert reason_of(claims.release, "nobody") == rc.MQRC_UNKNOWN_OBJECT_NAME
     assert reason_of(claims.end_written, "nobody", 1) == rc.MQRC_UNKNOWN_OBJECT_NAME
 
 
 def test_claims_that_this_store_has_not_made_are_refused(claimed: Connection) -> None:
-    assert reason_of(Claims(claimed.call).end_written, "billing", 2) == rc.MQRC_OBJECT_CHANGED
-    assert [standing.message_count for standing in Claims(claimed.call).standings()] == [2]
+    assert reason_of(ClientClaims(claimed.call).end_written, "billing", 2) == rc.MQRC_OBJECT_CHANGED
+    assert [standing.message_count for standing in ClientClaims(claimed.call).standings()] == [2]
 
 
 def test_claims_are_an_operators(connect: Connect, queue_manager: QueueManager) -> None:
     assert queue_manager.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)").ok
     bob = connect(queue_manager, "bob")
-    assert reason_of(lambda: Claims(bob.call).standings()) == rc.MQRC_NOT_AUTHORIZED
+    assert reason_of(lambda: ClientClaims(bob.call).standings()) == rc.MQRC_NOT_AUTHORIZED
     bob.close()
 
 

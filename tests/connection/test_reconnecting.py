@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection import Claims, Connection, Schedule
+from mayfly.client.connection import ClientClaims, Connection, Schedule
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.reconnecting import ReconnectingConnection
 from mayfly.client.connection.reconnection import ReconnectTiming
@@ -236,10 +236,10 @@ def test_claims_are_refused_to_a_connection_that_may_be_made_again(
 ) -> None:
     """2298 before and after the loss; a plain connection is broken for good, and says so."""
     plain = cut.connect()
-    claims = Claims(plain.call)
+    claims = ClientClaims(plain.call)
     assert claims.standings() == []
-    assert reason_of(lambda: Claims(connection.call).standings()) == 2298
+    assert reason_of(lambda: ClientClaims(connection.call).standings()) == 2298
     cut.again()
-    assert reason_of(lambda: Claims(connection.call).standings()) == 2298
+    assert reason_of(lambda: ClientClaims(connection.call).standings()) == 2298
     # The end of the server, or that of its socket, is what the client hears first.
     assert reason_of(claims.standings) in (2009, 2162)

@@ -184,7 +184,7 @@ def test_the_compiled_kernel_keeps_no_reference_to_what_it_was_given() -> None:
     """It runs without reference counts: what is handed in can be freed again."""
     column = kernel.blank(4)
     nobody = np.arange(0)
-    messages = kernel.Messages(column, column, column, nobody, 1, column, column, column)
+    messages = kernel.ReplayedMessages(column, column, column, nobody, 1, column, column, column)
     gets = kernel.Gets(column, column, nobody, 0, column, column, column)
     compiled = kernel.compiled()
     compiled.serve_gets(messages, gets, kernel.Found(column, column))

@@ -25,7 +25,7 @@ from mayfly.mqi.properties import (
     property_element,
     read_properties,
 )
-from mayfly.properties.selectors import MessageFields, compile_selector
+from mayfly.properties.selectors import SelectorFields, compile_selector
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message as QueueMessage
 
@@ -60,23 +60,23 @@ def in_utf_16(folder: str) -> bytes:
 
 def fields_of(
     *folders: str, descriptor: Descriptor | None = None, row: Row | None = None
-) -> MessageFields:
+) -> SelectorFields:
     """Return the fields of a message with these folders in its MQRFH2."""
     descriptor = Descriptor() if descriptor is None else descriptor
     headed = descriptor._replace(format=FORMAT, encoding=c.MQENC_NORMAL, coded_char_set_id=1208)
     row = Row() if row is None else row
-    return MessageFields(row._replace(body=with_header(*folders)), headed, PUT_MS)
+    return SelectorFields(row._replace(body=with_header(*folders)), headed, PUT_MS)
 
 
 @pytest.mark.parametrize("name", ["MQTopicString", "mqps.Top"])
 def test_the_topic_string_stands_beside_the_message(name: str) -> None:
-    assert MessageFields(Row(topic="a/b"), Descriptor(), PUT_MS).value(name) == "a/b"
+    assert SelectorFields(Row(topic="a/b"), Descriptor(), PUT_MS).value(name) == "a/b"
     assert fields_of("<mqps><Top>forged</Top></mqps>").value(name) is None
     for condition in ("LIKE 'a/%'", "= 'a/b'"):
         selector = compile_selector(f"{name} {condition}")
-        assert selector.selects(MessageFields(Row(topic="a/b"), Descriptor(), PUT_MS))
-        assert not selector.selects(MessageFields(Row(topic="b"), Descriptor(), PUT_MS))
-        assert not selector.selects(MessageFields(Row(), Descriptor(), PUT_MS))
+        assert selector.selects(SelectorFields(Row(topic="a/b"), Descriptor(), PUT_MS))
+        assert not selector.selects(SelectorFields(Row(topic="b"), Descriptor(), PUT_MS))
+        assert not selector.selects(SelectorFields(Row(), Descriptor(), PUT_MS))
 
 
 FULL = Descriptor(
@@ -139,11 +139,11 @@ FULL = Descriptor(
 def test_fields_of_the_mqmd(field: str, value: Value) -> None:
     # Remaining expiry rounds up (E4): 60 s and a millisecond are 601 tenths.
     row = Row(expire_at_ms=PUT_MS + 60_001, backout_count=2)
-    assert MessageFields(row, FULL, PUT_MS).value(f"Root.MQMD.{field}") == value
+    assert SelectorFields(row, FULL, PUT_MS).value(f"Root.MQMD.{field}") == value
 
 
 def test_an_unlimited_expiry_and_a_missing_correl_id() -> None:
-    fields = MessageFields(Row(correl_id=b""), Descriptor(), PUT_MS)
+    fields = SelectorFields(Row(correl_id=b""), Descriptor(), PUT_MS)
     assert fields.value("Root.MQMD.Expiry") == c.MQEI_UNLIMITED
     assert fields.value("Root.MQMD.CorrelId") == bytes(24)
     assert fields.value("JMSCorrelationID") is None
@@ -151,14 +151,14 @@ def test_an_unlimited_expiry_and_a_missing_correl_id() -> None:
 
 def test_a_date_the_putter_gave_wins() -> None:
     descriptor = Descriptor(put_date="19990101", put_time="00000001")
-    fields = MessageFields(Row(), descriptor, PUT_MS)
+    fields = SelectorFields(Row(), descriptor, PUT_MS)
     assert fields.value("Root.MQMD.PutDate") == "19990101"
     assert fields.value("JMS_IBM_PutTime") == "00000001"
 
 
 @pytest.mark.parametrize(("persistence", "mode"), [(0, "NON_PERSISTENT"), (1, "PERSISTENT")])
 def test_the_delivery_mode_is_a_text(persistence: int, mode: str) -> None:
-    fields = MessageFields(Row(), Descriptor(persistence=persistence), PUT_MS)
+    fields = SelectorFields(Row(), Descriptor(persistence=persistence), PUT_MS)
     assert fields.value("JMSDeliveryMode") == mode
 
 
@@ -219,7 +219,7 @@ def test_the_last_of_two_properties_of_a_name_counts() -> None:
 
 def test_a_message_without_an_mqrfh2_has_no_properties() -> None:
     body = with_header("<usr><colour>red</colour></usr>")
-    fields = MessageFields(Row(body=body), Descriptor(format="MQSTR"), PUT_MS)
+    fields = SelectorFields(Row(body=body), Descriptor(format="MQSTR"), PUT_MS)
     assert fields.value("colour") is None
     assert fields.value("usr.colour") is None
 
@@ -238,7 +238,7 @@ def test_a_message_without_an_mqrfh2_has_no_properties() -> None:
 )
 def test_a_malformed_header_has_no_properties(body: bytes) -> None:
     descriptor = Descriptor(format=FORMAT, encoding=c.MQENC_NORMAL)
-    assert MessageFields(Row(body=body), descriptor, PUT_MS).value("colour") is None
+    assert SelectorFields(Row(body=body), descriptor, PUT_MS).value("colour") is None
 
 
 def test_headers_that_are_not_the_usual_ones_are_read_too() -> None:
@@ -249,15 +249,15 @@ def test_headers_that_are_not_the_usual_ones_are_read_too() -> None:
     twice = with_header(folder, "<usr><size dt='i4'>1</size></usr>")
     together = with_header("<x><y>z</y></x><usr><colour>red</colour></usr>")
     for body in (chained, wide, twice, together):
-        assert MessageFields(Row(body=body), descriptor, PUT_MS).value("colour") == "red"
-    both = MessageFields(Row(body=twice), descriptor, PUT_MS)
+        assert SelectorFields(Row(body=body), descriptor, PUT_MS).value("colour") == "red"
+    both = SelectorFields(Row(body=twice), descriptor, PUT_MS)
     assert both.value("size") == 1
     little = with_header(folder)
     numbers = range(4, 20, 4), (28,), (32,), (36,)
     for at in (at for group in numbers for at in group):
         little = little[:at] + little[at : at + 4][::-1] + little[at + 4 :]
     reverse = descriptor._replace(encoding=c.MQENC_REVERSED)
-    assert MessageFields(Row(body=little), reverse, PUT_MS).value("colour") == "red"
+    assert SelectorFields(Row(body=little), reverse, PUT_MS).value("colour") == "red"
 
 
 def test_a_header_whose_texts_are_in_EBCDIC_is_read_by_its_coded_char_set_id() -> None:
@@ -265,10 +265,10 @@ def test_a_header_whose_texts_are_in_EBCDIC_is_read_by_its_coded_char_set_id() -
     body = with_header("<usr><colour>rot</colour></usr>")
     ebcdic = "RFH ".encode("cp500") + body[4:20] + "MQSTR   ".encode("cp500") + body[28:]
     descriptor = Descriptor(format=FORMAT, encoding=c.MQENC_NORMAL, coded_char_set_id=500)
-    fields = MessageFields(Row(body=ebcdic), descriptor, PUT_MS)
+    fields = SelectorFields(Row(body=ebcdic), descriptor, PUT_MS)
     assert fields.value("colour") == "rot"
     assert fields.value("JMS_IBM_Format") == "MQSTR"
-    unknown = MessageFields(Row(body=ebcdic), descriptor._replace(coded_char_set_id=1389), PUT_MS)
+    unknown = SelectorFields(Row(body=ebcdic), descriptor._replace(coded_char_set_id=1389), PUT_MS)
     assert unknown.value("colour") is None
 
 
@@ -363,10 +363,10 @@ def test_a_message_is_not_passed_over_for_how_its_header_is_written() -> None:
         assert selector.selects(fields_of(usr)), usr
     assert not selector.selects(fields_of("<usr><colour>blue</colour></usr>"))
     assert not selector.selects(fields_of("<mcd><colour>red</colour></mcd>"))
-    assert not selector.selects(MessageFields(Row(), Descriptor(), PUT_MS))
+    assert not selector.selects(SelectorFields(Row(), Descriptor(), PUT_MS))
     descriptor = Descriptor(format=FORMAT, encoding=c.MQENC_NORMAL)
     wide = Row(body=in_utf_16("<usr><colour>red</colour></usr>"))
-    assert selector.selects(MessageFields(wide, descriptor, PUT_MS))
+    assert selector.selects(SelectorFields(wide, descriptor, PUT_MS))
 
 
 # Against what a JMS client receives.
@@ -432,7 +432,7 @@ def test_a_selector_sees_what_a_jms_client_receives(
     assert len(messages) == 10
     different = []
     for message in messages:
-        fields = MessageFields(row_of(message), message.descriptor, clock.now_ms())
+        fields = SelectorFields(row_of(message), message.descriptor, clock.now_ms())
         received = incoming(message, "QM1", None)
         different += [
             (name, fields.value(name), seen_by_jms(received, name))
@@ -464,7 +464,7 @@ def test_messages_selected_by_a_correlation_id_have_the_correl_id_it_says(
     for text in ("order-7", f"ID:{MSG_ID.hex()}", "ID:01", "ID:xy", "€" * 20):
         selector = compile_selector(f"JMSCorrelationID = '{text}' AND size = 42")
         for message in messages:
-            fields = MessageFields(row_of(message), message.descriptor, clock.now_ms())
+            fields = SelectorFields(row_of(message), message.descriptor, clock.now_ms())
             if selector.matches(fields.value):
                 found.append(text)
                 assert message.correl_id == selector.correl_id
@@ -524,7 +524,7 @@ def test_many_names_have_the_values_that_each_has_alone(
     fields = fields_of(*folders)
     if is_wide and folders:
         fields.row = Row(body=in_utf_16(folders[0]))
-    alone = [MessageFields(fields.row, fields.descriptor, PUT_MS).value(name) for name in names]
+    alone = [SelectorFields(fields.row, fields.descriptor, PUT_MS).value(name) for name in names]
     assert [fields.remembered(name) for name in names] == alone
     assert [fields.remembered(name) for name in names] == alone
 

@@ -15,7 +15,7 @@ import pytest
 from mayfly import MQError, QueueManager
 from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import self_signed_certificate
-from mayfly.channel import Status
+from mayfly.channel import ChannelState
 from mayfly.cli.hosting import next_signal
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.client import Client
@@ -151,7 +151,7 @@ def test_a_message_channel_without_messages_is_not_ended_after_idle_seconds(
         # It has come later, and its end is seen here.
         wait_until(lambda: witness.is_broken)
         [receiver] = queue_manager.channels.status("IN")
-        assert receiver.status is Status.RUNNING
+        assert receiver.status is ChannelState.RUNNING
         sender.channels.ping("IN")
 
 

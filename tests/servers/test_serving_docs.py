@@ -10,7 +10,7 @@ import pytest
 
 from mayfly.cli.ping import ProbeResult
 from mayfly.servers.settings import read_settings
-from mayfly.servers.status import State
+from mayfly.servers.status import ServingState
 
 DOCS = (Path(__file__).parents[2] / "docs" / "SERVING.md").read_text("utf-8")
 
@@ -44,7 +44,7 @@ def test_the_file_in_the_documentation_is_right_and_has_every_key(tmp_path: Path
 
 def test_every_state_stands_in_the_documentation_as_it_is() -> None:
     rows = re.findall(r"^\| `([\w ]+)` \| (yes|no) \| (yes|no) \|", DOCS, re.MULTILINE)
-    assert len(rows) == len(State)
+    assert len(rows) == len(ServingState)
     for state, live, ready in rows:
-        health = ProbeResult(State(state))
+        health = ProbeResult(ServingState(state))
         assert (health.is_live, health.is_ready) == (live == "yes", ready == "yes"), state

@@ -26,7 +26,7 @@ from mayfly.runtime import Loop
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import AmqpListener, Listener
 from mayfly.servers.settings import ListenAddress
-from mayfly.servers.status import ServerStatus, State
+from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.servers.wire.link import Outbox
 from mayfly.servers.wire.server import WireServer
 from mayfly.testing import VirtualClock
@@ -277,7 +277,7 @@ def test_a_listener_that_fails_takes_neither_the_others_nor_the_server_with_it(
     server_status = ServerStatus([qm])
     host = Host([qm], [calm, Troubled(), Calm()], admission, server_status)
     host.start()
-    assert server_status.state is State.READY
+    assert server_status.state is ServingState.READY
     host.look()
     host.look()
     host.reload()

@@ -12,7 +12,7 @@ import pytest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.store.prepare_records import carried_out, pack_unit, unpack_unit
-from mayfly.store.units import Bulk, EndedRows, KeyRange, Move, Unit
+from mayfly.store.units import Bulk, EndedRows, KeyRange, StagedMove, Unit
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.spec.scene import STAGING, bodies, lives, local, refused
 from tests.spec.test_claims import full_disk
@@ -279,7 +279,7 @@ def test_a_packed_unit_is_the_same_unit() -> None:
     store = opened(None)
     unit = put_unit(store)
     unit.deletes, unit.backouts = [(5,)], [(6,)]
-    unit.moves.append(Move("{}", 0, "Q", 1, "released", 0, 0, "", "", 208))
+    unit.moves.append(StagedMove("{}", 0, "Q", 1, "released", 0, 0, "", "", 208))
     unit.bulks.append(Bulk("[]", 0, 1, b"d", b"", b"", b"", KeyRange(1, 2, None)))
     unit.ended_rows.append(EndedRows(1, 2, "Q", 3, "got", [(b"d", 0, 1, 2, "R", "u")]))
     unit.statements.append(("DELETE FROM meta WHERE name = ?", (b"\xff",)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection import Claims, Connection, Schedule
+from mayfly.client.connection import ClientClaims, Connection, Schedule
 from mayfly.client.connection import connect as connect_to
 from mayfly.engine import Session
 from mayfly.engine.api.administration import QMGR, SELF, TOPIC
@@ -206,10 +206,10 @@ def test_C7_2035_a_managed_queue_is_the_subscribers(
 
 
 CLAIMS: dict[str, Callable[[Connection], object]] = {
-    "the instance": lambda bob: Claims(bob.call).instance_id,
-    "the standings": lambda bob: Claims(bob.call).standings(),
-    "an end": lambda bob: Claims(bob.call).end_written("billing", 1),
-    "a release": lambda bob: Claims(bob.call).release("billing"),
+    "the instance": lambda bob: ClientClaims(bob.call).instance_id,
+    "the standings": lambda bob: ClientClaims(bob.call).standings(),
+    "an end": lambda bob: ClientClaims(bob.call).end_written("billing", 1),
+    "a release": lambda bob: ClientClaims(bob.call).release("billing"),
 }
 
 

@@ -14,7 +14,7 @@ from mayfly.store.group_commit import (
     next_transaction,
 )
 from mayfly.store.store import Store
-from mayfly.store.units import Move, StoredMessage, Unit
+from mayfly.store.units import StagedMove, StoredMessage, Unit
 from tests.spec.scene import JOIN_SECONDS, Running
 from tests.store.scene import (
     NOW_MS,
@@ -32,7 +32,7 @@ from tests.store.test_group_commit import GatherRuntime, queued, shared_by_two
 def release_unit(row: StoredMessage, new_key: int) -> Unit:
     """Return a unit that brings one message to another key of its queue, as a release does."""
     unit, keys = Unit(), f'{{"{row.k}":{new_key}}}'
-    unit.move(NUMBER, NUMBER, Move(keys, 1, "Q1", NOW_MS, "released", 5, 0, "", "", 208))
+    unit.move(NUMBER, NUMBER, StagedMove(keys, 1, "Q1", NOW_MS, "released", 5, 0, "", "", 208))
     return unit
 
 

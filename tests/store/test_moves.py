@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.store import Store
-from mayfly.store.units import Move, StoredMessage, Unit
+from mayfly.store.units import StagedMove, StoredMessage, Unit
 from mayfly.testing import VirtualClock
 from tests.spec.scene import bodies, local
 from tests.store.scene import NOW_MS, NUMBER, get_unit, held, new_row, opened, put_unit
@@ -36,7 +36,9 @@ def move_unit(rows: Sequence[StoredMessage], new_keys: Sequence[int], kind: Kind
     common = ("Q1", NOW_MS, "released", 5, 0, "", "", 208)
     first_new_key = 0 if kind == Kind.PAIRS else new_keys[0]
     between = rows[0].k, rows[-1].k
-    move = Move("" if old_keys else keys, len(rows), *common, *between, first_new_key, old_keys)
+    move = StagedMove(
+        "" if old_keys else keys, len(rows), *common, *between, first_new_key, old_keys
+    )
     unit.move(NUMBER, NUMBER, move)
     return unit
 

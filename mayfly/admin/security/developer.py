@@ -70,7 +70,7 @@ SET AUTHREC PROFILE('DEV.**') OBJTYPE(TOPIC) GROUP('{_GROUP}') AUTHADD(PUB,SUB,R
 """
 
 
-class Credentials(NamedTuple):
+class DeveloperPasswords(NamedTuple):
     """The passwords of the users app and admin.
 
     ``file`` has the generated passwords; it is None if no password was generated, or in memory.
@@ -83,7 +83,7 @@ class Credentials(NamedTuple):
 
 def developer_users(
     users: Users, folder: Path | None, environment: Mapping[str, str]
-) -> Credentials:
+) -> DeveloperPasswords:
     """Create or update the users app and admin; return their passwords.
 
     Passwords come from the variables MAYFLY_APP_PASSWORD and MAYFLY_ADMIN_PASSWORD. A missing one
@@ -102,7 +102,7 @@ def developer_users(
     file = None if folder is None or not generated else folder / PASSWORDS_FILE
     if file is not None and generated != kept:
         Files().write_atomically(file, json.dumps(generated, indent=2) + "\n")
-    return Credentials(chosen[APP], chosen[ADMIN], file)
+    return DeveloperPasswords(chosen[APP], chosen[ADMIN], file)
 
 
 def check_passwords(file: Path) -> None:

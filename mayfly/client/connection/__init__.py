@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mayfly.client.connection.by_name import connect
 from mayfly.client.connection.interface import Connection, OnDone, UnderWay
-from mayfly.client.connection.operating import Administration, Claims, Schedule
+from mayfly.client.connection.operating import Administration, ClientClaims, Schedule
 from mayfly.verbs.messages import Settlement
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Administration",
-    "Claims",
+    "ClientClaims",
     "Connection",
     "LocalConnection",
     "OnDone",

@@ -166,7 +166,7 @@ class Schedule:
             yield done_count
 
 
-class Claims:
+class ClientClaims:
     """The claims of consumers: messages that Spark queries have reserved (docs/SPARK.md)."""
 
     def __init__(self, call: Calls) -> None:
@@ -203,7 +203,7 @@ class Claims:
         return self._call(ask.ReleaseClaims(consumer))
 
 
-class Ledger:
+class ClientLedger:
     """The ledger of ended messages, by position (docs/LEDGER.md)."""
 
     def __init__(self, call: Calls) -> None:
@@ -269,9 +269,9 @@ class Administration:
         return MessageTraces(self._call)
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> ClientLedger:
         """The ledger: a record of each message that has left a queue of this queue manager."""
-        return Ledger(self._call)
+        return ClientLedger(self._call)
 
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands and return their replies.

@@ -56,7 +56,7 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import STAGING_LOW, due_ms_of, due_times_of, staging_key
 from mayfly.store.messages import Alike, Due
-from mayfly.store.units import Move, StoredMessage
+from mayfly.store.units import StagedMove, StoredMessage
 from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
 
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
@@ -564,7 +564,7 @@ class ReleaseBatch:
         transaction.unit.move(
             self._staging.number,
             target.number,
-            Move(
+            StagedMove(
                 "" if is_consecutive else batch.pairs(),
                 count,
                 self._staging.name,

@@ -12,7 +12,7 @@ from mayfly.engine.marks import Unmarked
 from mayfly.engine.queues import MANY_HIDDEN, PERSISTENT, VOLATILE, Found, LocalQueue, SearchStarts
 from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.properties.selectors import MessageFields, Selector, compile_selector
+from mayfly.properties.selectors import Selector, SelectorFields, compile_selector
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, staging_id
 from mayfly.store.units import StoredMessage, stored_message
 from mayfly.verbs.messages import message_token
@@ -92,9 +92,9 @@ def asker(
     return lambda row: selects(fields_of(row, now_ms))
 
 
-def fields_of(row: StoredMessage, seen_ms: int) -> MessageFields:
+def fields_of(row: StoredMessage, seen_ms: int) -> SelectorFields:
     """Return a row as the input of a selector, with the Expiry left at the time ``seen_ms``."""
-    return MessageFields(row, unpack_descriptor(row.descriptor), seen_ms)
+    return SelectorFields(row, unpack_descriptor(row.descriptor), seen_ms)
 
 
 ANY: Final = Match()

@@ -38,7 +38,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.properties.selectors import MessageFields, Selector
+from mayfly.properties.selectors import Selector, SelectorFields
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.topic_strings import check_topic_string
 
@@ -275,7 +275,7 @@ class _FanOut:
         A copy that its queue refuses is dead-lettered or counted as missed. Raises
         MQRC_PUBLICATION_FAILURE when PMSGDLV or NPMSGDLV demands that copy.
         """
-        fields: MessageFields | None = None
+        fields: SelectorFields | None = None
         selected = self._selected
         for subscription in self._core.registry.subscriptions.matching(self._topic):
             is_over = is_expired(subscription.expire_at_ms, self._now_ms)
@@ -468,7 +468,7 @@ class _FanOut:
             original = Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
             send_report(self._core, self.transaction, Cause.COA, original)
 
-    def fields(self) -> MessageFields:
+    def fields(self) -> SelectorFields:
         """Return the publication as its publisher made it, as the fields that selectors read."""
         row = StoredMessage(
             0,
@@ -485,7 +485,7 @@ class _FanOut:
             self._body,
             self._topic,
         )
-        return MessageFields(row, self._prepared.descriptor, self._now_ms)
+        return SelectorFields(row, self._prepared.descriptor, self._now_ms)
 
 
 def behind_alias(registry: Registry, name: str) -> tuple[QueueDefinition, str]:

@@ -36,7 +36,7 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.claimed import Claimed
+from mayfly.store.claimed import ClaimedMessage
 from mayfly.store.keys import key_of_delayed_id, queue_number_of, staging_id
 from mayfly.store.messages import MessageHead
 from mayfly.store.units import StoredMessage
@@ -297,7 +297,7 @@ class _Present:
                 found = MessageHead(len(row.body), row)
                 yield self._entry(pending.queue, found, place, persistent=pending.persistent)
 
-    def _claimed(self, claimed: Claimed) -> TraceEntry:
+    def _claimed(self, claimed: ClaimedMessage) -> TraceEntry:
         """Return the entry of a message that a consumer, such as a pipeline, has reserved."""
         queue = self._engine.registry.queue(claimed.queue)
         place = _Status(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")

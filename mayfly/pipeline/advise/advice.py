@@ -17,7 +17,7 @@ from mayfly.pipeline.advise.processing_times import Durations
 from mayfly.pipeline.advise.settings import (
     BOUNDS,
     AdviseError,
-    Setting,
+    ListenSettings,
     check_bounds,
     check_setting,
     duration_text,
@@ -49,10 +49,10 @@ class Advice(NamedTuple):
     without a present receive timeout.
     """
 
-    present: Setting
+    present: ListenSettings
     longest_on_message_ms: int
     problems: list[str]
-    recommended: Setting
+    recommended: ListenSettings
     reasons: list[str]
     arrivals: ArrivalSummary | None = None
     before: Outlook | None = None
@@ -60,7 +60,7 @@ class Advice(NamedTuple):
 
 
 def advise(
-    present: Setting,
+    present: ListenSettings,
     durations: Durations,
     arrivals: QueueArrivals | None = None,
     *,
@@ -105,12 +105,12 @@ def advise(
 
 
 def recommend(
-    present: Setting,
+    present: ListenSettings,
     longest_on_message_ms: int,
     *,
     margin_ms: int = MARGIN_MS,
     idle_per_hour: int = IDLE_PER_HOUR,
-) -> tuple[Setting, list[str]]:
+) -> tuple[ListenSettings, list[str]]:
     """Return a safe setting and the reasons for it as sentences, each with its numbers.
 
     The receive timeout is lifetime - longest on_message - margin: the longest safe one, since a
@@ -155,8 +155,8 @@ def recommend(
 
 
 def _without_lifetime(
-    present: Setting, shortest_ms: int, idle_per_hour: int
-) -> tuple[Setting, list[str]]:
+    present: ListenSettings, shortest_ms: int, idle_per_hour: int
+) -> tuple[ListenSettings, list[str]]:
     """Return the setting for a port whose transactions never time out, and the reasons for it.
 
     A missing or too short receive timeout becomes ``shortest_ms``. ``idle_per_hour`` is the allowed
@@ -183,7 +183,7 @@ def _tried(before: Outlook | None, after: Outlook) -> str:
     return f"{said}; as set now {before.simulated.needless:,} of {before.simulated.taken:,}"
 
 
-def _overload(setting: Setting, busy_share: float) -> list[str]:
+def _overload(setting: ListenSettings, busy_share: float) -> list[str]:
     """Return a warning if the sessions have too little time for the work, else [].
 
     ``busy_share`` is work divided by the time of the sessions. No timeout changes that.
@@ -211,7 +211,7 @@ def _raised_ms(needed_ms: int) -> int:
 
 
 def _too_short(
-    present: Setting, longest_on_message_ms: int, room_ms: int, idle_per_hour: int
+    present: ListenSettings, longest_on_message_ms: int, room_ms: int, idle_per_hour: int
 ) -> str:
     """Return the sentence that says why the present transaction lifetime cannot be kept."""
     lifetime = duration_text(present.lifetime_ms)
@@ -250,7 +250,7 @@ def _price(room_ms: int) -> str:
     return f"{price}; it could stay where {allowed:,} idle rollbacks an hour are allowed"
 
 
-def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
+def _is_safe(present: ListenSettings, longest_on_message_ms: int) -> str:
     """Return the sentence that says why the present setting is safe and kept."""
     left_ms = present.lifetime_ms - present.timeout_ms - longest_on_message_ms
     return (
@@ -268,7 +268,7 @@ def _rounded(timeout_ms: int, shortest_ms: int) -> int:
     return whole_ms if whole_ms >= shortest_ms else timeout_ms
 
 
-def _outlook(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> Outlook:
+def _outlook(arrivals: QueueArrivals, setting: ListenSettings, on_message_ms: Ints) -> Outlook:
     """Return the effects of a setting: the estimate by formula, and the simulation."""
     return Outlook(
         estimate(arrivals, setting, on_message_ms), simulate(arrivals, setting, on_message_ms)

@@ -19,7 +19,7 @@ import numpy as np
 
 from mayfly.lifetime.columns import Ints
 from mayfly.pipeline.advise.arrivals import HOUR_MS, QueueArrivals
-from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.settings import ListenSettings
 
 #: The number of sample times of on_message that represent all of them.
 _QUANTILES = 200
@@ -41,7 +41,7 @@ class Estimate(NamedTuple):
     busy_share: float
 
 
-def estimate(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> Estimate:
+def estimate(arrivals: QueueArrivals, setting: ListenSettings, on_message_ms: Ints) -> Estimate:
     """Return the effects of a setting on recorded arrivals, as a formula expects them.
 
     The estimate assumes independent arrivals. It is right for one session under any load, and for
@@ -90,7 +90,9 @@ def timeouts_per_ms(sessions: int, rate: float, timeout_ms: int) -> float:
     return rate * math.exp(at_end - _log_erlang(sessions, mean))
 
 
-def _settled(setting: Setting, arrival_rate: float, on_message_ms: Ints) -> tuple[float, float]:
+def _settled(
+    setting: ListenSettings, arrival_rate: float, on_message_ms: Ints
+) -> tuple[float, float]:
     """Return the rate (per ms) at which waiting sessions get messages, and the share rolled back.
 
     Rolled-back messages come again and raise the rate, so both are computed by iteration.
@@ -105,7 +107,7 @@ def _settled(setting: Setting, arrival_rate: float, on_message_ms: Ints) -> tupl
     return rate, hit_share
 
 
-def _hit_share(setting: Setting, rate: float, on_message_ms: Ints) -> float:
+def _hit_share(setting: ListenSettings, rate: float, on_message_ms: Ints) -> float:
     """Return the share, 0 to 1, of awaited messages that are rolled back needlessly.
 
     The share is 0 without a transaction lifetime.

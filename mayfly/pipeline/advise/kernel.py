@@ -32,7 +32,7 @@ COUNTS = 11
 _NOBODY = -1
 
 
-class Messages(NamedTuple):
+class ArrivingMessages(NamedTuple):
     """The messages in order of arrival, as columns, and the heap of those that wait.
 
     ``rank`` sorts waiting messages, lowest first; ``by_rank`` is its inverse. ``backouts`` counts
@@ -70,7 +70,7 @@ class Rules(NamedTuple):
     give_up_ms: int
 
 
-def listen(messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
+def listen(messages: ArrivingMessages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
     """Simulate a listener's sessions over all messages until the last work is done.
 
     Fills ``counts``, whose places are IDLE to WAITING, and changes messages and sessions.
@@ -99,7 +99,7 @@ def _next_end(sessions: Sessions) -> int:
 
 
 def _end_work(
-    now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
+    now_ms: int, messages: ArrivingMessages, sessions: Sessions, rules: Rules, counts: Numbers
 ) -> None:
     """Commit or roll back the transactions whose work ends at ``now_ms``, and count them.
 
@@ -129,7 +129,7 @@ def _end_work(
 
 
 def _receive(
-    now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
+    now_ms: int, messages: ArrivingMessages, sessions: Sessions, rules: Rules, counts: Numbers
 ) -> None:
     """Give waiting messages to waiting sessions, longest wait first, until one of both is used up.
 
@@ -205,7 +205,7 @@ def _remove_first(heap: Numbers, counts: Numbers) -> None:
 class ListenKernel(NamedTuple):
     """The function ``listen``, plain or compiled, and the function that converts its columns."""
 
-    listen: Callable[[Messages, Sessions, Rules, Numbers], None]
+    listen: Callable[[ArrivingMessages, Sessions, Rules, Numbers], None]
     column: Callable[[Ints], Numbers]
 
 

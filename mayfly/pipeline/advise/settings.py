@@ -17,7 +17,7 @@ class AdviseError(ValueError):
     """A setting, configuration file or recording is invalid; the text names it and its value."""
 
 
-class Setting(NamedTuple):
+class ListenSettings(NamedTuple):
     """The settings of a port: NON.ASF.RECEIVE.TIMEOUT, total transaction lifetime, sessions.
 
     ``receive_timeout_ms`` None means not decided yet. A lifetime of 0 means that no transaction
@@ -63,7 +63,7 @@ def check_bounds(**values: int) -> None:
             raise AdviseError(f"{name} is {value!r}, not a number from {lowest} to {highest}{why}")
 
 
-def check_setting(setting: Setting) -> None:
+def check_setting(setting: ListenSettings) -> None:
     """Raise AdviseError, with name and value, for a field outside of BOUNDS; None is allowed."""
     values = setting._asdict()
     if setting.receive_timeout_ms is None:
@@ -78,7 +78,7 @@ def duration_text(duration_ms: int) -> str:
     return f"{duration_ms / SECOND_MS:,.3f}".rstrip("0").rstrip(".") + " s"
 
 
-def problems_of(setting: Setting, longest_on_message_ms: int) -> list[str]:
+def problems_of(setting: ListenSettings, longest_on_message_ms: int) -> list[str]:
     """Return the reasons why a setting is unsafe, as sentences; [] if it is safe or undecided.
 
     Safe is a receive timeout below the transaction lifetime that leaves *more* than the longest

@@ -9,8 +9,8 @@ import numpy as np
 from mayfly.lifetime.columns import Ints
 from mayfly.pipeline.advise import kernel
 from mayfly.pipeline.advise.arrivals import HOUR_MS, QueueArrivals
-from mayfly.pipeline.advise.kernel import ListenKernel, Messages, Rules, Sessions
-from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.kernel import ArrivingMessages, ListenKernel, Rules, Sessions
+from mayfly.pipeline.advise.settings import ListenSettings
 from mayfly.pipeline.replay.kernel import NEVER_MS
 
 #: A BOTHRESH above this is taken for none.
@@ -50,7 +50,7 @@ class Simulated(NamedTuple):
 
 def simulate(
     arrivals: QueueArrivals,
-    setting: Setting,
+    setting: ListenSettings,
     on_message_ms: Ints,
     *,
     with_kernel: ListenKernel | None = None,
@@ -79,7 +79,7 @@ def simulate(
     return _result(arrivals, setting, messages, sessions, counts)
 
 
-def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
+def give_up_ms(last_ms: int, longest_ms: int, setting: ListenSettings) -> int:
     """Return the moment after which a rolled-back message is not tried again.
 
     NEVER_MS if BOTHRESH ends the attempts. ``last_ms`` is the last arrival and ``longest_ms`` the
@@ -91,11 +91,13 @@ def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
     return last_ms + attempts * (setting.lifetime_ms + setting.timeout_ms + longest_ms)
 
 
-def _messages(arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel) -> Messages:
+def _messages(
+    arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel
+) -> ArrivingMessages:
     """Return the arrivals as columns for the simulation loop; none waits or was rolled back."""
     column = chosen.column
     nothing = np.zeros(len(on_message_ms), dtype=np.int64)
-    return Messages(
+    return ArrivingMessages(
         column(arrivals.available_ms),
         column(arrivals.expire_at_ms),
         column(on_message_ms),
@@ -115,8 +117,8 @@ def _sessions(begin_ms: int, count: int, chosen: ListenKernel) -> Sessions:
 
 def _result(
     arrivals: QueueArrivals,
-    setting: Setting,
-    messages: Messages,
+    setting: ListenSettings,
+    messages: ArrivingMessages,
     sessions: Sessions,
     counts: Ints,
 ) -> Simulated:

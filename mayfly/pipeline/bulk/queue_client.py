@@ -158,14 +158,14 @@ class QueueClient(LedgerClient):
 
         Raises ConsumerFenced if another reader was attached.
         """
-        self._call(contract.QUIESCE, contract.Reader(consumer.consumer, consumer.epoch))
+        self._call(contract.QUIESCE, contract.ClaimReader(consumer.consumer, consumer.epoch))
 
     def renew(self, consumer: Attached) -> None:
         """Renew the reader's claims: without this, reserved messages go back to their queue.
 
         Raises ConsumerFenced if another reader was attached.
         """
-        self._call(contract.HEARTBEAT, contract.Reader(consumer.consumer, consumer.epoch))
+        self._call(contract.HEARTBEAT, contract.ClaimReader(consumer.consumer, consumer.epoch))
 
     def rows(self, consumer: Attached, after: int, until: int) -> list[tuple[int, int]]:
         """Return the row numbers of messages reserved under claims ``(after, until]``.

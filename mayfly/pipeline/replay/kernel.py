@@ -28,7 +28,7 @@ _COMPILED_FROM_COUNT = 200_000
 _NOBODY = -1
 
 
-class Messages(NamedTuple):
+class ReplayedMessages(NamedTuple):
     """The messages of one queue in put order, as columns, and the linked lists in which they wait.
 
     ``line`` is the number of a message's list: its key times ``level_count`` plus its level; level
@@ -77,7 +77,7 @@ class Found(NamedTuple):
     waited_ms: Numbers
 
 
-def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
+def serve_gets(messages: ReplayedMessages, gets: Gets, found: Found) -> None:
     """Give each get the first message of its key, at once or during its wait.
 
     A key stands for a correlation id. ``found`` receives the time and the wait for each message
@@ -98,7 +98,7 @@ def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
             turn += 1
 
 
-def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> None:
+def serve_consumers(messages: ReplayedMessages, consumers: Consumers, found: Found) -> None:
     """Give each free consumer the first message, until all messages are got or expired.
 
     ``found`` receives the time and the wait for each message got.
@@ -127,7 +127,7 @@ def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> N
             replace_first(consumers.free_ms, len(consumers.free_ms), now_ms + consumers.service_ms)
 
 
-def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None:
+def _deliver(message: int, messages: ReplayedMessages, gets: Gets, found: Found) -> None:
     """Give a message that becomes available to the get waiting longest, or let the message wait.
 
     A message that has expired by then is skipped. ``found`` receives the time if it is got.
@@ -149,7 +149,7 @@ def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None
         found.waited_ms[message] = now_ms - gets.get_ms[getter]
 
 
-def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
+def _ask(getter: int, messages: ReplayedMessages, gets: Gets, found: Found) -> None:
     """Give a get the first unexpired message of its key (correlation id), or let the get wait.
 
     ``found`` receives the time if a message is got.
@@ -177,7 +177,7 @@ def _append(line: int, who: int, first: Numbers, last: Numbers, following: Numbe
     last[line] = who
 
 
-def _first_of(key: int, messages: Messages) -> int:
+def _first_of(key: int, messages: ReplayedMessages) -> int:
     """Remove and return the first waiting message of a key; _NOBODY if none waits.
 
     Level 0, the highest priority, comes first.
@@ -208,8 +208,8 @@ def replace_first(heap: Numbers, count: int, value: int) -> None:
 class ReplayKernel(NamedTuple):
     """The two serve functions, plain or compiled, and the function that converts their columns."""
 
-    serve_gets: Callable[[Messages, Gets, Found], None]
-    serve_consumers: Callable[[Messages, Consumers, Found], None]
+    serve_gets: Callable[[ReplayedMessages, Gets, Found], None]
+    serve_consumers: Callable[[ReplayedMessages, Consumers, Found], None]
     column: Callable[[Ints], Numbers]
 
 

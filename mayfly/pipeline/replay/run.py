@@ -16,7 +16,7 @@ from mayfly.pipeline.replay.kernel import (
     Consumers,
     Found,
     Gets,
-    Messages,
+    ReplayedMessages,
     ReplayKernel,
 )
 from mayfly.pipeline.replay.settings import (
@@ -177,12 +177,12 @@ def _key(correl_id: pa.Array) -> Ints:
 
 def _messages(
     windows: Windows, line: Ints, level_count: int, with_kernel: ReplayKernel
-) -> Messages:
+) -> ReplayedMessages:
     """Return the messages of one queue as the columns that the replay functions take."""
     column = with_kernel.column
     accepted = np.flatnonzero(~windows.refused)
     line_count = (int(line.max()) // level_count + 1) * level_count
-    return Messages(
+    return ReplayedMessages(
         column(windows.deliver_at_ms),
         column(np.where(windows.expire_at_ms == NONE, NEVER_MS, windows.expire_at_ms)),
         column(line),

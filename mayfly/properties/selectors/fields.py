@@ -26,7 +26,7 @@ from mayfly.mqi.properties import (
     FORMAT,
     UTF_8,
     Element,
-    Header,
+    Rfh2Headers,
     Value,
     parse,
     properties_of,
@@ -209,7 +209,7 @@ def size_of(encoding: int, body: bytes) -> int:
     return end if 0 < end <= len(body) else len(body)
 
 
-def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | None:
+def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Rfh2Headers | None:
     """Parse the MQRFH2 at the start of a body; None when it is malformed."""
     try:
         return read_header(encoding, coded_char_set_id, body)
@@ -273,7 +273,7 @@ def _read_folder(
     return NONE if header is None else _folder_of_header(header, folder[1:].decode())
 
 
-def _folder_of_header(header: Header, name: str) -> Mapping[str, Value]:
+def _folder_of_header(header: Rfh2Headers, name: str) -> Mapping[str, Value]:
     """Return the properties of a folder in a parsed header; empty if missing or malformed."""
     try:
         return _properties(header.folders.get(name, []))
@@ -354,7 +354,7 @@ class _Known:
         self.complete: Mapping[bytes, Folder] | None = None
 
 
-class MessageFields:
+class SelectorFields:
     """The fields of one message at one time, which a selector reads by name."""
 
     __slots__ = ("_known", "_user", "descriptor", "row", "seen_ms")
@@ -421,7 +421,7 @@ class MessageFields:
         found = self._behind_delay()
         return found is not None and may_hold(text_end, found[0], found[2])
 
-    def header(self) -> Header | None:
+    def header(self) -> Rfh2Headers | None:
         """Return the parsed MQRFH2, None when it is missing or malformed."""
         coded = self._coded_header()
         return None if coded is None else header_of(*coded)
@@ -487,15 +487,15 @@ class MessageFields:
         return delay.encoding, delay.coded_char_set_id, self.row.body[delay.length_bytes :]
 
 
-Reader = Callable[[MessageFields], Value]
+Reader = Callable[[SelectorFields], Value]
 
 
-def _read_delivery_mode(fields: MessageFields) -> Value:
+def _read_delivery_mode(fields: SelectorFields) -> Value:
     """Return JMSDeliveryMode: ``PERSISTENT`` or ``NON_PERSISTENT``."""
     return "PERSISTENT" if fields.descriptor.persistence else "NON_PERSISTENT"
 
 
-def _own_headers(fields: MessageFields) -> Folder:
+def _own_headers(fields: SelectorFields) -> Folder:
     """Return the ``jms`` folder of the MQRFH2; an empty one for a report.
 
     The header of a report is the original message's.
@@ -509,7 +509,7 @@ def _text_in(folder: Folder, name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _read_sent_message_id(fields: MessageFields) -> Value:
+def _read_sent_message_id(fields: SelectorFields) -> Value:
     """Return the message id that an AMQP client has set, as ``ID:`` text; else the MsgId."""
     # A report has its own id, but carries the header of its original; so does a delayed message.
     if fields.descriptor.msg_type != c.MQMT_REPORT and fields.delay_header() is None:
@@ -519,7 +519,7 @@ def _read_sent_message_id(fields: MessageFields) -> Value:
     return id_text(fields.row.msg_id)
 
 
-def _read_timestamp(fields: MessageFields) -> Value:
+def _read_timestamp(fields: SelectorFields) -> Value:
     """Return JMSTimestamp in epoch ms: the sender's, 0 if disabled, else the time of the put."""
     jms, put_ms = _own_headers(fields), fields.row.put_ms
     if fields.descriptor.msg_type != c.MQMT_REPORT:
@@ -533,24 +533,24 @@ def _read_timestamp(fields: MessageFields) -> Value:
     return timestamp_of(_text_in(jms, "Tms") or "0", put_ms)
 
 
-def _read_correlation_id(fields: MessageFields) -> Value:
+def _read_correlation_id(fields: SelectorFields) -> Value:
     """Return JMSCorrelationID, None for a CorrelId of zeros."""
     return correlation_text(fields.row.correl_id or _ZERO_ID, _text_in(_own_headers(fields), "Cid"))
 
 
-def _read_type(fields: MessageFields) -> Value:
+def _read_type(fields: SelectorFields) -> Value:
     """Return JMSType from the ``mcd`` folder, None without one."""
     mcd = fields.folder(_MCD)
     name, set_, form, domain = (_text_in(mcd, part) for part in ("Type", "Set", "Fmt", "Msd"))
     return type_of(name, set_, form, domain)
 
 
-def _read_group_id(fields: MessageFields) -> Value:
+def _read_group_id(fields: SelectorFields) -> Value:
     """Return JMSXGroupID: the text of the ``jms`` folder, else GroupId; None without a group."""
     return _text_in(fields.folder(_JMS), "Gid") or id_text(fields.descriptor.group_id)
 
 
-def _read_group_seq(fields: MessageFields) -> Value:
+def _read_group_seq(fields: SelectorFields) -> Value:
     """Return JMSXGroupSeq: MsgSeqNumber of a group, else the ``jms`` folder's; None without one."""
     if _read_group_id(fields) is not None:
         return fields.descriptor.msg_seq_number
@@ -558,7 +558,7 @@ def _read_group_seq(fields: MessageFields) -> Value:
     return int(sequence) if sequence.isdecimal() and len(sequence) < 10 else None
 
 
-def _read_is_last_in_group(fields: MessageFields) -> Value:
+def _read_is_last_in_group(fields: SelectorFields) -> Value:
     """Return True for the last message of a group, False for another one; None outside a group."""
     flags = fields.descriptor.msg_flags
     if flags & (c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP):
@@ -566,14 +566,14 @@ def _read_is_last_in_group(fields: MessageFields) -> Value:
     return None
 
 
-def _read_feedback(fields: MessageFields) -> Value:
+def _read_feedback(fields: SelectorFields) -> Value:
     """Return Feedback, None if it is 0 and the message is no report."""
     descriptor = fields.descriptor
     is_there = descriptor.feedback or descriptor.msg_type == c.MQMT_REPORT
     return descriptor.feedback if is_there else None
 
 
-def _read_data_format(fields: MessageFields) -> Value:
+def _read_data_format(fields: SelectorFields) -> Value:
     """Return the Format of the data after MQHDDLY and MQRFH2, as JMS_IBM_Format."""
     header = fields.header()
     if header is None:
@@ -581,7 +581,7 @@ def _read_data_format(fields: MessageFields) -> Value:
     return header.data_format
 
 
-def _read_data_encoding(fields: MessageFields) -> Value:
+def _read_data_encoding(fields: SelectorFields) -> Value:
     """Return the Encoding of the data after MQHDDLY and MQRFH2, as JMS_IBM_Encoding."""
     header = fields.header()
     if header is None:
@@ -589,12 +589,12 @@ def _read_data_encoding(fields: MessageFields) -> Value:
     return header.data_encoding
 
 
-def _read_put_date(fields: MessageFields) -> Value:
+def _read_put_date(fields: SelectorFields) -> Value:
     """Return PutDate, ``YYYYMMDD``: as set by the putter, else of the put."""
     return (fields.descriptor.put_date or put_date(fields.row.put_ms)).strip()
 
 
-def _read_put_time(fields: MessageFields) -> Value:
+def _read_put_time(fields: SelectorFields) -> Value:
     """Return PutTime, ``HHMMSSTH``: as set by the putter, else of the put."""
     return (fields.descriptor.put_time or put_time(fields.row.put_ms)).strip()
 
@@ -611,7 +611,7 @@ def _descriptor_reader(attribute: str) -> Reader:
     """Return a function that reads this attribute of a message's descriptor; texts are stripped."""
     index = Descriptor._fields.index(attribute)
 
-    def read(fields: MessageFields) -> Value:
+    def read(fields: SelectorFields) -> Value:
         value: Value = fields.descriptor[index]
         return value.strip() if type(value) is str else value
 

@@ -8,7 +8,7 @@ from typing import Final
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.properties.selectors.conditions import Evaluate, Node, Resolve, constant
-from mayfly.properties.selectors.fields import MessageFields
+from mayfly.properties.selectors.fields import SelectorFields
 from mayfly.properties.selectors.names import (
     MQMD,
     correlation_bytes,
@@ -58,7 +58,7 @@ class Selector:
         """
         return self.evaluate(resolve) is True
 
-    def selects(self, fields: MessageFields) -> bool:
+    def selects(self, fields: SelectorFields) -> bool:
         """Return True if the message with these fields is selected; faster than :meth:`matches`.
 
         False also when the condition is unknown (NULL).
@@ -67,7 +67,7 @@ class Selector:
             return False
         return self.evaluate(fields.value if self.is_short else fields.remembered) is True
 
-    def work_on(self, fields: MessageFields) -> int:
+    def work_on(self, fields: SelectorFields) -> int:
         """Return the number of characters that :meth:`selects` compares at the most.
 
         It grows with the length of the message that ``fields`` read.

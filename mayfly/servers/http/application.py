@@ -33,7 +33,7 @@ from mayfly.servers.http.resources import (
     timeline,
     users,
 )
-from mayfly.servers.http.resources.openapi import Description
+from mayfly.servers.http.resources.openapi import ApiDescription
 from mayfly.servers.http.resources.operations import OWN, Operation
 from mayfly.servers.http.resources.routing import OwnResources
 from mayfly.servers.http.rest.api import PREFIX, RestApi
@@ -95,7 +95,7 @@ class Application:
         """
         self._is_loopback = is_loopback
         self._rest = RestApi(service)
-        self._own = OwnResources(service, Description(OPERATIONS).operations)
+        self._own = OwnResources(service, ApiDescription(OPERATIONS).operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; add security and cache headers that the answer lacks.

@@ -20,7 +20,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.budget import OWN_BYTES, WAIT_SECONDS, Budget, MemoryUse, Reservation
 from mayfly.servers.clients import INSTANCE_NUMBERS, ChannelClient, Peer, close_all
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 
 _LOG = logging.getLogger("mayfly.http")
 #: How long later requests of a connection need no new admission. After this time a changed
@@ -313,13 +313,13 @@ _TYPE: Final = "application/json"
 async def read_object(request: Request, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 
-    Raises WrongRequest: 415 if the Content-Type is not application/json, which keeps out forms of
+    Raises HttpError: 415 if the Content-Type is not application/json, which keeps out forms of
     other sites; 413 for more than ``max_bytes``; 400 if the body is not a JSON object.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != _TYPE:
         message = f"Content-Type is {given or 'missing'!r}; it has to be {_TYPE}"
-        raise WrongRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
     body = await read_body(request, max_bytes)
     try:
         text = body.decode()
@@ -330,16 +330,16 @@ async def read_object(request: Request, max_bytes: int = MAX_BYTES) -> dict[str,
     # Objects in objects, ten thousand deep, are no JSON that anybody means.
     except (ValueError, RecursionError) as error:
         message = f"the body is no JSON: {error}"
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, message) from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, message) from error
     if not isinstance(found, dict):
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
     return found
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
     """Read and return the body of a request; empty without a body.
 
-    Raises WrongRequest (413) for more than ``max_bytes``, without reading them if Content-Length
+    Raises HttpError (413) for more than ``max_bytes``, without reading them if Content-Length
     says so. Raises ClientDisconnect if the client goes, or was cut off because it sends too slowly.
     """
     length = request.headers.get("content-length", "")
@@ -375,7 +375,7 @@ async def reserve_for_body(request: Request, max_bytes: int) -> Reservation | No
     return await http_connection_of(request).reserve(count)
 
 
-def _too_long(max_bytes: int) -> WrongRequest:
-    """Return the WrongRequest (413) for a body of more than ``max_bytes``."""
+def _too_long(max_bytes: int) -> HttpError:
+    """Return the HttpError (413) for a body of more than ``max_bytes``."""
     text = f"the body has more than {max_bytes} bytes"
-    return WrongRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)

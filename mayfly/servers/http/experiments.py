@@ -33,7 +33,7 @@ _ANSWERED: Final = (0, 1)
 _LONGEST_ERROR: Final = 2_000
 
 
-class Progress(StrEnum):
+class ExperimentProgress(StrEnum):
     """The state of an experiment."""
 
     RUNNING = "running"
@@ -55,7 +55,7 @@ class Experiment:
     options: Sequence[str]
     where: EndedFilter
     number: str = field(default_factory=lambda: secrets.token_hex(8))
-    state: Progress = Progress.RUNNING
+    state: ExperimentProgress = ExperimentProgress.RUNNING
     #: Whether older lives were left out.
     is_cut: bool = False
     error: str = ""
@@ -83,10 +83,12 @@ class Experiments:
         experiments are kept; older ones that have ended are forgotten.
         """
         with self._changing:
-            running = sum(each.state is Progress.RUNNING for each in self._known.values())
+            running = sum(each.state is ExperimentProgress.RUNNING for each in self._known.values())
             if running >= _MAX_RUNNING or self._is_over:
                 raise TooManyExperiments
-            ended = [n for n, each in self._known.items() if each.state is not Progress.RUNNING]
+            ended = [
+                n for n, each in self._known.items() if each.state is not ExperimentProgress.RUNNING
+            ]
             for number in ended[: max(0, len(self._known) + 1 - _MAX_KEPT)]:
                 del self._known[number]
             self._known[one.number] = one
@@ -117,14 +119,14 @@ class Experiments:
         The trace has a row for each recorded message. Runs in a thread.
         """
         one.error = "the server has failed; its log says how"
-        state = Progress.FAILED
+        state = ExperimentProgress.FAILED
         try:
             with tempfile.TemporaryDirectory(prefix="mayfly-experiment-") as folder:
                 trace = Path(folder) / "trace.csv"
                 with trace.open("w", encoding="utf-8") as output:
                     one.is_cut = write_trace(one.engine, one.where, MAX_LIVES, output.write)
                 one.result, one.error = self._answer(one, trace)
-                state = Progress.FAILED if one.error else Progress.DONE
+                state = ExperimentProgress.FAILED if one.error else ExperimentProgress.DONE
         except (MQError, OSError) as error:
             one.error = str(error)
         finally:

@@ -133,7 +133,7 @@ class Feed:
         self._computing = threading.Lock()
         self._watch = Watch(engine, MAX_QUEUES)
         #: None before the first look.
-        self._latest: Snapshot | None = None
+        self._latest: StatisticsSnapshot | None = None
         self._prefix, self._number = "", 0
         self._complete: Frame | None = None
         self._due_ms = 0
@@ -222,13 +222,15 @@ class Feed:
         self._number = 1
         self._take_snapshot()
 
-    def _take_snapshot(self) -> Snapshot:
+    def _take_snapshot(self) -> StatisticsSnapshot:
         """Compute, store and return the present statistics; the next ones are due a second later.
 
         Raises MQRC_CONNECTION_BROKEN if the queue manager has stopped.
         """
         figures, before = self._watch.look(), self._latest
-        snapshot = Snapshot(figures, _overview(None if before is None else before.figures, figures))
+        snapshot = StatisticsSnapshot(
+            figures, _overview(None if before is None else before.figures, figures)
+        )
         self._latest = snapshot
         self._complete = None
         self._due_ms = self._engine.clock.now_ms() + SECOND_MS
@@ -298,14 +300,14 @@ _OF_TIME: Final = frozenset({"now_ms", "expired_as_of_ms", "interval_ms", "next_
 _encode = msgspec.json.Encoder().encode
 
 
-class Snapshot(NamedTuple):
+class StatisticsSnapshot(NamedTuple):
     """The statistics at one time; ``overview`` is the event with rates since the time before."""
 
     figures: LiveFigures
     overview: dict[str, Any]
 
 
-def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
+def complete_events(snapshot: StatisticsSnapshot, frame_id: str) -> bytes:
     """Return the encoded events ``overview`` and ``queues`` with all statistics.
 
     The last event has ``frame_id``, by which a client that reconnects says which frame it has.
@@ -318,7 +320,9 @@ def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
     return _event("overview", snapshot.overview) + _event("queues", queues, frame_id)
 
 
-def changed_events(before: Snapshot, snapshot: Snapshot, frame_id: str) -> bytes:
+def changed_events(
+    before: StatisticsSnapshot, snapshot: StatisticsSnapshot, frame_id: str
+) -> bytes:
     """Return the encoded events with the statistics of ``snapshot`` that differ from ``before``.
 
     Empty if only time has passed. The last event has ``frame_id``, by which a client that

@@ -104,7 +104,7 @@ class Unauthorized(Exception):
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 
-class WrongRequest(Exception):
+class HttpError(Exception):
     """A request is wrong, whatever the state of the queue manager; ``status`` is its HTTP status.
 
     ``more`` are additional members of the problem+json answer.
@@ -123,13 +123,13 @@ class WrongRequest(Exception):
         self.status, self.detail, self.headers, self.more = status, detail, headers, more
 
 
-def problem_of(error: MQError | Unauthorized | WrongRequest) -> JSONResponse:
+def problem_of(error: MQError | Unauthorized | HttpError) -> JSONResponse:
     """Return the problem+json answer for an error.
 
     For Unauthorized it has the header WWW-Authenticate, which asks for credentials.
     """
     match error:
-        case WrongRequest():
+        case HttpError():
             return problem(error.status, error.detail, None, error.headers, **error.more)
         case Unauthorized():
             return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)

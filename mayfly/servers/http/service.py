@@ -36,9 +36,9 @@ from mayfly.servers.http.connection import (
 )
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
-from mayfly.servers.http.problems import Unauthorized, WrongRequest
+from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.waits import GetWaits, VerbFutures
-from mayfly.servers.status import ServerStatus, State
+from mayfly.servers.status import ServerStatus, ServingState
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.
 CSRF_HEADER: Final = "ibm-mq-rest-csrf-token"
@@ -81,11 +81,11 @@ class Service:
 
         Without ``channel`` it is the channel for administrators, without ``manager`` the first
         queue manager. The result is cached on the connection for 5 seconds. Raises Unauthorized for
-        wrong or missing credentials, and WrongRequest (403) for a cookie without the header
+        wrong or missing credentials, and HttpError (403) for a cookie without the header
         CSRF_HEADER. Raises MQRC_Q_MGR_QUIESCING while the server shuts down, and another MQError if
         the channel refuses.
         """
-        if self.server_status.state is State.DRAINING:
+        if self.server_status.state is ServingState.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         channel = self.admin_channel if channel is None else channel
         manager = next(iter(self.managers)) if manager is None else manager
@@ -106,7 +106,7 @@ class Service:
         """Return the credentials of a request: from its header, cookie or client certificate.
 
         Without any the mechanism is NONE. Raises Unauthorized for a malformed header and for a
-        login that has ended. Raises WrongRequest (403) for a cookie without CSRF_HEADER, which
+        login that has ended. Raises HttpError (403) for a cookie without CSRF_HEADER, which
         another site may have sent.
         """
         given = request.headers.get("authorization", "")
@@ -116,7 +116,7 @@ class Service:
         if token:
             if request.method not in SAFE_METHODS and CSRF_HEADER not in request.headers:
                 text = f"the header {CSRF_HEADER} is missing"
-                raise WrongRequest(HTTPStatus.FORBIDDEN, text)
+                raise HttpError(HTTPStatus.FORBIDDEN, text)
             found = self.logins.find(token)
             if found is None:
                 raise Unauthorized("the login has ended: log in again", is_login=True)

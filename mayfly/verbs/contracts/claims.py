@@ -91,7 +91,7 @@ class Claimed(NamedTuple):
     messages: int
 
 
-class Reader(NamedTuple):
+class ClaimReader(NamedTuple):
     """A reader: the name of its consumer, and the epoch that its attach returned."""
 
     consumer: str

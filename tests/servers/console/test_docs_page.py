@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.servers.http.application import DOCS, OPERATIONS
-from mayfly.servers.http.resources.openapi import REST_PATHS, Description
+from mayfly.servers.http.resources.openapi import REST_PATHS, ApiDescription
 from tests.servers.console.conftest import Console, sync_api
 
 pytestmark = pytest.mark.pages
@@ -25,7 +25,7 @@ def test_a_user_reads_signs_in_and_changes_a_queue(
 ) -> None:
     page = visited.page
     page.goto(f"{visited.origin}/mayfly/v1/docs")
-    every = len(Description(OPERATIONS).operations) + sum(map(len, REST_PATHS.values()))
+    every = len(ApiDescription(OPERATIONS).operations) + sum(map(len, REST_PATHS.values()))
     sync_api.expect(page.locator("main details")).to_have_count(every)
     visited.sign_in()
     visited.reads(page.get_by_role("status"), re.compile("admin: MQWebAdmin"))

@@ -14,7 +14,7 @@ from mayfly.servers.clients import Peer
 from mayfly.servers.http.application import Application
 from mayfly.servers.http.connection import HttpConnection
 from mayfly.servers.http.service import Service
-from mayfly.servers.status import ServerStatus, State
+from mayfly.servers.status import ServerStatus, ServingState
 from tests.connection.serving import AdmitEverybody
 
 
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 def application_of(*managers: QueueManager) -> ASGIApp:
     """Return the application of queue managers that are ready, to which everybody is let in."""
     server_status = ServerStatus(managers)
-    server_status.state = State.READY
+    server_status.state = ServingState.READY
     named = {manager.name: manager for manager in managers}
     return Application(
         Service(named, AdmitEverybody(), server_status, channel="A", admin_channel="B")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import jsonschema_rs
 
 from mayfly.servers.http.application import OPERATIONS
-from mayfly.servers.http.resources.openapi import Description
+from mayfly.servers.http.resources.openapi import ApiDescription
 from mayfly.servers.http.resources.operations import Call, NoQuery
 
 #: Any operation may be answered with these: too slow a request, too long a head, a wrong method.
@@ -39,7 +39,7 @@ def _document() -> dict[str, Any]:
     service: Any = SimpleNamespace(logins=SimpleNamespace(cookie="LtpaToken2_x"))
     request: Any = None
     call = Call[NoQuery, None](service, request, {}, NoQuery(), None, None)
-    return Description(OPERATIONS).openapi(call)
+    return ApiDescription(OPERATIONS).openapi(call)
 
 
 @cache

@@ -21,7 +21,7 @@ from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles
-from mayfly.servers.status import ServerStatus, State
+from mayfly.servers.status import ServerStatus, ServingState
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.http.conformance import check_answer
@@ -134,7 +134,7 @@ def listening(
 ) -> Iterator[Site]:
     """Listen for queue managers that are ready."""
     server_status = ServerStatus(managers)
-    server_status.state = State.READY
+    server_status.state = ServingState.READY
     listener = HttpListener(
         managers,
         admission,

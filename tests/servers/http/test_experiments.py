@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.servers.http.experiments import Experiment, Progress
+from mayfly.servers.http.experiments import Experiment, ExperimentProgress
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.servers.http.conftest import Site, Web
@@ -71,7 +71,7 @@ def test_a_listener_is_advised(web: Web, queue_manager: QueueManager, clock: Vir
 def test_experiments_are_bounded_and_of_one_kind(site: Site, queue_manager: QueueManager) -> None:
     service = site.listener.service
     assert service is not None
-    for state in (Progress.RUNNING, Progress.RUNNING, Progress.DONE):
+    for state in (ExperimentProgress.RUNNING, ExperimentProgress.RUNNING, ExperimentProgress.DONE):
         one = Experiment(queue_manager.engine, "replay", [], where=None, state=state)  # type: ignore[arg-type] # it is not run
         service.experiments._known[one.number] = one
     web = site.web

@@ -24,7 +24,7 @@ from mayfly.servers.http.connection import MAX_BYTES
 from mayfly.servers.http.server import HttpServer
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles
-from mayfly.servers.status import ServerStatus, State
+from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from tests.connection.serving import AdmitEverybody
@@ -238,9 +238,9 @@ def probe(web: Web) -> list[tuple[int, dict[str, str]]]:
 
 def test_probes_say_what_ping_says(site: Site) -> None:
     for state, live, ready in (
-        (State.STARTING, 200, 503),
-        (State.READY, 200, 200),
-        (State.DRAINING, 200, 503),
+        (ServingState.STARTING, 200, 503),
+        (ServingState.READY, 200, 200),
+        (ServingState.DRAINING, 200, 503),
     ):
         site.server_status.state = state
         assert probe(site.web) == [(live, {"QM1": state}), (ready, {"QM1": state})]
@@ -258,7 +258,7 @@ def test_a_server_is_live_while_one_queue_manager_is_and_ready_while_all_are() -
 
 
 def test_a_server_that_drains_answers_probes_alone(site: Site) -> None:
-    site.server_status.state = State.DRAINING
+    site.server_status.state = ServingState.DRAINING
     site.listener.drain(60_000)
     assert site.web.ask("GET", CLOCK).said == (503, "the server ends", 2161)
     assert probe(site.web)[0] == (200, {"QM1": "draining"})

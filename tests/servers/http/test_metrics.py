@@ -19,7 +19,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.http.resources import metrics
 from mayfly.servers.http.resources.metrics import OTHERS, metrics_text
-from mayfly.servers.status import ServerStatus, State
+from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from tests.connection.serving import serving
@@ -259,7 +259,7 @@ def test_metrics_are_for_those_who_are_let_in(guarded: Web) -> None:
 def test_a_queue_manager_that_has_stopped_is_down_and_has_no_figures(tmp_path: Path) -> None:
     manager = QueueManager("QM1", tmp_path)
     server_status = ServerStatus([manager])
-    server_status.state = State.READY
+    server_status.state = ServingState.READY
     text = metrics_text({"QM1": manager}, server_status)
     assert samples_of(text.decode())["mayfly_queue_manager_up", ("ready",)] == 1
     manager.close()

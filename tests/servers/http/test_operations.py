@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from mayfly.client.connection.json_values import AuditJson, ScheduledJson, StepJson, TraceEntryJson
 from mayfly.servers.http.application import OPERATIONS
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import SECRET, Operation
 from mayfly.servers.http.resources.routing import checked_body, checked_query
 from mayfly.services.dead_letter.handler import Outcome, SummaryJson
@@ -48,7 +48,7 @@ class Query(Struct, forbid_unknown_fields=True):
 
 
 def refusal(found: object, kind: Any = Put) -> str:
-    with pytest.raises(WrongRequest) as raised:
+    with pytest.raises(HttpError) as raised:
         checked_body(found, kind)
     assert raised.value.status == 400
     return raised.value.detail
@@ -106,7 +106,7 @@ def test_a_body_comes_as_its_type_says() -> None:
     ],
 )
 def test_a_wrong_query_is_told_by_parameter_and_value(text: str, said: str) -> None:
-    with pytest.raises(WrongRequest) as raised:
+    with pytest.raises(HttpError) as raised:
         query(text)
     assert (raised.value.status, raised.value.detail) == (400, said)
 

@@ -9,7 +9,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.servers.status import State
+from mayfly.servers.status import ServingState
 from tests.servers.http.conftest import ADMIN, APP, TOKEN, Answer, Site, Web
 from tests.servers.http.rest_client import BASE, error_of
 
@@ -242,7 +242,7 @@ def test_queue_managers_are_listed_with_their_states(site: Site) -> None:
     web, shown = site.web, {"qmgr": [{"name": "QM1", "state": "running"}]}
     assert web.ask("GET", f"{BASE}/v2/admin/qmgr").content == shown
     assert web.ask("GET", f"{BASE}/v2/admin/qmgr/QM1").content == shown
-    site.server_status.state = State.FAILED
+    site.server_status.state = ServingState.FAILED
     assert web.ask("GET", f"{BASE}/v3/admin/qmgr").content == {
         "qmgr": [{"name": "QM1", "state": "endedUnexpectedly"}]
     }

@@ -18,7 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.properties.selectors.names import correlation_bytes
-from mayfly.servers.status import State
+from mayfly.servers.status import ServingState
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
 from mayfly.verbs.requests import Put1
@@ -597,7 +597,7 @@ def test_waits_hold_no_threads(rest: RestClient, queue_manager: QueueManager) ->
 
 
 def test_a_drain_ends_waits(site: Site, waiting: Waiting) -> None:
-    site.server_status.state = State.DRAINING
+    site.server_status.state = ServingState.DRAINING
     site.listener.drain(60_000)
     assert error_of(waiting.answer())[:3] == (503, "MQWB0300E", 2161)
     late = Waiting(RestClient(site.web))

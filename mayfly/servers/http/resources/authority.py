@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from mayfly import admin
 from mayfly.admin.security.roles import Role
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     MATCH_PROBLEMS,
@@ -36,7 +36,7 @@ _Words = Annotated[
 _NO_AUTHORITY: Final = "NONE"
 
 
-class Listing(Struct, forbid_unknown_fields=True):
+class AuthorityListing(Struct, forbid_unknown_fields=True):
     """Query parameters of the list of records; a record must match all of them."""
 
     object_type: _Type | None = None
@@ -63,7 +63,7 @@ class AuthorityRecord(Struct):
     authorities: _Words
 
 
-class AuthorityRecords(Struct):
+class AuthorityRecordPage(Struct):
     """Authority records by type, profile and entity."""
 
     records: list[AuthorityRecord]
@@ -102,7 +102,7 @@ class Granted(Struct):
     authorities: _Words
 
 
-def listed(call: Call[Listing, None]) -> AuthorityRecords:
+def listed(call: Call[AuthorityListing, None]) -> AuthorityRecordPage:
     """List the authority records that match all parameters, by type, profile and entity.
 
     A page has at most ``limit`` records; ``next`` is null on the last page.
@@ -122,7 +122,7 @@ def listed(call: Call[Listing, None]) -> AuthorityRecords:
         for one in map(_to_record, found)
     )
     page, following = page_by_name(named, asked.limit, asked.after)
-    return AuthorityRecords(page, following)
+    return AuthorityRecordPage(page, following)
 
 
 def granted(call: Call[Asked, None]) -> Granted:
@@ -134,7 +134,7 @@ def granted(call: Call[Asked, None]) -> Granted:
     object_type = _object_type(asked.object_type)
     entities = _entities(asked.principal, asked.group)
     if not entities:
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, "principal and group are missing")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "principal and group are missing")
     name = admin.SELF if object_type == admin.QMGR else asked.name
     found = admin.inquire_entity(call.manager.engine, entities[0], object_type, name)
     kind, entity = entities[0]
@@ -196,13 +196,13 @@ def deleted(call: Call[NoQuery, None]) -> None:
 def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
     """Return the record key in the path of a request.
 
-    Raises WrongRequest (404) for an unknown object type or entity kind.
+    Raises HttpError (404) for an unknown object type or entity kind.
     """
     names = call.names
     kind = {"principal": admin.PRINCIPAL, "group": admin.GROUP}.get(names["entity_kind"])
     if kind is None:
         text = f"{names['entity_kind']!r} is neither principal nor group"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+        raise HttpError(HTTPStatus.NOT_FOUND, text)
     object_type = _object_type(names["object_type"], HTTPStatus.NOT_FOUND)
     return admin.AuthorityKey(object_type, names["profile"], admin.Entity(kind, names["entity"]))
 
@@ -210,21 +210,21 @@ def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
 def _object_type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str:
     """Return an object type in capitals: ``'queue'`` -> ``'QUEUE'``.
 
-    Raises WrongRequest with ``status`` for an unknown type.
+    Raises HttpError with ``status`` for an unknown type.
     """
     known = {object_type.lower(): object_type for object_type in admin.OBJECT_TYPES}
     if given not in known:
-        raise WrongRequest(status, f"object_type {given!r} is none of {', '.join(known)}")
+        raise HttpError(status, f"object_type {given!r} is none of {', '.join(known)}")
     return known[given]
 
 
 def _entities(principal: str | None, group: str | None) -> list[admin.Entity]:
     """Return the user (``principal``) or group of a query in a list, [] for neither.
 
-    Raises WrongRequest (400) for both.
+    Raises HttpError (400) for both.
     """
     if principal is not None and group is not None:
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, f"group {group!r} contradicts principal")
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"group {group!r} contradicts principal")
     given = ((admin.PRINCIPAL, principal), (admin.GROUP, group))
     return [admin.Entity(kind, name) for kind, name in given if name is not None]
 
@@ -242,11 +242,11 @@ def _find(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | No
 
 
 def _find_existing(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord:
-    """Return the record with a key; raises WrongRequest (404) if it does not exist."""
+    """Return the record with a key; raises HttpError (404) if it does not exist."""
     found = _find(call, key)
     if found is None:
         text = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+        raise HttpError(HTTPStatus.NOT_FOUND, text)
     return found
 
 

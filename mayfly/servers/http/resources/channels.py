@@ -10,18 +10,18 @@ from msgspec import Meta, Struct
 from mayfly.admin import CHANNEL, inquire, named, object_type, stop_channel
 from mayfly.admin.model import Record
 from mayfly.admin.security.roles import Role
-from mayfly.channel import ClientConnection, Status, channels_of, client_connections
+from mayfly.channel import ChannelState, ClientConnection, channels_of, client_connections
 from mayfly.engine import Engine
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 _OF_CLIENTS: Final = "SVRCONN"
 
 
-class Partner(Struct):
+class ChannelPartner(Struct):
     """The status of a channel with one of its partners, as in DISPLAY CHSTATUS."""
 
-    status: Annotated[Status, Meta(description="STATUS")]
+    status: Annotated[ChannelState, Meta(description="STATUS")]
     partner: Annotated[str, Meta(description="the queue manager at the other end, once known")]
     connection: Annotated[str, Meta(description="CONNAME")]
     message_count: Annotated[int, Meta(description="MSGS, since the channel was started")]
@@ -51,7 +51,8 @@ class Channel(Struct):
     transmission_queue: Annotated[str, Meta(description="XMITQ, empty where it has none")]
     is_stopped: Annotated[bool, Meta(description="whether only a start lets it work again")]
     partners: Annotated[
-        list[Partner], Meta(description="one of a sender; of a receiver, those that have sent")
+        list[ChannelPartner],
+        Meta(description="one of a sender; of a receiver, those that have sent"),
     ]
     client_count: Annotated[int, Meta(description="conversations that clients have by it")]
 
@@ -150,11 +151,11 @@ def resolved(call: Call[NoQuery, Resolve]) -> Channel:
 
 
 def _find(call: Call[Any, Any]) -> Channel:
-    """Return the channel in the path of a request; raises WrongRequest (404) if it is missing."""
+    """Return the channel in the path of a request; raises HttpError (404) if it is missing."""
     engine, name = call.manager.engine, call.names["channel"]
     found = [one for one in inquire(engine, (CHANNEL,), name) if one.name == name]
     if not found:
-        raise WrongRequest(HTTPStatus.NOT_FOUND, f"{name!r} is no channel")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"{name!r} is no channel")
     return _to_channel(engine, found[0], client_connections(engine))
 
 
@@ -168,7 +169,7 @@ def _to_channel(engine: Engine, record: Record, clients: list[ClientConnection])
     channels = channels_of(engine)
     statuses = [] if kind == _OF_CLIENTS else channels.status(name)
     is_stopped = channels.is_stopped(name) or any(
-        one.is_sender and one.status is Status.STOPPED for one in statuses
+        one.is_sender and one.status is ChannelState.STOPPED for one in statuses
     )
     return Channel(
         name,
@@ -177,7 +178,9 @@ def _to_channel(engine: Engine, record: Record, clients: list[ClientConnection])
         str(values.get("XMITQ", "")),
         is_stopped,
         [
-            Partner(**{field: getattr(one, field) for field in Partner.__struct_fields__})
+            ChannelPartner(
+                **{field: getattr(one, field) for field in ChannelPartner.__struct_fields__}
+            )
             for one in statuses
         ],
         sum(client.channel == name for client in clients),

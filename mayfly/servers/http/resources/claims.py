@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from mayfly.admin.security.roles import Role
 from mayfly.client import connection as client
 from mayfly.client.connection import LocalConnection
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.verbs.contracts.claims import ConsumerState
 
@@ -56,7 +56,7 @@ class Given(Struct):
 def listed(call: Call[NoQuery, None]) -> AllClaims:
     """List the consumers of pipelines by name, with their claims (reserved batches of messages)."""
     with call.connection() as connection:
-        return AllClaims([Claims(*one) for one in client.Claims(connection.call).standings()])
+        return AllClaims([Claims(*one) for one in client.ClientClaims(connection.call).standings()])
 
 
 def shown(call: Call[NoQuery, None]) -> Claims:
@@ -76,15 +76,17 @@ def released(call: Call[NoQuery, Release]) -> Given:
     with call.connection() as connection:
         count = _consumer(connection, name).message_count
         if not is_dry:
-            count = client.Claims(connection.call).release(name)
+            count = client.ClientClaims(connection.call).release(name)
     return Given(name, count, is_dry)
 
 
 def _consumer(connection: LocalConnection, name: str) -> ConsumerState:
-    """Return the state of a pipeline's consumer by name; raises WrongRequest (404) if unknown."""
-    found = [one for one in client.Claims(connection.call).standings() if one.consumer == name]
+    """Return the state of a pipeline's consumer by name; raises HttpError (404) if unknown."""
+    found = [
+        one for one in client.ClientClaims(connection.call).standings() if one.consumer == name
+    ]
     if not found:
-        raise WrongRequest(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")
     return found[0]
 
 

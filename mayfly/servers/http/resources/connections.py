@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from mayfly.admin import open_connections, stop_connection
 from mayfly.admin.model import WrongObject
 from mayfly.admin.security.roles import Role
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 
@@ -74,7 +74,7 @@ def stopped(call: Call[NoQuery, None]) -> Stopped:
         stop_connection(call.manager.engine, identifier.upper())
     except WrongObject as error:
         text = f"no connection has the id {identifier}"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, text) from error
+        raise HttpError(HTTPStatus.NOT_FOUND, text) from error
     return Stopped(identifier)
 
 

@@ -15,7 +15,7 @@ from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, NoQuery, Operation
 from mayfly.services.dead_letter import (
     DeadLetterHandler,
@@ -36,7 +36,7 @@ _BROWSE: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _QUEUE: Final = "a dead-letter queue; DEADQ of the queue manager unless it is given"
 
 
-class Listing(Struct, forbid_unknown_fields=True):
+class DeadLetterListing(Struct, forbid_unknown_fields=True):
     """Query parameters of the list of dead letters."""
 
     queue: Annotated[str, Meta(description=_QUEUE)] = ""
@@ -71,7 +71,7 @@ class Redrive(Struct, forbid_unknown_fields=True):
     dry_run: Annotated[bool, Meta(description="letters are counted, and stay")] = False
 
 
-def listed(call: Call[Listing, None]) -> Letters:
+def listed(call: Call[DeadLetterListing, None]) -> Letters:
     """List the messages of a dead-letter queue in the order of gets; they stay there.
 
     A message without a dead-letter header has null for all that the header would say. 404 if no
@@ -120,13 +120,13 @@ def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[
 def _table(where: str) -> RuleTable:
     """Return a rule table that retries the dead letters that match ``where``; empty matches all.
 
-    Raises WrongRequest (400) for wrong patterns.
+    Raises HttpError (400) for wrong patterns.
     """
     try:
         parse_patterns(where)
         return parse_rules(f"{where.rstrip()} ACTION(RETRY)")
     except RuleTableError as error:
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, f"where {where!r}: {error}") from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"where {where!r}: {error}") from error
 
 
 _PROBLEMS: Final = {HTTPStatus.NOT_FOUND: "there is no such queue, or no DEADQ"}

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from mayfly import admin
 from mayfly.admin.security.roles import Role
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     MATCH_REQUIRED,
@@ -39,7 +39,7 @@ _Attributes = Annotated[
 ]
 
 
-class Listing(Struct, forbid_unknown_fields=True):
+class DefinitionListing(Struct, forbid_unknown_fields=True):
     """Query parameters of the list of objects."""
 
     name: Annotated[str, Meta(description="a name, or the beginning of names before ``*``")] = "*"
@@ -53,7 +53,7 @@ class Deleting(Struct, forbid_unknown_fields=True):
     purge: Annotated[bool, Meta(description="a local queue goes with its messages")] = False
 
 
-class Definition(Struct):
+class DefinedObject(Struct):
     """One object: its attributes, and values of its status."""
 
     kind: Annotated[str, Meta(description="as in MQSC, in lower case")]
@@ -65,7 +65,7 @@ class Definition(Struct):
 class Definitions(Struct):
     """Objects of one kind by name."""
 
-    definitions: list[Definition]
+    definitions: list[DefinedObject]
     next: Next
 
 
@@ -82,7 +82,7 @@ class Altered(Struct, forbid_unknown_fields=True):
     attributes: _Attributes
 
 
-def listed(call: Call[Listing, None]) -> Definitions:
+def listed(call: Call[DefinitionListing, None]) -> Definitions:
     """List objects of one kind by name, with all their attributes.
 
     A page has at most ``limit`` objects; ``next`` is null on the last page. 404 for an unknown
@@ -96,12 +96,12 @@ def listed(call: Call[Listing, None]) -> Definitions:
     return Definitions([_to_definition(record) for record in page], following)
 
 
-def shown(call: Call[NoQuery, None]) -> Answered[Definition]:
+def shown(call: Call[NoQuery, None]) -> Answered[DefinedObject]:
     """Show one object, with its ETag; 404 if it does not exist."""
     return _with_etag(_find_existing(call))
 
 
-def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
+def put(call: Call[NoQuery, NewDefinition]) -> Answered[DefinedObject]:
     """Define an object (201), or replace one (200), which requires If-Match.
 
     An attribute that the body leaves out is taken from ``like``, else the default. Only a process,
@@ -111,7 +111,7 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
-        raise WrongRequest(HTTPStatus.CONFLICT, "a queue manager is altered, and never replaced")
+        raise HttpError(HTTPStatus.CONFLICT, "a queue manager is altered, and never replaced")
     attributes = _typed(kind, call.body.attributes)
     with admin.definitions_unchanged(engine):
         before = _find(call)
@@ -123,7 +123,7 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
     return _with_etag(after, HTTPStatus.CREATED if before is None else HTTPStatus.OK)
 
 
-def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
+def altered(call: Call[NoQuery, Altered]) -> Answered[DefinedObject]:
     """Change attributes of an object: all of them, or none if one is wrong.
 
     404 if the object does not exist, 428 without If-Match, 412 for another ETag.
@@ -144,38 +144,38 @@ def deleted(call: Call[Deleting, None]) -> None:
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
-        raise WrongRequest(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
+        raise HttpError(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
     with admin.definitions_unchanged(engine):
         check_required_match(call.request, _etag(_find_existing(call)))
         admin.delete(engine, kind, call.names["name"], purge=call.query.purge)
 
 
 def _kind(call: Call[Any, Any]) -> str:
-    """Return the object type in a path, in capitals; raises WrongRequest (404) if unknown."""
+    """Return the object type in a path, in capitals; raises HttpError (404) if unknown."""
     kind = _KINDS.get(call.names["kind"])
     if kind is None:
         text = f"kind {call.names['kind']!r} is none of {', '.join(_KINDS)}"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+        raise HttpError(HTTPStatus.NOT_FOUND, text)
     return kind
 
 
-def _find(call: Call[Any, Any]) -> Definition | None:
+def _find(call: Call[Any, Any]) -> DefinedObject | None:
     """Return the object in the path of a request; None if it does not exist."""
     kind, name = _kind(call), call.names["name"]
     records = admin.inquire(call.manager.engine, [kind], name)
     return next((_to_definition(record) for record in records if record.name == name), None)
 
 
-def _find_existing(call: Call[Any, Any]) -> Definition:
-    """Return the object in the path of a request; raises WrongRequest (404) if it is missing."""
+def _find_existing(call: Call[Any, Any]) -> DefinedObject:
+    """Return the object in the path of a request; raises HttpError (404) if it is missing."""
     found = _find(call)
     if found is None:
         text = f"there is no {call.names['kind']} {call.names['name']!r}"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+        raise HttpError(HTTPStatus.NOT_FOUND, text)
     return found
 
 
-def _to_definition(record: admin.Record) -> Definition:
+def _to_definition(record: admin.Record) -> DefinedObject:
     """Return an inquired object as the API shows it.
 
     ``attributes`` has those that can be set, ``status`` the others; numbers that have a word are
@@ -185,7 +185,7 @@ def _to_definition(record: admin.Record) -> Definition:
     shown = {
         keyword: admin.named(rows.row(keyword), value) for keyword, value in record.values.items()
     }
-    return Definition(
+    return DefinedObject(
         record.kind.lower(),
         record.name,
         {key.lower(): value for key, value in shown.items() if key in rows.attributes},
@@ -193,12 +193,12 @@ def _to_definition(record: admin.Record) -> Definition:
     )
 
 
-def _with_etag(found: Definition, status: HTTPStatus = HTTPStatus.OK) -> Answered[Definition]:
+def _with_etag(found: DefinedObject, status: HTTPStatus = HTTPStatus.OK) -> Answered[DefinedObject]:
     """Return an object as answer, with its ETag."""
     return Answered(found, {"ETag": _etag(found)}, status)
 
 
-def _etag(found: Definition) -> str:
+def _etag(found: DefinedObject) -> str:
     """Return the ETag of an object, made of its attributes, not of its status."""
     return etag_of((found.kind, found.name, found.attributes))
 

@@ -13,7 +13,7 @@ from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http.connection import http_connection_of
 from mayfly.servers.http.feed import Feed, FeedReader, Frame, end_event
-from mayfly.servers.http.problems import Unauthorized, WrongRequest
+from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.servers.http.waits import ClientGone
 
@@ -128,7 +128,7 @@ class _Stream(Response):
             check_role(call.manager.engine, authenticated.admitted, Role.LOOK)
         except Unauthorized as error:
             return error.detail
-        except (WrongRequest, MQError) as error:
+        except (HttpError, MQError) as error:
             return str(error)
         except ClientGone:
             # Nobody reads it.

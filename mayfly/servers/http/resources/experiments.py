@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
 from mayfly.engine.api.operating import EndedFilter
-from mayfly.servers.http.experiments import Experiment, Progress, TooManyExperiments
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.experiments import Experiment, ExperimentProgress, TooManyExperiments
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 _LONGEST_MS: Final = 2**41
@@ -65,7 +65,7 @@ class ExperimentShown(Struct):
     """The state of an experiment, and its result once it is done."""
 
     id: Annotated[str, Meta(description="the last part of its path")]
-    state: Progress
+    state: ExperimentProgress
     is_cut: Annotated[bool, Meta(description="whether lives before the newest million are missing")]
     error: Annotated[str, Meta(description="why it has failed, empty if it has not")]
     result: Annotated[
@@ -151,18 +151,18 @@ def _ms(duration_ms: int | None) -> str | None:
 def _begin(call: Call[NoQuery, Any], one: Experiment) -> ExperimentShown:
     """Start an experiment; return its state.
 
-    Raises WrongRequest (429) while two experiments are running.
+    Raises HttpError (429) while two experiments are running.
     """
     try:
         call.service.experiments.begin(one)
     except TooManyExperiments as error:
         text = "two experiments run already: try again when one is done"
-        raise WrongRequest(HTTPStatus.TOO_MANY_REQUESTS, text) from error
+        raise HttpError(HTTPStatus.TOO_MANY_REQUESTS, text) from error
     return _status_of(one)
 
 
 def _find(call: Call[NoQuery, None], command: str) -> ExperimentShown:
-    """Return the experiment with the id in the path; raises WrongRequest (404) if unknown.
+    """Return the experiment with the id in the path; raises HttpError (404) if unknown.
 
     One that was started with another ``command`` is unknown, too.
     """
@@ -170,7 +170,7 @@ def _find(call: Call[NoQuery, None], command: str) -> ExperimentShown:
     found = call.service.experiments.find(call.manager.engine, command, number)
     if found is None:
         text = f"no experiment of this kind has the id {number!r}; the latest 50 are kept"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+        raise HttpError(HTTPStatus.NOT_FOUND, text)
     return _status_of(found)
 
 
@@ -178,7 +178,7 @@ def _status_of(one: Experiment) -> ExperimentShown:
     """Return an experiment as the API shows it; without error and result while it is running."""
     # Its state is set last.
     state = one.state
-    is_running = state is Progress.RUNNING
+    is_running = state is ExperimentProgress.RUNNING
     error, result = ("", None) if is_running else (one.error, one.result)
     return ExperimentShown(one.number, state, one.is_cut, error, result)
 

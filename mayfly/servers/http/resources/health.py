@@ -9,13 +9,15 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from mayfly.servers.http.resources.operations import Answered, Call, NoQuery, Operation
-from mayfly.servers.status import State
+from mayfly.servers.status import ServingState
 
 
 class Health(Struct):
     """The states of the queue managers of a server."""
 
-    queue_managers: Annotated[dict[str, State], Meta(description="by name of the queue manager")]
+    queue_managers: Annotated[
+        dict[str, ServingState], Meta(description="by name of the queue manager")
+    ]
     gone: Annotated[
         list[str],
         Meta(description="loops of the server that have ended: what they do is done no more"),
@@ -29,11 +31,11 @@ async def live(call: Call[NoQuery, None]) -> Answered[Health]:
 
 async def ready(call: Call[NoQuery, None]) -> Answered[Health]:
     """Answer 200 while all queue managers accept work and all server threads run, else 503."""
-    return _answer(call, lambda states: all(state is State.READY for state in states))
+    return _answer(call, lambda states: all(state is ServingState.READY for state in states))
 
 
 def _answer(
-    call: Call[NoQuery, None], is_good: Callable[[Iterable[State]], bool]
+    call: Call[NoQuery, None], is_good: Callable[[Iterable[ServingState]], bool]
 ) -> Answered[Health]:
     """Return the states of all queue managers: 200 if ``is_good`` is true of them, else 503."""
     server_status = call.service.server_status

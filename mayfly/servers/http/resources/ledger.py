@@ -12,7 +12,7 @@ from mayfly.engine.api.operating import EndedFilter, ended_messages, ended_summa
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.reasons import cause_name
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, Operation, check_span
 
 _MAX: Final = 1_000
@@ -170,7 +170,7 @@ def expired(call: Call[ExpiredListing, None]) -> ExpiredShown:
 
 
 def _to_filter(asked: EndedSpan) -> EndedFilter:
-    """Return the ledger filter for a query; raises WrongRequest (400) for a wrong time range."""
+    """Return the ledger filter for a query; raises HttpError (400) for a wrong time range."""
     check_span(asked.from_ms, asked.before_ms)
     return EndedFilter(asked.queue, asked.outcome, asked.from_ms, asked.before_ms)
 
@@ -178,7 +178,7 @@ def _to_filter(asked: EndedSpan) -> EndedFilter:
 def _identifier(text: str) -> bytes:
     """Return an id of 24 bytes from up to 48 hexadecimal digits, padded with zeros.
 
-    Raises WrongRequest (400) for another text or an empty one.
+    Raises HttpError (400) for another text or an empty one.
     """
     try:
         found = bytes.fromhex(text)
@@ -186,7 +186,7 @@ def _identifier(text: str) -> bytes:
         found = b""
     if not 0 < len(found) <= MQ_MSG_ID_LENGTH:
         message = f"id {text!r} is not 1 to {MQ_MSG_ID_LENGTH} bytes in hexadecimal"
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, message)
+        raise HttpError(HTTPStatus.BAD_REQUEST, message)
     return found.ljust(MQ_MSG_ID_LENGTH, b"\0")
 
 

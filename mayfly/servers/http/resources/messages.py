@@ -16,7 +16,7 @@ from mayfly.client.connection.json_values import (
     traces_as_json,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.servers.http.problems import Unauthorized, WrongRequest
+from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.verbs.trace import MAX_TRACES, PropertyQuestion
 
@@ -75,7 +75,7 @@ async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
     others = call.service.managers.keys() - {call.manager.name}
     among = set[str]()
     for name in others:
-        with suppress(MQError, Unauthorized, WrongRequest):
+        with suppress(MQError, Unauthorized, HttpError):
             authenticated = await call.service.admit(call.request, manager=name)
             check_role(call.service.managers[name].engine, authenticated.admitted, Role.LOOK)
             among.add(name)

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from mayfly.admin import CHANNEL, inquire
 from mayfly.admin.security.roles import Role
-from mayfly.channel import Status, channels_of, client_connections
+from mayfly.channel import ChannelState, channels_of, client_connections
 from mayfly.engine.api.operating import (
     BOUNDS_MS,
     Figures,
@@ -56,12 +56,12 @@ def metrics_text(managers: Mapping[str, QueueManager], server_status: ServerStat
     """
     # The library's default registry would add metrics of the Python process.
     registry = CollectorRegistry()
-    registry.register(_Snapshot(managers, server_status))
+    registry.register(_ManagersCollector(managers, server_status))
     written: bytes = generate_latest(registry)
     return written
 
 
-class _Snapshot(Collector):
+class _ManagersCollector(Collector):
     """A Prometheus collector that computes the metrics of all queue managers at each scrape."""
 
     def __init__(self, managers: Mapping[str, QueueManager], server_status: ServerStatus) -> None:
@@ -258,7 +258,7 @@ def _claim_metrics(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
 
 
 #: Somebody has to do something about a channel, or about its partner.
-_DOWN: Final = frozenset((Status.RETRYING, Status.STOPPED))
+_DOWN: Final = frozenset((ChannelState.RETRYING, ChannelState.STOPPED))
 
 
 def _channel_metrics(managers: Mapping[str, QueueManager]) -> Metric:
@@ -277,7 +277,7 @@ def _channel_metrics(managers: Mapping[str, QueueManager]) -> Metric:
     return family
 
 
-def _channel_statuses(manager: QueueManager) -> list[tuple[str, str, Status]]:
+def _channel_statuses(manager: QueueManager) -> list[tuple[str, str, ChannelState]]:
     """Return name, partner and status of each channel with each of its partners.
 
     A stopped channel without partners has one entry with an empty partner; others without partners
@@ -285,7 +285,7 @@ def _channel_statuses(manager: QueueManager) -> list[tuple[str, str, Status]]:
     """
     engine = manager.engine
     channels = channels_of(engine)
-    found: list[tuple[str, str, Status]] = []
+    found: list[tuple[str, str, ChannelState]] = []
     for record in inquire(engine, (CHANNEL,), "*"):
         try:
             partners = channels.status(record.name)
@@ -295,7 +295,7 @@ def _channel_statuses(manager: QueueManager) -> list[tuple[str, str, Status]]:
         found += [(one.name, one.partner, one.status) for one in partners]
         if not partners and channels.is_stopped(record.name):
             # A channel of clients, or a receiver without a sender so far.
-            found.append((record.name, "", Status.STOPPED))
+            found.append((record.name, "", ChannelState.STOPPED))
     return found
 
 

@@ -68,7 +68,7 @@ class Problem(Struct):
     ] = msgspec.UNSET
 
 
-class Description:
+class ApiDescription:
     """All operations of a server, and their description as OpenAPI."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:

@@ -35,7 +35,7 @@ from starlette.responses import Response
 from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
 from mayfly.queue_manager import QueueManager
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.service import AuthenticatedUser, Service
 
 _Q = TypeVar("_Q")
@@ -124,7 +124,7 @@ class Operation:
     ``handler`` takes a ``Call[Query, Body]``. A plain function runs in a thread, and may wait for
     the disk; a coroutine runs in the event loop. It returns the content of the answer, an
     ``Answered``, or a Starlette Response if the answer is not JSON; it may raise MQError or
-    WrongRequest. Without a ``role`` no credentials are needed. ``status`` is the status of success.
+    HttpError. Without a ``role`` no credentials are needed. ``status`` is the status of success.
     ``problems`` describes error statuses that only this operation has; ``other_answers`` describes
     more success statuses. ``headers`` are request headers that the handler uses. With ``has_etag``
     answers have an ETag, and a GET with a matching If-None-Match gets 304.
@@ -205,10 +205,10 @@ Next: TypeAlias = Annotated[
 
 
 def check_span(from_ms: int | None, before_ms: int | None) -> None:
-    """Raise WrongRequest (400) if a range of time ends before it begins; None means no limit."""
+    """Raise HttpError (400) if a range of time ends before it begins; None means no limit."""
     if from_ms is not None and before_ms is not None and from_ms > before_ms:
         text = f"from_ms {from_ms} is behind before_ms {before_ms}"
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, text)
+        raise HttpError(HTTPStatus.BAD_REQUEST, text)
 
 
 def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tuple[list[_T], Next]:
@@ -250,7 +250,7 @@ def is_known(request: Request, etag: str) -> bool:
 
 
 def check_match(request: Request, etag: str | None) -> None:
-    """Raise WrongRequest (412) if If-Match or If-None-Match does not fit the present object.
+    """Raise HttpError (412) if If-Match or If-None-Match does not fit the present object.
 
     ``etag`` is that of the object, None if it does not exist. Without both headers it does nothing.
     """
@@ -258,10 +258,10 @@ def check_match(request: Request, etag: str | None) -> None:
     if wanted and not _matches(wanted, etag):
         there = "nothing is there" if etag is None else f"the ETag is {etag}"
         text = f"If-Match is {', '.join(wanted)}; {there}"
-        raise WrongRequest(HTTPStatus.PRECONDITION_FAILED, text)
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, text)
     if unwanted and _matches(unwanted, etag):
         text = f"If-None-Match is {', '.join(unwanted)}; the ETag is {etag}"
-        raise WrongRequest(HTTPStatus.PRECONDITION_FAILED, text)
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, text)
 
 
 def is_conditional(request: Request) -> bool:
@@ -270,18 +270,18 @@ def is_conditional(request: Request) -> bool:
 
 
 def check_required_match(request: Request, etag: str | None) -> None:
-    """Raise WrongRequest if If-Match is missing (428) or names another ETag (412).
+    """Raise HttpError if If-Match is missing (428) or names another ETag (412).
 
     ``etag`` is that of the present object, None if it does not exist.
     """
     if not _header_values(request, "if-match"):
         text = "If-Match is missing: it is the ETag of what is to be changed, or *"
-        raise WrongRequest(HTTPStatus.PRECONDITION_REQUIRED, text)
+        raise HttpError(HTTPStatus.PRECONDITION_REQUIRED, text)
     check_match(request, etag)
 
 
 def check_put(request: Request, etag: str | None) -> None:
-    """Raise WrongRequest if a PUT must not create or replace an object.
+    """Raise HttpError if a PUT must not create or replace an object.
 
     An existing object is replaced only with If-Match (428 without it). ``etag`` is that of the
     object, None if it does not exist; a header that names another ETag is 412.

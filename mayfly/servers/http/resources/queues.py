@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
 from mayfly.engine.api.operating import Figures, QueueFigures, figures
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import (
     OF_MANAGER,
     AfterName,
@@ -23,7 +23,7 @@ from mayfly.servers.http.resources.operations import (
 _MAX: Final = 10_000
 
 
-class Listing(Struct, forbid_unknown_fields=True):
+class QueueListing(Struct, forbid_unknown_fields=True):
     """Query parameters of the list of queues."""
 
     limit: Annotated[int, Meta(ge=1, le=_MAX, description="the most queues of a page")] = 200
@@ -47,7 +47,7 @@ class Together(TypedDict):
     ended: Annotated[Mapping[str, int], Meta(description="lives ended since then, by outcome")]
 
 
-class Queue(Together):
+class QueueStatistics(Together):
     """The statistics of one local queue."""
 
     name: Annotated[str, Meta(description="the name of the queue")]
@@ -63,14 +63,14 @@ class Queues(Struct):
     is_releasing: Annotated[bool, Meta(description="whether delayed messages are released")]
     ledger_first: Annotated[int, Meta(description="the oldest position of the ledger")]
     ledger_last: Annotated[int, Meta(description="its newest position")]
-    queues: Annotated[list[Queue], Meta(description="by name")]
+    queues: Annotated[list[QueueStatistics], Meta(description="by name")]
     others: Annotated[
         Together, Meta(description="all queues that are not listed here, dynamic ones included")
     ]
     next: Next
 
 
-def listed(call: Call[Listing, None]) -> Queues:
+def listed(call: Call[QueueListing, None]) -> Queues:
     """List the predefined local queues by name, and statistics of the queue manager.
 
     ``others`` sums all queues that are not on the page. ``next`` is null after a page with fewer
@@ -91,17 +91,17 @@ def listed(call: Call[Listing, None]) -> Queues:
     )
 
 
-def shown(call: Call[NoQuery, None]) -> Queue:
+def shown(call: Call[NoQuery, None]) -> QueueStatistics:
     """Show one local queue; 404 if no local queue has this name."""
     name = call.names["queue"]
     found = figures(call.manager.engine, 1, name)
     one = found.queues.get(name)
     if one is None:
-        raise WrongRequest(HTTPStatus.NOT_FOUND, f"{name!r} is no local queue")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"{name!r} is no local queue")
     return _to_queue(found, name, one)
 
 
-def _to_queue(found: Figures, name: str, one: QueueFigures) -> Queue:
+def _to_queue(found: Figures, name: str, one: QueueFigures) -> QueueStatistics:
     """Return the statistics of one queue, with its name, as the API shows them."""
     return {"name": name, **_figures_of(found, one)}
 

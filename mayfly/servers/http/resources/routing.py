@@ -23,7 +23,7 @@ from mayfly.admin.security.roles import check_role
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http import problems
 from mayfly.servers.http.connection import http_connection_of, read_object
-from mayfly.servers.http.problems import Unauthorized, WrongRequest
+from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.resources.operations import SECRET, Answered, Call, Operation, is_known
 from mayfly.servers.http.service import AuthenticatedUser, Service
 from mayfly.servers.http.waits import ClientGone
@@ -62,7 +62,7 @@ class OwnResources:
         try:
             with http_connection_of(request):
                 answer = await self._handle(request)
-        except (MQError, Unauthorized, WrongRequest) as error:
+        except (MQError, Unauthorized, HttpError) as error:
             answer = problems.problem_of(error)
         except (ClientGone, ClientDisconnect):
             return
@@ -76,7 +76,7 @@ class OwnResources:
     async def _handle(self, request: Request) -> Response:
         """Find the operation, authenticate the user, check query and body, and call the handler.
 
-        A plain handler runs in a thread. Raises WrongRequest, Unauthorized, and the errors of the
+        A plain handler runs in a thread. Raises HttpError, Unauthorized, and the errors of the
         handler.
         """
         operation, names = self._find(request)
@@ -93,7 +93,7 @@ class OwnResources:
     def _find(self, request: Request) -> tuple[Operation, dict[str, str]]:
         """Return the operation for a request, and the values for the braces of its path.
 
-        Example: ``…/queues/Q1`` has ``{'queue': 'Q1'}``. Raises WrongRequest: 404 for an unknown
+        Example: ``…/queues/Q1`` has ``{'queue': 'Q1'}``. Raises HttpError: 404 for an unknown
         path, 405 for another method, 400 for a path not in UTF-8.
         """
         raw: bytes = request.scope["raw_path"]
@@ -101,7 +101,7 @@ class OwnResources:
             segments = [unquote_to_bytes(part).decode() for part in raw.split(b"/")]
         except UnicodeDecodeError:
             text = f"the path {raw.decode('ascii')!r} is no UTF-8"
-            raise WrongRequest(HTTPStatus.BAD_REQUEST, text) from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, text) from None
         for pattern, by_method in self._resources:
             names = _match_path(pattern, segments)
             if names is not None:
@@ -109,15 +109,15 @@ class OwnResources:
                     return by_method[request.method], names
                 allowed = ", ".join(sorted(by_method))
                 text, headers = f"{request.method} is none of {allowed}", {"Allow": allowed}
-                raise WrongRequest(HTTPStatus.METHOD_NOT_ALLOWED, text, headers=headers)
-        raise WrongRequest(HTTPStatus.NOT_FOUND, f"nothing is at {request.url.path}")
+                raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, text, headers=headers)
+        raise HttpError(HTTPStatus.NOT_FOUND, f"nothing is at {request.url.path}")
 
     async def _authenticate(
         self, request: Request, operation: Operation, names: Mapping[str, str]
     ) -> AuthenticatedUser | None:
         """Authenticate the user and check the role of an operation; None if it needs no role.
 
-        Raises WrongRequest (404) if the queue manager is not served here, MQRC_NOT_AUTHORIZED
+        Raises HttpError (404) if the queue manager is not served here, MQRC_NOT_AUTHORIZED
         without the role, and the errors of ``Service.admit``.
         """
         if operation.role is None:
@@ -126,7 +126,7 @@ class OwnResources:
         manager = names.get("qmgr")
         if manager is not None and manager not in service.managers:
             text = f"queue manager {manager!r} is not served here"
-            raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+            raise HttpError(HTTPStatus.NOT_FOUND, text)
         authenticated = await service.admit(request, manager=manager)
         engine = service.managers[authenticated.applicant.queue_manager].engine
         check_role(engine, authenticated.admitted, operation.role)
@@ -173,7 +173,7 @@ _SWITCHES: Final = {"true": True, "false": False}
 _LONGEST_SHOWN: Final = 200
 
 
-class _Kind(NamedTuple):
+class _ValueKind(NamedTuple):
     """The type of a value, its declared title, and whether its value must not be shown."""
 
     type: inspect.Type
@@ -185,7 +185,7 @@ class _Field(NamedTuple):
     """A field of a struct: its JSON name, the kind of its values, and its annotation."""
 
     name: str
-    kind: _Kind
+    kind: _ValueKind
     annotation: Any
     is_required: bool
 
@@ -193,7 +193,7 @@ class _Field(NamedTuple):
 def checked_query(request: Request, kind: type[_T]) -> _T:
     """Return the query parameters of a request as an instance of ``kind``.
 
-    Raises WrongRequest (400), with name and value, for a parameter that is unknown, missing,
+    Raises HttpError (400), with name and value, for a parameter that is unknown, missing,
     repeated or not of its type.
     """
     fields, found = _fields(inspect.type_info(kind)), dict[str, object]()
@@ -216,7 +216,7 @@ def checked_query(request: Request, kind: type[_T]) -> _T:
 def checked_body(found: object, kind: Any) -> Any:
     """Return a JSON body as an instance of ``kind``.
 
-    Raises WrongRequest (400), which names the first field that is wrong, missing or unknown.
+    Raises HttpError (400), which names the first field that is wrong, missing or unknown.
     """
     try:
         return msgspec.convert(found, kind)
@@ -224,9 +224,9 @@ def checked_body(found: object, kind: Any) -> Any:
         raise _bad_request(_mistake(found, inspect.type_info(kind)) or str(error)) from error
 
 
-def _bad_request(text: str) -> WrongRequest:
-    """Return the WrongRequest with status 400."""
-    return WrongRequest(HTTPStatus.BAD_REQUEST, text)
+def _bad_request(text: str) -> HttpError:
+    """Return the HttpError with status 400."""
+    return HttpError(HTTPStatus.BAD_REQUEST, text)
 
 
 def _fields(kind: inspect.Type) -> dict[str, _Field]:
@@ -241,7 +241,7 @@ def _fields(kind: inspect.Type) -> dict[str, _Field]:
     }
 
 
-def _kind(found: inspect.Type) -> _Kind:
+def _kind(found: inspect.Type) -> _ValueKind:
     """Return a type without its metadata, and without None as an alternative.
 
     A union of several other types stays a union.
@@ -257,7 +257,7 @@ def _kind(found: inspect.Type) -> _Kind:
             if len(choices) > 1:
                 break
             [found] = choices
-    return _Kind(found, title, is_secret)
+    return _ValueKind(found, title, is_secret)
 
 
 def _of_text(expected: inspect.Type, text: str) -> object:
@@ -304,7 +304,7 @@ def _mistake_of(field: _Field, values: Mapping[str, object]) -> str:
     return f"{name} {_abbreviated(found)} is not {_described(kind)}"
 
 
-def _mistake_within(name: str, found: object, kind: _Kind) -> str:
+def _mistake_within(name: str, found: object, kind: _ValueKind) -> str:
     """Return a text that says why a JSON object inside a field is wrong; "" if it is right.
 
     ``name`` is the name of the field.
@@ -340,7 +340,7 @@ def _fits(found: object, annotation: Any) -> bool:
 _WHOLE_NUMBER: Final = "a whole number"
 
 
-def _described(kind: _Kind) -> str:
+def _described(kind: _ValueKind) -> str:
     """Return the allowed values of a type in words, as ``'a whole number from 1 to 5'``."""
     expected = kind.type
     if kind.title:

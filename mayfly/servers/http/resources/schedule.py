@@ -17,7 +17,7 @@ from mayfly.client.connection.json_values import (
     scheduled_as_json,
 )
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     MATCH_PROBLEMS,
@@ -41,7 +41,7 @@ _Moment = Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="ms since 1970
 _Limit = Annotated[int, Meta(ge=1, le=_MAX, description="the most entries of a page")]
 
 
-class Listing(Struct, forbid_unknown_fields=True):
+class DelayedListing(Struct, forbid_unknown_fields=True):
     """Query parameters of the list of delayed messages."""
 
     queue: Annotated[str | None, Meta(description="their target")] = None
@@ -69,7 +69,7 @@ class Audited(Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class Page(Struct):
+class DelayedPage(Struct):
     """Delayed messages by delivery time."""
 
     messages: list[ScheduledJson]
@@ -83,7 +83,7 @@ class Changes(Struct):
     next: Next
 
 
-class Filter(Struct, forbid_unknown_fields=True):
+class DelayedFilter(Struct, forbid_unknown_fields=True):
     """A filter of delayed messages: a message must match all fields."""
 
     queue: Annotated[str | UnsetType, Meta(description="their target")] = UNSET
@@ -121,7 +121,7 @@ class Change(Struct, forbid_unknown_fields=True):
     """A change of all messages that match a filter; ``reschedule`` needs one of the three times."""
 
     action: Literal["cancel", "release", "reschedule"]
-    where: Annotated[Filter, Meta(title="a filter")]
+    where: Annotated[DelayedFilter, Meta(title="a filter")]
     all: Annotated[bool, Meta(description="an empty filter is meant: all delayed messages")] = False
     dry_run: Annotated[bool, Meta(description="messages are counted, and nothing changes")] = False
     delay_ms: Annotated[int | UnsetType, Meta(description="ms from now")] = UNSET
@@ -137,7 +137,7 @@ class Receipted(Struct):
     message_count: int
 
 
-class Counted(Struct):
+class ChangedMessages(Struct):
     """The number of messages that were changed, or would be."""
 
     receipt: Receipt
@@ -179,7 +179,7 @@ ACTIONS: Final = {
 }
 
 
-def listed(call: Call[Listing, None]) -> Page:
+def listed(call: Call[DelayedListing, None]) -> DelayedPage:
     """List delayed messages by delivery time.
 
     A page has at most ``limit`` messages; ``next`` is null on the last page.
@@ -191,7 +191,7 @@ def listed(call: Call[Listing, None]) -> Page:
     with call.connection() as connection:
         page = Schedule(connection.call).list(where, limit=asked.limit, after=asked.after)
     following = str(page[-1].position) if len(page) == asked.limit else None
-    return Page([scheduled_as_json(one) for one in page], following)
+    return DelayedPage([scheduled_as_json(one) for one in page], following)
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
@@ -204,7 +204,7 @@ def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
         found = Schedule(connection.call).show(msg_id)
     if found is None:
         text = f"no message {msg_id} waits for its delivery time"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+        raise HttpError(HTTPStatus.NOT_FOUND, text)
     return Answered(scheduled_as_json(found), {"ETag": etag_of(found.position)})
 
 
@@ -249,7 +249,7 @@ def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
     return _change_one(call, action, _times(call.body, ("delay_ms", "deliver_at_ms")))
 
 
-def changed(call: Call[NoQuery, Change]) -> Counted:
+def changed(call: Call[NoQuery, Change]) -> ChangedMessages:
     """Cancel, release or reschedule all delayed messages that match a filter.
 
     An empty filter is refused (400) without ``"all": true``. If the change fails for one message,
@@ -258,26 +258,26 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
     asked = call.body
     action, where = ACTIONS[asked.action], asked.where.as_filter()
     if where == ScheduleFilter() and not asked.all:
-        raise WrongRequest(
+        raise HttpError(
             HTTPStatus.BAD_REQUEST, 'where is empty: {"all": true} means all delayed messages'
         )
     times = _times(asked, action.times)
     if not action.times and _times_given(asked, ACTIONS["reschedule"].times):
         text = f"action {asked.action!r} is not reschedule, and a time is given"
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, text)
+        raise HttpError(HTTPStatus.BAD_REQUEST, text)
     with call.connection() as connection:
         if asked.dry_run:
             count = _count(where, connection)
         else:
             count = _change_many(action, where, times, connection)
-    return Counted(action.receipt, count, asked.dry_run)
+    return ChangedMessages(action.receipt, count, asked.dry_run)
 
 
 def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
     """Do ``action`` (cancel, release, reschedule) to the delayed messages with a path's MsgId.
 
     ``times`` has the new delivery time, for reschedule only. Returns the receipt (the kind of
-    change) and the number of messages. Raises WrongRequest if no message was changed: 404 for an
+    change) and the number of messages. Raises HttpError if no message was changed: 404 for an
     unknown MsgId, 409 otherwise.
     """
     msg_id = call.names["id"]
@@ -291,14 +291,14 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
     is_known = receipt != Receipt.UNKNOWN
     status = HTTPStatus.CONFLICT if is_known else HTTPStatus.NOT_FOUND
     text = f"message {msg_id}: {receipt}"
-    raise WrongRequest(status, text, msg_id=msg_id, receipt=receipt)
+    raise HttpError(status, text, msg_id=msg_id, receipt=receipt)
 
 
 def _schedule_if_match(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
     """Return a schedule whose changes apply only to the message that If-Match names.
 
     Without If-Match, or if no message has the MsgId, the schedule has no such restriction. Raises
-    WrongRequest (412) if the ETag is that of another message.
+    HttpError (412) if the ETag is that of another message.
     """
     schedule = Schedule(connection.call)
     if not is_conditional(call.request):
@@ -339,11 +339,11 @@ def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
 def _times(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
     """Return the one time in a body, in ms by its name; {} if ``names`` is empty.
 
-    Raises WrongRequest (400) if the body has none of the names or several.
+    Raises HttpError (400) if the body has none of the names or several.
     """
     found = _times_given(given, names)
     if names and len(found) != 1:
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, f"the body has not one of {', '.join(names)}")
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"the body has not one of {', '.join(names)}")
     return found
 
 

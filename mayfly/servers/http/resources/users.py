@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from mayfly.admin.security.applicant import is_administrator
 from mayfly.admin.security.roles import Role
 from mayfly.admin.security.users import User, Users, users_of
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     MATCH_REQUIRED,
@@ -35,7 +35,7 @@ _Password = Annotated[str, Meta(description="1 to 1,024 bytes in UTF-8", extra=S
 _Groups = Annotated[list[str], Meta(description="1 to 64 characters of A-Z a-z 0-9 . _ @ - each")]
 
 
-class Listing(Struct, forbid_unknown_fields=True):
+class UserListing(Struct, forbid_unknown_fields=True):
     """Query parameters of the list of users."""
 
     limit: Annotated[int, Meta(ge=1, le=10_000, description="the most entries of a page")] = 200
@@ -73,7 +73,7 @@ class AlteredUser(Struct, forbid_unknown_fields=True):
     groups: _Groups | UnsetType = UNSET
 
 
-def listed(call: Call[Listing, None]) -> UserList:
+def listed(call: Call[UserListing, None]) -> UserList:
     """List the users by name.
 
     A page has at most ``limit`` users; ``next`` is null on the last page.
@@ -87,7 +87,7 @@ def shown(call: Call[NoQuery, None]) -> Answered[ShownUser]:
     """Show a user, with its ETag, which changes with the groups; 404 for an unknown user."""
     found = _users(call).find(call.names["user"])
     if found is None:
-        raise WrongRequest(HTTPStatus.NOT_FOUND, f"there is no user {call.names['user']!r}")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"there is no user {call.names['user']!r}")
     return _with_etag(call, HTTPStatus.OK)
 
 
@@ -133,14 +133,14 @@ def deleted(call: Call[NoQuery, None]) -> None:
 def _change(call: Call[Any, Any], **changes: Any) -> None:
     """Change password or groups of the user in the path, if If-Match is right.
 
-    Raises WrongRequest (412, 428, 400), and MQRC_UNKNOWN_OBJECT_NAME for an unknown user.
+    Raises HttpError (412, 428, 400), and MQRC_UNKNOWN_OBJECT_NAME for an unknown user.
     """
     name, check = call.names["user"], _match_check(call)
     _apply(lambda: _users(call).change(name, **changes, check=check))
 
 
 def _match_check(call: Call[Any, Any]) -> Callable[[User], None]:
-    """Return a function that raises WrongRequest (412, 428) unless If-Match is a user's ETag."""
+    """Return a function that raises HttpError (412, 428) unless If-Match is a user's ETag."""
     return lambda before: check_required_match(call.request, _etag(before))
 
 
@@ -149,7 +149,7 @@ def _apply(change: Callable[[], None]) -> None:
     try:
         change()
     except ValueError as error:
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, str(error)) from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from error
 
 
 def _users(call: Call[Any, Any]) -> Users:

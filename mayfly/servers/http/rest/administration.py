@@ -17,10 +17,10 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
 from mayfly.servers.http.connection import read_object
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.rest.calls import WRONG_VALUE, RestAnswer, RestCall, RestError, json_answer
 from mayfly.servers.http.service import AuthenticatedUser
-from mayfly.servers.status import State
+from mayfly.servers.status import ServingState
 from mayfly.verbs.facts import CommandResult, MqscMessage
 
 _TEXT, _JSON = "runCommand", "runCommandJSON"
@@ -54,7 +54,7 @@ async def run_command(call: RestCall) -> RestAnswer:
     asked = await read_object(call.request)
     for key in asked:
         if key not in _KEYS:
-            raise WrongRequest(HTTPStatus.BAD_REQUEST, f"{key!r} is none of {', '.join(_KEYS)}")
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"{key!r} is none of {', '.join(_KEYS)}")
     kind = asked.get("type")
     if kind == _TEXT:
         script = _script_from_text(asked)
@@ -83,7 +83,7 @@ async def show_manager(call: RestCall) -> RestAnswer:
     return json_answer({"qmgr": [_manager_json(name, call.service.server_status.states()[name])]})
 
 
-def _manager_json(name: str, state: State) -> dict[str, str]:
+def _manager_json(name: str, state: ServingState) -> dict[str, str]:
     """Return ``name`` and ``state`` of a queue manager for JSON.
 
     The state is one of IBM's two words: running or ended.

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http.connection import http_connection_of
-from mayfly.servers.http.problems import Unauthorized, WrongRequest
+from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.rest import administration, login, messaging
 from mayfly.servers.http.rest.calls import (
     FAILED,
@@ -200,7 +200,7 @@ class RestApi:
                 answer = of_mq_error(error, "").answer()
             except Unauthorized as error:
                 answer = of_unauthorized(error).answer()
-            except WrongRequest as error:
+            except HttpError as error:
                 answer = of_wrong_request(error).answer()
             except (ClientGone, ClientDisconnect):
                 return

@@ -20,7 +20,7 @@ from mayfly.mqi.errors import (
     NotAuthorized,
 )
 from mayfly.servers.http.connection import HttpConnection, http_connection_of
-from mayfly.servers.http.problems import CHALLENGE, Unauthorized, WrongRequest, status_of
+from mayfly.servers.http.problems import CHALLENGE, HttpError, Unauthorized, status_of
 from mayfly.servers.http.service import AuthenticatedUser, Service
 
 _JSON_TYPE = b"application/json;charset=utf-8"
@@ -208,7 +208,7 @@ def of_unauthorized(error: Unauthorized) -> RestError:
     )
 
 
-def of_wrong_request(error: WrongRequest) -> RestError:
+def of_wrong_request(error: HttpError) -> RestError:
     """Return the RestError for a request that was refused before a queue manager was called."""
     status = error.status
     return RestError(status, _OF_STATUS.get(status, FAILED), error.detail)

@@ -13,7 +13,7 @@ from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.servers.http.connection import read_object
-from mayfly.servers.http.problems import Unauthorized, WrongRequest
+from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.rest.calls import (
     NO_MESSAGE_MADE,
     RestAnswer,
@@ -143,12 +143,12 @@ def _role_names(authenticated: AuthenticatedUser) -> list[str]:
 async def _read_credentials(call: RestCall) -> tuple[str, str]:
     """Return user and password in a JSON body.
 
-    Raises WrongRequest: 415 for another media type, 413 for more than 4,096 bytes. Raises RestError
+    Raises HttpError: 415 for another media type, 413 for more than 4,096 bytes. Raises RestError
     (400) for another form.
     """
     try:
         found = await read_object(call.request, _MAX_BYTES)
-    except WrongRequest as error:
+    except HttpError as error:
         if error.status is not HTTPStatus.BAD_REQUEST:
             raise
         found = {}

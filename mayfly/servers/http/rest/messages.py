@@ -27,7 +27,7 @@ from mayfly.properties.selectors.names import (
 )
 from mayfly.properties.values import converted
 from mayfly.servers.http.connection import read_body
-from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.rest.calls import (
     FAILED,
     NO_MESSAGE_MADE,
@@ -148,7 +148,7 @@ async def read_text(request: Request, max_bytes: int) -> bytes:
     """
     try:
         body = await read_body(request, max_bytes)
-    except WrongRequest as error:
+    except HttpError as error:
         status, reason = error.status, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
         raise RestError(status, FAILED, error.detail, reason=reason) from error
     try:
