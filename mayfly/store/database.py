@@ -372,7 +372,7 @@ class _EmptyDatabase(threading.local):
     """
 
     def __init__(self) -> None:
-        """Create an empty database in memory, for the thread that asks first."""
+        """Create the empty database of the present thread, at its first use there."""
         self.connection = apsw.Connection(":memory:")
         self.connection.execute(schema())
 

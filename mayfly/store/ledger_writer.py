@@ -247,10 +247,11 @@ class TotalsTable:
         return list(self._changed.items())
 
     def save(self, position: int) -> None:
-        """Write counters to the database; the transaction ends at ``position`` of the ledger.
+        """Write changed counters to the database, as part of the present transaction.
 
-        Written are those that the ledger rows do not determine; every 1,000 positions, all that
-        have changed.
+        ``position`` is the last ledger position that they count. A counter that an opening can add
+        up again from the ledger rows behind its saved position is not written each time, but every
+        1,000 positions; all others are written.
         """
         self._saves_all |= position - self._all_saved_position >= POSITIONS_UNSAVED
         due = dict(self._changed)

@@ -345,5 +345,5 @@ class Administration:
 
 
 def _receipt_of(row: ask.ReceiptRow) -> Receipt:
-    """Return the receipt in the answer to a change, with the number of changed messages set."""
+    """Return the receipt of a reschedule, release or cancel, with its number of changed messages."""
     return row.receipt.of(row.message_count)

@@ -49,8 +49,9 @@ def is_lake(folder: Path) -> bool:
 def read_lives(files: Sequence[Path], lake: str | Path, manager: str | None = None) -> pa.Table:
     """Return the records of ended messages in Parquet files, with the columns LIFE_COLUMNS.
 
-    Only messages that were got, transmitted or expired are included. Raises NoLives when there are
-    none, ReplayError when they are of several queue managers and ``manager`` names none of them.
+    ``files`` are read; ``lake`` is only the name that errors give. Only messages that were got,
+    transmitted or expired are included. Raises NoLives when there are none, ReplayError when they
+    are of several queue managers and ``manager`` names none of them.
     """
     schema = pa.schema([LEDGER.field(name) for name in (*LIFE_COLUMNS, "kind")])
     paths = [str(file) for file in files]

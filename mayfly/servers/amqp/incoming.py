@@ -768,7 +768,11 @@ def _pieces_of(front: bytes, fields: Fields) -> list[_Piece]:
 
 
 def _slots(fields: Fields) -> list[tuple[_Slot, Value]]:
-    """Return the values of a message that may differ in the next one, each with its slot."""
+    """Return the values that usually differ between two messages of one sender.
+
+    These are its integer and time annotations, its ttl, its ids and its times, each with its slot:
+    the place of the value in a message, by which a later message is read without decoding the rest.
+    """
     found: list[tuple[_Slot, Value]] = []
     for name, value in fields.annotations.items():
         if isinstance(value, Scalar) and value.type in (Data.LONG, Data.TIMESTAMP):
