@@ -29,18 +29,27 @@ def demo_excerpt() -> list[str]:
     return [line for line in excerpt.splitlines() if line]
 
 
-def python_with_output() -> list[tuple[str, str]]:
-    """Return the programs that stand before their output, with it."""
-    found = blocks()
-    return [
+def first_program() -> tuple[str, str]:
+    """Return the program that stands before its output, and the output."""
+    [found] = [
         (block.text, after.text)
-        for block, after in pairwise(found)
+        for block, after in pairwise(blocks())
         if (block.language, after.language) == ("python", "text")
     ]
+    return found
 
 
 def commands() -> list[str]:
     """Return the ``mayfly`` commands, without their comments."""
+    return [command for command in _shell_commands() if command.startswith("mayfly ")]
+
+
+def install_commands() -> list[str]:
+    """Return the commands that install Mayfly from a checkout."""
+    return [command for command in _shell_commands() if not command.startswith("mayfly ")]
+
+
+def _shell_commands() -> list[str]:
     lines = [line for b in blocks() if b.language == "console" for line in b.text.splitlines()]
     return [line[2:].split(" #")[0].strip() for line in lines if line.startswith("$ ")]
 
