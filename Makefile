@@ -8,7 +8,7 @@ SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup wheel compiled compiled-tree test-compiled demo test all-tests pages soak search mutants shape interop lint bench bench-compare bench-peers clean
+.PHONY: setup wheel site compiled compiled-tree test-compiled demo test all-tests pages soak search mutants shape interop lint bench bench-compare bench-peers clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -126,6 +126,16 @@ compiled-tree: compiled
 # All tests with it; some: TESTS="tests/engine …".
 test-compiled: compiled-tree
 	@cd build/tree && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m pytest -q -n 3 --dist loadfile $(TESTS)
+
+# The pages as a web site in build/site/html, with a reference made of docstrings; links are checked.
+# Skipped without the extra "site": .venv/bin/python -m pip install -e '.[site]'.
+site: $(READY)
+	@$(BIN)/python -c "import material, mkdocstrings" 2> /dev/null || \
+	  { echo "the site is left out: its packages are not installed (the extra site)"; exit 0; }; \
+	rm -rf build/site && mkdir -p build/site/pages && \
+	git ls-files -z --cached --others --exclude-standard -- '*.md' docs examples \
+	  | tar -c --null -T - | tar -x -C build/site/pages && \
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict -q -f docs/site/mkdocs.yml
 
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)
