@@ -39,19 +39,24 @@ def first_program() -> tuple[str, str]:
     return found
 
 
+def install_script() -> str:
+    """Return the commands that install Mayfly from a checkout, one a line."""
+    return "\n".join(_console_blocks()[0])
+
+
 def commands() -> list[str]:
-    """Return the ``mayfly`` commands, without their comments."""
-    return [command for command in _shell_commands() if command.startswith("mayfly ")]
+    """Return the ``mayfly`` commands of the other blocks, without their comments."""
+    return [command for block in _console_blocks()[1:] for command in block]
 
 
-def install_commands() -> list[str]:
-    """Return the commands that install Mayfly from a checkout."""
-    return [command for command in _shell_commands() if not command.startswith("mayfly ")]
-
-
-def _shell_commands() -> list[str]:
-    lines = [line for b in blocks() if b.language == "console" for line in b.text.splitlines()]
-    return [line[2:].split(" #")[0].strip() for line in lines if line.startswith("$ ")]
+def _console_blocks() -> list[list[str]]:
+    """Return the commands of each block behind a prompt."""
+    found = [
+        [line[2:].split(" #")[0].strip() for line in block.text.splitlines() if line[:2] == "$ "]
+        for block in blocks()
+        if block.language == "console"
+    ]
+    return [block for block in found if block]
 
 
 def spark_program() -> str:

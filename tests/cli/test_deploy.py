@@ -193,8 +193,6 @@ def test_the_steps_of_the_image_lead_to_a_server_that_is_ready(
         _, _, probe = last["HEALTHCHECK"].partition("CMD ")
         healthy = run(mayfly, *json.loads(probe)[1:], env=environment)
         assert (healthy.returncode, healthy.stdout) == (0, "QM1: ready\n")
-        python = str(tmp_path / "opt/mayfly/bin/python")
-        assert run(python, "-c", "import proton, starlette", env=environment).returncode == 0
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
 
