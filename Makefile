@@ -8,7 +8,7 @@ SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup compiled compiled-tree test-compiled demo test all-tests pages soak search mutants shape interop lint bench bench-compare bench-peers clean
+.PHONY: setup wheel site compiled compiled-tree test-compiled demo test all-tests pages soak search mutants shape interop lint bench bench-compare bench-peers clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -101,12 +101,21 @@ interop: $(AMQP)
 	@$(BIN)/python -m interop
 	@$(BIN)/python -m pytest -q -m object_store tests/lake
 
+WHEEL := $(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps --no-build-isolation .
+
+# What is installed elsewhere: a wheel for every Python, and a compiled one for this Python and machine.
+wheel: $(READY)
+	@rm -rf dist
+	@$(WHEEL) -w dist
+	@if command -v $${CC:-cc} > /dev/null; then MAYFLY_COMPILE=1 $(WHEEL) -w dist; \
+	else echo "the compiled wheel is left out: it needs a C compiler"; fi
+	@ls dist
+
 # A wheel whose hot packages are compiled by mypyc (hatch_build.py). It takes a C compiler minutes.
 compiled: $(READY)
 	@command -v $${CC:-cc} > /dev/null || { echo "a C compiler is needed: install gcc"; exit 1; }
 	@rm -rf build/wheel
-	@MAYFLY_COMPILE=1 $(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps \
-	  --no-build-isolation -w build/wheel .
+	@MAYFLY_COMPILE=1 $(WHEEL) -w build/wheel
 
 # A copy of the source with it: beside the source itself it would hide what is edited.
 compiled-tree: compiled
@@ -117,6 +126,16 @@ compiled-tree: compiled
 # All tests with it; some: TESTS="tests/engine …".
 test-compiled: compiled-tree
 	@cd build/tree && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m pytest -q -n 3 --dist loadfile $(TESTS)
+
+# The pages as a web site in build/site/html, with a reference made of docstrings; links are checked.
+# Skipped without the extra "site": .venv/bin/python -m pip install -e '.[site]'.
+site: $(READY)
+	@$(BIN)/python -c "import material, mkdocstrings" 2> /dev/null || \
+	  { echo "the site is left out: its packages are not installed (the extra site)"; exit 0; }; \
+	rm -rf build/site && mkdir -p build/site/pages && \
+	git ls-files -z --cached --others --exclude-standard -- '*.md' docs examples \
+	  | tar -c --null -T - | tar -x -C build/site/pages && \
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict -q -f docs/site/mkdocs.yml
 
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)

@@ -29,20 +29,34 @@ def demo_excerpt() -> list[str]:
     return [line for line in excerpt.splitlines() if line]
 
 
-def python_with_output() -> list[tuple[str, str]]:
-    """Return the programs that stand before their output, with it."""
-    found = blocks()
-    return [
+def first_program() -> tuple[str, str]:
+    """Return the program that stands before its output, and the output."""
+    [found] = [
         (block.text, after.text)
-        for block, after in pairwise(found)
+        for block, after in pairwise(blocks())
         if (block.language, after.language) == ("python", "text")
     ]
+    return found
+
+
+def install_script() -> str:
+    """Return the commands that install Mayfly from a checkout, one a line."""
+    return "\n".join(_console_blocks()[0])
 
 
 def commands() -> list[str]:
-    """Return the ``mayfly`` commands, without their comments."""
-    lines = [line for b in blocks() if b.language == "console" for line in b.text.splitlines()]
-    return [line[2:].split(" #")[0].strip() for line in lines if line.startswith("$ ")]
+    """Return the ``mayfly`` commands of the other blocks, without their comments."""
+    return [command for block in _console_blocks()[1:] for command in block]
+
+
+def _console_blocks() -> list[list[str]]:
+    """Return the commands of each block behind a prompt."""
+    found = [
+        [line[2:].split(" #")[0].strip() for line in block.text.splitlines() if line[:2] == "$ "]
+        for block in blocks()
+        if block.language == "console"
+    ]
+    return [block for block in found if block]
 
 
 def spark_program() -> str:

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 CONTENTS = ROOT / "docs" / "README.md"
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/pymqi/README.md")),
+    ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 #: A program of the reader's own, by the page about clusters.
@@ -21,7 +22,14 @@ SOURCE_FILES = [
 ] + ["hatch_build.py"]
 
 #: Pages to look things up in, and the list of pages.
-WITHOUT_EXAMPLE = {"ARCHITECTURE", "CONTRIBUTING", "GLOSSARY", "LIFETIME", "PERFORMANCE", "RULES"}
+WITHOUT_EXAMPLE = [
+    CONTENTS,
+    *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SECURITY")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in "ARCHITECTURE COMPATIBILITY GLOSSARY LIFETIME PERFORMANCE RULES".split()
+    ),
+]
 
 
 class Paragraph(NamedTuple):
@@ -56,7 +64,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def named(page: Path) -> str:
-    return page.stem
+    return page.relative_to(ROOT).with_suffix("").as_posix()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -73,7 +81,7 @@ def test_a_page_about_doing_something_has_an_example_that_a_test_runs() -> None:
     texts = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")]
     runners = [text for text in texts if runs.search(text)]
     for page in PAGES:
-        if page.stem in WITHOUT_EXAMPLE or page == CONTENTS:
+        if page in WITHOUT_EXAMPLE:
             continue
         assert re.search(r"^```(?:python|console)?$", page.read_text("utf-8"), re.MULTILINE), page
         assert any(page.name in text for text in runners), page

@@ -74,7 +74,6 @@ app = typer.Typer(
     help="Mayfly: a message queue manager in which every message has a lifetime.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from mayfly.admin.mqsc.grammar import MqscSyntaxError, parse, statements
+from mayfly.admin.mqsc.grammar import Command, MqscSyntaxError, parse, statements
 from mayfly.admin.security.admission import Admission, call_at_refresh
 from mayfly.admin.security.developer import (
     APP,
@@ -118,19 +118,26 @@ def check_served(settings: ServeSettings) -> None:
         check_settings(settings)
     for served in settings.queue_managers:
         folder_of(served.name, served.path)
-        for script in served.mqsc:
-            _check_script(script)
+        commands_of(served)
     for file in settings.tls[:3]:
         if isinstance(file, Path):
             _read_text(file)
 
 
-def _check_script(script: Path) -> None:
-    """Raise CommandFailed for the first syntax error in an MQSC script; runs nothing."""
+def commands_of(served: ServedFolder) -> list[Command]:
+    """Return the commands of all MQSC scripts of a queue manager, parsed; none is run.
+
+    Raises CommandFailed for the first syntax error, and for a script that cannot be read.
+    """
+    return [command for script in served.mqsc for command in _parsed(script)]
+
+
+def _parsed(script: Path) -> Iterator[Command]:
+    """Yield the commands of an MQSC script; raises CommandFailed for the first syntax error."""
     for statement in statements(_read_text(script)):
         if statement.is_command:
             try:
-                parse(statement)
+                yield parse(statement)
             except MqscSyntaxError as error:
                 line, column = statement.place(error.start)
                 text = f"{script}, line {line}, column {column}: {error}"
@@ -598,7 +605,7 @@ def print_ready(
     else:
         text = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
         print(f"serving {', '.join(names)}: {text}")
-    typer.get_text_stream("stdout").flush()
+    sys.stdout.flush()
 
 
 @contextmanager

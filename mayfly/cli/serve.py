@@ -222,11 +222,14 @@ def serve(
     listen = Listen(**{name: _address(f"--{name}", text) for name, text in given_addresses.items()})
     development = Development(dev, virtual_clock, tls)
     read = partial(_settings, names, served, listen, tls_files, token_file, log, development)
-    from mayfly.cli.hosting import check_served, run_server
+    from mayfly.cli.hosting import check_served, commands_of, run_server
 
     settings = read()
     check_served(settings)
     if check:
+        from mayfly.cli.named_channels import check_channels
+
+        check_channels(settings, [commands_of(each) for each in settings.queue_managers])
         print(f"{', '.join(names)}: nothing is wrong")
     else:
         run_server(settings, read, as_json=as_json)

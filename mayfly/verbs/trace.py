@@ -110,6 +110,10 @@ class MessageTrace(NamedTuple):
         """Whether a message with this id was found, on a queue or in the ledger."""
         return bool(self.entries)
 
+    def __str__(self) -> str:
+        """Return the sentence, so that ``print(qm.why(msg_id))`` tells where a message is."""
+        return self.sentence
+
 
 #: The most messages in an answer, of each kind and place.
 MAX_TRACE_ENTRIES = 50

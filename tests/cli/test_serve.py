@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from mayfly import QueueManager
 from mayfly.cli import ping
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
@@ -178,6 +179,46 @@ def test_check_finds_what_is_wrong_before_anything_is_made(
     assert (wrong.exit_code, wrong.stderr.startswith(said)) == (ExitCode.USAGE, True)
     assert not (tmp_path / "here").exists()
     assert not (tmp_path / "QM2").exists()
+
+
+def test_check_looks_for_each_channel_that_is_named(
+    mayfly: Invoke, config: Path, tmp_path: Path
+) -> None:
+    """At each queue manager: in its scripts, in its folder, open or not; and only for clients."""
+    named = '[listen]\namqp_channel = "SYSTEM.DEF.SVRCONN"\nhttp_channel = "APPS"\n'
+    config.write_text(CONFIG.replace("[listen]\n", named))
+
+    def missing() -> str:
+        checked = mayfly("serve", str(config), "--check")
+        assert checked.exit_code in (ExitCode.DONE, ExitCode.USAGE)
+        return checked.stderr
+
+    text = (
+        "mayfly: http_channel: no channel APPS with CHLTYPE(SVRCONN) is defined at {}: "
+        "neither in its folder nor by its mqsc scripts\n"
+    )
+    define = "DEFINE CHANNEL(APPS) CHLTYPE({})"
+    assert missing() == text.format("QM1")
+    (tmp_path / "qm1.mqsc").write_text(define.format("RCVR"))
+    assert missing() == text.format("QM1")
+    (tmp_path / "qm1.mqsc").write_text(define.format("SVRCONN") + " REPLACE\n")
+    assert missing() == text.format("QM2")
+    folder = tmp_path / "QM2"
+    with QueueManager("QM2", folder) as manager:
+        assert missing() == text.format("QM2")
+        # It is in the log of the database, and nowhere else.
+        assert manager.mqsc(define.format("SVRCONN")).ok
+        assert missing() == ""
+    files = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
+    assert missing() == ""
+    assert {file: file.stat().st_mtime_ns for file in folder.iterdir()} == files
+    (tmp_path / "qm1.mqsc").write_text(f"{define.format('SVRCONN')}\nDELETE CHANNEL(APPS)\n")
+    assert missing() == text.format("QM1")
+    (folder / "mayfly.db").write_bytes(b"no database")
+    (tmp_path / "qm1.mqsc").write_text(define.format("SVRCONN"))
+    damaged = mayfly("serve", str(config), "--check")
+    assert damaged.exit_code == ExitCode.FILE
+    assert f"mayfly: {folder / 'mayfly.db'} cannot be read: " in damaged.stderr
 
 
 @pytest.mark.parametrize(

@@ -102,11 +102,16 @@ def test_R_no_coa_for_xmit_and_dead_and_no_cod_for_dead(
     assert found == feedbacks
 
 
-def test_R_pan_and_nan_are_left_to_the_application(manager: QueueManager, session: Session) -> None:
-    session.put("Q1", b"x", report=c.MQRO_PAN | c.MQRO_NAN, reply_to_q=REPLIES)
+@pytest.mark.parametrize("delay_ms", [0, 5_000])
+def test_R_pan_nan_and_activity_are_left_to_the_application(
+    manager: QueueManager, session: Session, clock: VirtualClock, delay_ms: int
+) -> None:
+    options = c.MQRO_PAN | c.MQRO_NAN | c.MQRO_ACTIVITY
+    session.put("Q1", b"x", report=options, reply_to_q=REPLIES, delay_ms=delay_ms)
+    clock.advance(delay_ms)
     message = session.get("Q1")
     assert message is not None
-    assert message.descriptor.report == c.MQRO_PAN | c.MQRO_NAN
+    assert message.descriptor.report == options
     assert session.get(REPLIES) is None
 
 
