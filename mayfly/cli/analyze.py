@@ -177,8 +177,11 @@ def _for_json(analysis: LifetimeAnalysis, late_after_ms: int) -> dict[str, Any]:
 
 def _print(analysis: LifetimeAnalysis, late_after_ms: int) -> None:
     """Print three tables, those that have rows, each followed by its sentences of advice."""
-    rows = [*analysis.lifetimes, *analysis.delays, *analysis.consumers]
-    managers = {row.manager for row in rows} - {""}
+    managers = {
+        *(group.manager for group in analysis.lifetimes if group.manager),
+        *(queue.manager for queue in analysis.delays),
+        *(consumer.manager for consumer in analysis.consumers),
+    }
 
     def named(manager: str, name: str) -> str:
         """Return the name of a row; with the queue manager's where a lake has several."""

@@ -130,7 +130,7 @@ def test_both_formats_have_the_same_answer_for_programs(
     assert (eu["suggested_ms"], eu["would_be_got"], eu["not_known"]) == (43_000, 30, 0)
     assert eu["cap"]["got_lost"] == 60
     assert eu["cap"]["freed_ms"] == 30 * 10_000
-    assert eu["cap"]["advice"].startswith("With a cap of 20 s 60 that were got would have expired")
+    assert eu["cap"]["advice"].startswith("With a cap of 20 s: 60 that were got would have expired")
     assert (invoices["verdict"], invoices["suggested_ms"]) == ("too long", 69_000)
     assert invoices["cap"]["refused"] == 40
     queue, staging = found["delays"]

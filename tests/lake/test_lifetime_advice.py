@@ -48,8 +48,13 @@ SHORT = LifetimeFigures(
     not_known=40,
     got_lost=0,
 )
-NOTHING = {"would_be_got": 0, "would_still_expire": 0, "not_known": 0, "got_lost": 0}
-WITHOUT = {"suggested_ms": None, **dict.fromkeys(NOTHING)}
+NOTHING: dict[str, Any] = {
+    "would_be_got": 0,
+    "would_still_expire": 0,
+    "not_known": 0,
+    "got_lost": 0,
+}
+WITHOUT: dict[str, Any] = {"suggested_ms": None, **dict.fromkeys(NOTHING)}
 #: Nothing expires.
 ALIVE = replace(SHORT, expired=0, got=3_000, **NOTHING)
 
@@ -207,12 +212,12 @@ def test_advice_never_contradicts_its_figures(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, "With a cap of 5 min nothing changes."),
+        ({}, "With a cap of 5 min: nothing changes."),
         (
             {"shortened": 9, "got_lost": 2, "refused": 3, "expired_earlier": 4}
             | {"freed_ms": 5_400_000, "freed_byte_ms": 7.2e12},
             (
-                "With a cap of 5 min 2 that were got would have expired, 3 puts would have been "
+                "With a cap of 5 min: 2 that were got would have expired, 3 puts would have been "
                 "refused (delay longer than the cap) and 4 would have expired earlier, by 22 min "
                 "30 s on average."
             ),
@@ -220,7 +225,7 @@ def test_advice_never_contradicts_its_figures(data: st.DataObject) -> None:
         (
             {"would_be_got": 7, "not_known": 1},
             (
-                "With a cap of 5 min at most 7 ended by a lower cap would be got and of 1 ended "
+                "With a cap of 5 min: at most 7 ended by a lower cap would be got and of 1 ended "
                 "by a lower cap the ledger cannot say it."
             ),
         ),

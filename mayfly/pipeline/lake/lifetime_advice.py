@@ -48,7 +48,7 @@ def cap_advice(cap: CapFigures) -> str:
         (cap.not_known, f"of {cap.not_known:,} ended by a lower cap the ledger cannot say it"),
     ]
     said = [what for count, what in changed if count]
-    return f"With a cap of {spelled(cap.cap_ms)} {_listed(said) if said else 'nothing changes'}."
+    return f"With a cap of {spelled(cap.cap_ms)}: {_listed(said) if said else 'nothing changes'}."
 
 
 def delay_advice(figures: DelayFigures, late_after_ms: int) -> str:
