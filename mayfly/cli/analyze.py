@@ -212,7 +212,8 @@ def _print(analysis: LifetimeAnalysis, late_after_ms: int) -> None:
     ]
     cells = [_consumer_row(*consumer) for consumer in consumers]
     tables.append(_table(_CONSUMER_COLUMNS, cells, sentences))
-    print("\n\n".join("\n".join(lines) for lines in tables if lines))
+    if any(tables):
+        print("\n\n".join("\n".join(lines) for lines in tables if lines))
 
 
 def _table(

@@ -146,13 +146,13 @@ def test_hours_without_service_are_those_of_deadlines(tmp_path: Path) -> None:
 
 
 def test_of_expired_messages_met_in_one_millisecond_one_counts_as_asked_for(tmp_path: Path) -> None:
-    """One get takes one message; those met by no get are not asked for."""
+    """One get takes one message, a claim takes all; those met otherwise are not asked for."""
     lives = [
         *(expired(n, 300, 200) for n in (1, 2, 3)),
-        expired(4, 301, 200, met_by="claim"),
+        *(expired(n, 301, 200, met_by="claim") for n in (1, 2, 3)),
         *(expired(5 + n, 302, 200, met_by=met) for n, met in enumerate(("scan", "browse", None))),
     ]
-    assert figures(tmp_path, lives).asked == 2
+    assert figures(tmp_path, lives).asked == 4
 
 
 # The suggested lifetime
@@ -446,18 +446,14 @@ def percentile(values: Sequence[int], rank: float) -> float | None:
 
 
 def is_asked(lives: Sequence[LifeRecord], n: int) -> bool:
-    """Return True if a get came for a life: of those met at once, for the first."""
-
-    def is_met(record: LifeRecord) -> bool:
-        return record.outcome == "expired" and record.met_by in ("get", "claim")
-
+    """Return True if a get or a claim came for a life: of those a get met, for the first."""
     one = lives[n]
-    before = [
-        other
-        for other in lives[:n]
-        if is_met(other) and (other.queue, other.ended_ms) == (one.queue, one.ended_ms)
-    ]
-    return one.outcome == "got" or (is_met(one) and not before)
+    if one.outcome != "expired" or one.met_by != "get":
+        return one.outcome == "got" or one.met_by == "claim"
+    moment = (one.queue, one.ended_ms, one.outcome, one.met_by)
+    return not any(
+        (other.queue, other.ended_ms, other.outcome, other.met_by) == moment for other in lives[:n]
+    )
 
 
 def is_unserved(lives: Sequence[LifeRecord], one: LifeRecord) -> bool:

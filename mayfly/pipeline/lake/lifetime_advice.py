@@ -114,10 +114,11 @@ def _suggestion(figures: LifetimeFigures, suggested: str) -> str:
     present = spelled(figures.lifetime_p50_ms)
     match figures.verdict:
         case Verdict.TOO_LONG:
-            said = f"A lifetime of {suggested} would have been enough; half have {present} or more"
+            said = f"A lifetime of {suggested} would have been enough{_but(figures)}"
+            return f"{said}; half have {present} or more."
         case Verdict.UNLIMITED:
             unlimited = f"{figures.unlimited:,} of {figures.lives:,} have no lifetime"
-            said = f"{unlimited}; {suggested} would have been enough"
+            return f"{unlimited}; {suggested} would have been enough{_but(figures)}."
         case Verdict.TIGHT:
             said = f"A lifetime of {suggested} would leave a margin; half have {present} or less"
         case Verdict.FITS:
@@ -135,6 +136,11 @@ def _suggestion(figures: LifetimeFigures, suggested: str) -> str:
         "" if not figures.got_lost else f"; {figures.got_lost:,} that were got would not have been"
     )
     return f"{said}{lost}."
+
+
+def _but(figures: LifetimeFigures) -> str:
+    """Return the exception of messages that were got after the suggested lifetime, "" for none."""
+    return f" for all but {figures.got_lost:,} of the got" if figures.got_lost else ""
 
 
 def _outcomes(figures: LifetimeFigures) -> str:

@@ -14,7 +14,7 @@ from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, LifetimeFigures
 from mayfly.pipeline.lake.queries import QUEUES_MAX
 
 _SUFFIX = ".html"
-_ROW_PIXELS, _FRAME_PIXELS = 34, 320
+_ROW_PIXELS, _FRAME_PIXELS = 34, 240
 _EXPIRED_PARTS: dict[str, tuple[str, Callable[[LifetimeFigures], int]]] = {
     "would be got with the suggested lifetime": ("#1f6f4a", lambda g: g.would_be_got or 0),
     "would expire with it too": ("#d1482f", lambda g: g.would_still_expire or 0),
@@ -86,7 +86,6 @@ def draw_lifetimes(analysis: LifetimeAnalysis, file: Path) -> None:
         template="plotly_white",
         barmode="stack",
         height=_FRAME_PIXELS + _ROW_PIXELS * len(groups),
-        legend={"orientation": "h", "y": -0.25},
     )
     figure.write_html(file, config={"displaylogo": False})
 

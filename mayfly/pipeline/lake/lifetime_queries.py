@@ -32,7 +32,9 @@ GETS_MIN = 30
 _MARGIN_DIVISOR, _MARGIN_MS_MIN, _ROUNDED_TO_MS = 10, 1_000, 1_000
 
 _IS_GOT, _IS_EXPIRED = f"outcome = '{State.GOT}'", f"outcome = '{State.EXPIRED}'"
-_IS_MET_BY_GET = f"{_IS_EXPIRED} AND met_by IN ('{MetBy.GET}', '{MetBy.CLAIM}')"
+_IS_MET_BY_GET, _IS_MET_BY_CLAIM = (
+    f"{_IS_EXPIRED} AND coalesce(met_by, '') = '{met_by}'" for met_by in (MetBy.GET, MetBy.CLAIM)
+)
 _OF_QUEUES = f"{IS_LIFE} AND queue <> '{STAGING_QUEUE}'"
 
 
@@ -102,8 +104,9 @@ WITH first_met AS (
     GROUP BY instance_id, queue, ended_ms),
 lives AS (
     SELECT {manager} AS manager, {_KEYS[by]} AS name, {_IS_GOT} AS is_got,
-        {_IS_EXPIRED} AS is_expired, {_IS_GOT} OR first_position IS NOT NULL AS is_asked,
-        body_bytes, capped_by IS NOT NULL AS is_capped, ended_ms - put_ms AS age_ms,
+        {_IS_EXPIRED} AS is_expired, {_IS_GOT} OR first_position IS NOT NULL
+            OR {_IS_MET_BY_CLAIM} AS is_asked, body_bytes,
+        capped_by IS NOT NULL AS is_capped, ended_ms - put_ms AS age_ms,
         expire_at_ms - put_ms AS lifetime_ms, deliver_at_ms - put_ms AS delay_ms,
         {DURATIONS["left"]} AS left_ms, expire_at_ms - expire_at_ms % {HOUR_MS} AS expiry_hour_ms,
         {_IS_EXPIRED} AND coalesce({last_get_ms} < deliver_at_ms, true) AS is_unserved
@@ -194,7 +197,7 @@ WITH asked AS (
     SELECT manager, queue, coalesce(ended_program, '') AS application,
         coalesce(ended_by, '') AS user_id, {_IS_GOT} AS is_got, {DURATIONS["left"]} AS left_ms,
         ended_ms - ended_ms % {HOUR_MS} AS hour_ms
-    FROM {{ledger}} WHERE {_OF_QUEUES} AND ({_IS_GOT} OR {_IS_MET_BY_GET}))
+    FROM {{ledger}} WHERE {_OF_QUEUES} AND ({_IS_GOT} OR {_IS_MET_BY_GET} OR {_IS_MET_BY_CLAIM}))
 SELECT manager, queue, application, user_id, {_count("is_got")} AS got,
     {_count("NOT is_got")} AS met_expired, count(DISTINCT hour_ms) AS hours,
     {dialect.percentiles("left_ms", ranks)} AS left_ms

@@ -81,8 +81,8 @@ class LifetimeFigures:
     user; "" is none. ``unlimited`` have no deadline. ``expired_by_cap`` expired after a CAPEXPRY
     had shortened their lifetime. From the queue of the ``unserved`` nothing was got from their
     delivery time to their deadline; their deadlines are in ``unserved_hours`` hours of the
-    calendar. ``asked`` were asked for by a get: they were got, or a get met them expired; of
-    several that one millisecond met on a queue one counts.
+    calendar. ``asked`` were asked for: they were got, or a get or a claim met them expired; of
+    several that gets met on a queue in one millisecond one counts.
 
     ``lifetime_p50_ms`` is of messages with a deadline, ``left_*_ms`` the life left at the get,
     ``asked_*_ms`` the age at which the get came; under syncpoint a get counts at its commit.
