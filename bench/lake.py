@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from bench.figures import Figure, at_least, at_most, seconds_of, without_aim
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.lake.analytics import analyze_lifetimes
 from mayfly.pipeline.lake.answers import ledger_report
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.compaction import compact_lake
@@ -76,6 +77,11 @@ def _of_parquet(lake: Path) -> Iterator[Figure]:
     assert np.allclose(p99_ms[:, 0], p99_ms[:, 1])
     note = f"ours {report_seconds:.1f} s, SQL by hand {duckdb_seconds:.1f} s, same files"
     yield at_most("report beside SQL by hand", report_seconds / duckdb_seconds, 2, "x", note)
+    analyze_seconds = min(seconds_of(lambda: analyze_lifetimes(lake)) for _ in range(3))
+    note = f"ours {analyze_seconds:.1f} s, report {report_seconds:.1f} s, same files"
+    yield at_most(
+        "ledger analyze beside the report", analyze_seconds / report_seconds, 8, "x", note
+    )
     check_seconds = seconds_of(lambda: check_lake(lake))
     yield without_aim("ledger verify", _LIVES / check_seconds, " lives/s", is_rate=True)
 

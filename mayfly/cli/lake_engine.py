@@ -31,6 +31,22 @@ if TYPE_CHECKING:
 #: stack is the one that mayfly.pipeline.spark.session needs.
 _QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
 
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="MOMENT",
+        help="Only lives that ended then or later: 2026-11-20 or 2026-11-20T14, UTC.",
+    ),
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="MOMENT", help="Only to this date or hour, all of it included."),
+]
+QueueOption = Annotated[
+    list[str] | None,
+    typer.Option("--queue", metavar="QUEUE", help="Only this queue, or ORDERS.*; several."),
+]
 LateOption = Annotated[
     int | None,
     typer.Option(
@@ -150,6 +166,14 @@ def lake_place(text: str | Path) -> str:
         scheme = place.partition(":")[0]
         raise typer.BadParameter(f"{place} is no URL: it has one slash behind {scheme}:")
     return place
+
+
+Lake = Annotated[
+    str,
+    typer.Argument(
+        parser=lake_place, metavar="LAKE", help="Folder of the lake, or the URL of a Delta lake."
+    ),
+]
 
 
 def check_lake(lake: str) -> None:

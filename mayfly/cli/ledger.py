@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mayfly.cli.analyze import analyze
 from mayfly.cli.lake_engine import (
+    FromOption,
+    Lake,
     LateOption,
+    QueueOption,
+    ToOption,
     check_lake,
     fits_one_process,
     lake_errors,
     lake_part,
-    lake_place,
     spark_session,
 )
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of
@@ -54,13 +58,7 @@ _BOOK_COLUMNS = (
 _TEN_MINUTES_MS = 600 * SECOND_MS
 
 ledger = group()
-
-Lake = Annotated[
-    str,
-    typer.Argument(
-        parser=lake_place, metavar="LAKE", help="Folder of the lake, or the URL of a Delta lake."
-    ),
-]
+ledger.command()(analyze)
 
 
 class LakeFormat(StrEnum):
@@ -78,24 +76,6 @@ FormatOption = Annotated[
         "[default: that of the lake; parquet for a new folder, delta for a URL]",
     ),
 ]
-FromOption = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="MOMENT",
-        help="Only lives that ended then or later: 2026-11-20 or 2026-11-20T14, UTC.",
-    ),
-]
-ToOption = Annotated[
-    str | None,
-    typer.Option("--to", metavar="MOMENT", help="Only to this date or hour, all of it included."),
-]
-QueueOption = Annotated[
-    list[str] | None,
-    typer.Option("--queue", metavar="QUEUE", help="Only this queue, or ORDERS.*; several."),
-]
-
-
 UrlOption = Annotated[
     str | None, typer.Option("--url", help="The server, as in grpc://127.0.0.1:9414.")
 ]

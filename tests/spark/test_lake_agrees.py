@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.lake import answers
+from mayfly.pipeline.lake import analytics, answers
 from mayfly.pipeline.lake.compaction import compact_lake
+from mayfly.pipeline.lake.lifetime_queries import By
+from mayfly.pipeline.lake.lifetimes import LifetimeFigures
 from mayfly.pipeline.lake.open_tables import DUCKDB_MACROS, TABLES, OpenTable
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart, part_between
 from mayfly.pipeline.lake.report import QueueReport
+from mayfly.pipeline.spark.analytics import analyze_lifetimes as analyze_in_spark
 from mayfly.pipeline.spark.export import export_lives
 from mayfly.pipeline.spark.lake import read_ledger
 from mayfly.pipeline.spark.report import ledger_report, timeline_of
 from tests.bulk.books import START_MS, life
-from tests.lake.made import varied_lake
+from tests.lake.made import varied, varied_lake
 from tests.spark.lakes import write_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -33,7 +37,7 @@ PARTS = [
 ]
 
 
-def rounded(report: QueueReport) -> dict[str, object]:
+def rounded(report: QueueReport | LifetimeFigures) -> dict[str, object]:
     """Return a report with its percentiles to the microsecond: sums in another order differ."""
     return {
         name: round(value, 3) if isinstance(value, float) else value
@@ -48,6 +52,35 @@ def test_reports_are_the_same(spark: SparkSession, tmp_path: Path, part: LakePar
     expected = ledger_report(spark, lake, part=part, late_after_ms=700)
     assert found
     assert list(map(rounded, found)) == list(map(rounded, expected))
+
+
+@pytest.mark.parametrize("by", [By.QUEUE, By.HOUR_OF_DAY])
+def test_analyses_of_lifetimes_are_the_same(spark: SparkSession, tmp_path: Path, by: By) -> None:
+    rng = Random(6)
+    for first in (1, 1_001):
+        lives = [
+            varied(first + n, rng, 3_600_000)._replace(
+                met_by=rng.choice(("get", "claim", "scan", None)),
+                ended_program=rng.choice((None, "till")),
+                capped_by=rng.choice((None, "CAPEXPRY(5) of QLOCAL(Q1)")),
+            )
+            for n in range(450)
+        ]
+        write_lake(tmp_path, lives, first)
+    found = analytics.analyze_lifetimes(tmp_path, by=by, cap_ms=5_000, late_after_ms=700)
+    expected = analyze_in_spark(spark, tmp_path, by=by, cap_ms=5_000, late_after_ms=700)
+    assert found.lifetimes
+    assert list(map(rounded, found.lifetimes)) == list(map(rounded, expected.lifetimes))
+    for name in ("delays", "consumers"):
+        rows = [
+            [
+                [round(v, 3) if isinstance(v, float) else v for v in row]
+                for row in getattr(one, name)
+            ]
+            for one in (found, expected)
+        ]
+        assert rows[0] == rows[1]
+        assert rows[0]
 
 
 @pytest.mark.parametrize("within_ms", [60_000, 3_600_000])

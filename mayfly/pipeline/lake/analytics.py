@@ -1,0 +1,67 @@
+"""Whether lifetimes are right, asked of a lake with DuckDB in this process.
+
+The queries are those of ``lifetime_queries.py``; Spark runs the same for lakes that are too large
+for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from mayfly.pipeline.lake import lifetime_queries as queries
+from mayfly.pipeline.lake.answers import VIEW, ledger_view
+from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
+from mayfly.pipeline.lake.measures import LATE_AFTER_MS
+from mayfly.pipeline.lake.part import EVERYTHING, LakePart
+
+
+def analyze_lifetimes(
+    lake_path: str | Path,
+    *,
+    part: LakePart = EVERYTHING,
+    by: queries.By = queries.By.QUEUE,
+    cap_ms: int | None = None,
+    late_after_ms: int = LATE_AFTER_MS,
+) -> LifetimeAnalysis:
+    """Return how lifetimes, delays and consumers suited each other in a part of a lake.
+
+    ``by`` groups the lifetimes. ``cap_ms`` asks what a CAPEXPRY of that would have changed. Delayed
+    messages that arrived more than ``late_after_ms`` after their delivery time are late. The lists
+    of the answer are empty if the part has no lives. Raises LakeError without a lake, or when a
+    file is missing or damaged.
+    """
+    with ledger_view(lake_path, part) as ledger:
+
+        def rows(query: str) -> list[dict[str, Any]]:
+            return [] if ledger is None else _rows(ledger, query)
+
+        return analysis_from(
+            by,
+            cap_ms,
+            lifetimes=rows(queries.lifetimes(_DUCKDB, by, cap_ms)),
+            delays=rows(queries.delays(_DUCKDB, late_after_ms)),
+            consumers=rows(queries.consumers(_DUCKDB)),
+        )
+
+
+def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    """Return the rows of a query as dicts by column name."""
+    found = ledger.execute(query.format(ledger=VIEW))
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _percentiles(value: str, ranks: Sequence[float]) -> str:
+    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values."""
+    return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
+
+
+_DUCKDB = queries.Dialect(
+    percentiles=_percentiles,
+    last_value=lambda value: f"last_value({value} IGNORE NULLS)",
+    largest=lambda array: f"list_max({array})",
+)
