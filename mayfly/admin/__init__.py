@@ -16,6 +16,7 @@ from mayfly.admin.access import (
 )
 from mayfly.admin.channels import SEQUENCE
 from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
+from mayfly.admin.effects import without_effect
 from mayfly.admin.model import (
     CHSTATUS,
     CONN,
@@ -41,7 +42,9 @@ from mayfly.admin.model import (
     allowed,
     checked,
     displayed,
+    entries_of,
     fold,
+    list_text,
     named,
     number_of,
     object_type,
@@ -67,9 +70,15 @@ from mayfly.engine.api.administration import (
     AUTHREC,
     CHANNEL,
     CHLAUTH,
+    CLASS_PROFILE,
     CLNTCONN,
+    COMMINFO,
     GROUP,
+    KEPT_KINDS,
+    LISTENER,
+    NAMELIST,
     OBJECT_TYPES,
+    POLICY,
     PRINCIPAL,
     PROCESS,
     QALIAS,
@@ -80,8 +89,11 @@ from mayfly.engine.api.administration import (
     QUEUE_KINDS,
     RULE_ACTIONS,
     SELF,
+    SERVICE,
+    STGCLASS,
     SUB,
     TOPIC,
+    TYPED_BY,
     Attribute,
     AuthorityKey,
     Entity,
@@ -98,6 +110,18 @@ from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 
 __all__ = [
+    "CLASS_PROFILE",
+    "COMMINFO",
+    "KEPT_KINDS",
+    "LISTENER",
+    "NAMELIST",
+    "POLICY",
+    "SERVICE",
+    "STGCLASS",
+    "TYPED_BY",
+    "entries_of",
+    "list_text",
+    "without_effect",
     "AUTHINFO",
     "AUTHREC",
     "CHANNEL",
