@@ -88,6 +88,7 @@ from mayfly.engine.api.administration import (
     QREMOTE,
     QUEUE_KINDS,
     RULE_ACTIONS,
+    SECRETS,
     SELF,
     SERVICE,
     STGCLASS,
@@ -110,6 +111,7 @@ from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 
 __all__ = [
+    "SECRETS",
     "CLASS_PROFILE",
     "COMMINFO",
     "KEPT_KINDS",

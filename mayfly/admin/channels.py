@@ -208,7 +208,8 @@ def _why_needed(channel_type: Value) -> str:
 
 def _needed(kind: str, name: str, channel_type: int) -> tuple[str, ...]:
     """Return the attributes that a channel must have, none for the models of the system."""
-    return () if (kind, name) in STANDARD_OBJECTS else _NEEDED.get(channel_type, ())
+    is_model = name in _MODELS.values() or (kind, name) in STANDARD_OBJECTS
+    return () if is_model else _NEEDED.get(channel_type, ())
 
 
 def _check_network(kind: str, name: str, attributes: Mapping[str, Value]) -> None:

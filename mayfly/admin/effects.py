@@ -17,12 +17,24 @@ from mayfly.engine.api.administration import (
     KEPT_KINDS,
     NOT_OBEYED,
     SECRETS,
+    TOPIC,
     TYPED_BY,
 )
 from mayfly.verbs.facts import Value
 
 #: The types of channels for which any version of TLS from 1.2 on is spoken, whatever the cipher is.
 _SERVING: Final = ("SVRCONN", "RCVR")
+#: The root of the topic tree, and what it has in IBM MQ in place of ASPARENT.
+_ROOT: Final = (TOPIC, "SYSTEM.BASE.TOPIC")
+_ROOT_VALUES: Final[Mapping[str, Value]] = {
+    "COMMINFO": "SYSTEM.DEFAULT.COMMINFO.MULTICAST",
+    "DEFPRESP": 1,
+    "MCAST": 2,
+    "PUBSCOPE": 0,
+    "SUBSCOPE": 0,
+}
+#: IBM MQ sets it for whoever subscribes, and an export has it.
+_WITHOUT_MEANING: Final = ("PUBACCT",)
 _NOT_CHECKED: Final = ("CRLLDAP", "OCSP", "IDPWLDAP")
 
 
@@ -41,17 +53,19 @@ def without_effect(
         return [] if name.startswith(SYSTEM) else [kind]
     if kind == CHANNEL and given_type in KEPT_CHANNEL_TYPES:
         return [] if name.startswith(SYSTEM) else [f"CHLTYPE({given_type})"]
+    if kind == AUTHINFO and given_type in _NOT_CHECKED:
+        return [] if name.startswith(SYSTEM) else [f"AUTHTYPE({given_type})"]
     if (kind, name) == DEFAULT_SUBSCRIPTION:
-        return [kind]
+        return []
+    root = _ROOT_VALUES if (kind, name) == _ROOT else {}
     lost = []
-    if kind == AUTHINFO and given_type in _NOT_CHECKED and not name.startswith(SYSTEM):
-        lost.append(f"AUTHTYPE({given_type})")
     known = object_type(kind)
     for keyword, value in attributes.items():
         row = known.kept.get(keyword)
-        is_lost = row is not None and value != row.default
+        is_lost = row is not None and value not in (row.default, root.get(keyword))
+        is_lost = is_lost and keyword not in _WITHOUT_MEANING
         if row is None and given_type in NOT_OBEYED.get(keyword, ()):
-            is_lost = value not in ("", 0)
+            is_lost = value not in (0, known.attributes[keyword].default)
         if keyword == "SSLCIPH" and given_type in _SERVING:
             is_lost = value not in ("", ANY_TLS)
         if is_lost:

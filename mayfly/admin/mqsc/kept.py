@@ -19,7 +19,7 @@ from mayfly.admin.mqsc.grammar import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.verbs.facts import MqscMessage
+from mayfly.verbs.facts import WITHOUT_EFFECT, MqscMessage
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine
@@ -133,7 +133,7 @@ def note_of(lost: Iterable[WithoutEffect]) -> MqscMessage | None:
         for kind, found in sorted(by_kind.items())
         for text, names in sorted(found.items())
     ]
-    return MqscMessage("MFY1003I", "These are kept, and have no effect here:", "\n".join(lines))
+    return MqscMessage(WITHOUT_EFFECT, "These are kept, and have no effect here:", "\n".join(lines))
 
 
 def _listed(names: list[str]) -> str:
