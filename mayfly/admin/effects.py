@@ -64,7 +64,7 @@ def without_effect(
         row = known.kept.get(keyword)
         is_lost = row is not None and value not in (row.default, root.get(keyword))
         is_lost = is_lost and keyword not in _WITHOUT_MEANING
-        if row is None and given_type in NOT_OBEYED.get(keyword, ()):
+        if row is None and (given_type or kind) in NOT_OBEYED.get(keyword, ()):
             is_lost = value not in (0, known.attributes[keyword].default)
         if keyword == "SSLCIPH" and given_type in _SERVING:
             is_lost = value not in ("", ANY_TLS)

@@ -525,8 +525,16 @@ _TABLES: Final[Mapping[str, tuple[Attribute, ...]]] = {
 }
 #: Values that are checked and then forgotten: nothing here reads them, so none is stored.
 SECRETS: Final = frozenset({"INITKEY", "KEYRPWD", "LDAPPWD", "PASSWORD"})
-#: Attributes with an effect on other types of channels, and the types on which they have none.
-NOT_OBEYED: Final[Mapping[str, tuple[str, ...]]] = {"DISCINT": ("SVRCONN",), "MCAUSER": ("SDR",)}
+#: Attributes in the tables of ``engine/attributes`` that are without effect: no event is made, and
+#: there are no clusters and page sets. They have none on objects of these kinds or types.
+NOT_OBEYED: Final[Mapping[str, tuple[str, ...]]] = {
+    "CLUSTER": _CLUSTERED,
+    "DISCINT": ("SVRCONN",),
+    "MCAUSER": ("SDR",),
+    "QDPHIEV": _HOLDERS,
+    "QDPLOEV": _HOLDERS,
+    "STGCLASS": _HOLDERS,
+}
 
 
 @cache
