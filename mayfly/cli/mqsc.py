@@ -20,7 +20,7 @@ from mayfly.cli.managers import (
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import note, print_json
 from mayfly.client.connection import Administration
-from mayfly.verbs.facts import SYNTAX_ERROR, WITHOUT_EFFECT, CommandResult, MqscMessage
+from mayfly.verbs.facts import SYNTAX_ERROR, WITHOUT_EFFECT, MqscMessage
 
 Script = Annotated[typer.FileText | None, typer.Argument(help="The script; - or nothing is stdin.")]
 CommandOption = Annotated[
@@ -43,7 +43,8 @@ def mqsc(
 
     They come from a file, from stdin or from -c. A queue manager that does not exist is made. With
     --json the displayed objects (rows) and all replies are printed, each with its command and the
-    place of an error in the script. Exit code 3 when a command failed.
+    place of an error in the script. A failure is also a line on stderr. Exit code 3 when a command
+    failed.
 
     \b
     Examples:
@@ -75,20 +76,20 @@ def mqsc(
         print_json({"ok": result.ok, "rows": result.rows, "messages": replies})
     else:
         print(result.text, end="")
-    failed = [each for each in result.commands if not each.ok]
-    for each in failed:
-        _tell(each)
-    if failed:
-        count = f"{len(failed)} of {len(result.commands)}"
+    failures = [
+        f"line {message.line}, column {message.column}: {_beginning(each.command)}: "
+        f"{message.code}: {_reason(message)}"
+        for each in result.commands
+        for message in each.messages
+        if not message.is_information
+    ]
+    if len(failures) == 1:
+        raise CommandFailed(ExitCode.MQ, failures[0])
+    for failure in failures:
+        note(failure)
+    if failures:
+        count = f"{len(failures)} of {len(result.commands)}"
         raise CommandFailed(ExitCode.MQ, f"{count} commands failed")
-
-
-def _tell(failed: CommandResult) -> None:
-    """Print a line on stderr for each failure of a command: where it stands, what it is, why."""
-    for message in failed.messages:
-        if not message.is_information:
-            place = f"line {message.line}, column {message.column}"
-            note(f"{place}: {_beginning(failed.command)}: {message.code}: {_reason(message)}")
 
 
 def _beginning(command: str) -> str:
