@@ -322,8 +322,8 @@ def test_each_failed_command_of_a_script_has_a_line_with_its_place_and_reason(
             " queue 'NOPE' is not defined"
         ),
         (
-            "mayfly: line 4, column 18: DEFINE QLOCAL(B): AMQ8405E: MAXDEP is not a keyword of QLOCAL;"
-            " did you mean MAXDEPTH?"
+            "mayfly: line 4, column 18: DEFINE QLOCAL(B): AMQ8405E: MAXDEP is not a keyword of"
+            " QLOCAL; did you mean MAXDEPTH?"
         ),
         "mayfly: 2 of 2 commands failed",
     ]
