@@ -63,6 +63,7 @@ from mayfly.admin.security.admission import refresh_security
 from mayfly.admin.security.rules import Partner
 from mayfly.admin.settings import alter_setting, reset_setting
 from mayfly.admin.settings import value_of as setting_value
+from mayfly.admin.standard_objects import STANDARD_OBJECTS
 from mayfly.channel import channels_of
 from mayfly.engine import Engine
 from mayfly.engine.api.administration import (
@@ -111,6 +112,7 @@ from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 
 __all__ = [
+    "STANDARD_OBJECTS",
     "SECRETS",
     "CLASS_PROFILE",
     "COMMINFO",

@@ -105,6 +105,8 @@ _NO_ATTRIBUTES: Mapping[str, Value] = {}
 #: (kind, name) -> the attributes that are not at the defaults of the kind.
 STANDARD_OBJECTS: Final[Mapping[tuple[str, str], Mapping[str, Value]]] = {
     **{(QLOCAL, name): _NO_ATTRIBUTES for name in _LOCAL_QUEUES},
+    (SERVICE, "SYSTEM.AMQP.SERVICE"): _NO_ATTRIBUTES,
+    (SERVICE, "SYSTEM.BROKER"): _NO_ATTRIBUTES,
     (QLOCAL, "SYSTEM.CLUSTER.TRANSMIT.QUEUE"): {"USAGE": MQUS_TRANSMISSION},
     **{(QMODEL, name): _NO_ATTRIBUTES for name in _MODEL_QUEUES},
     **dict.fromkeys(MODELS.items(), _NO_ATTRIBUTES),

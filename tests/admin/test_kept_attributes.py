@@ -301,6 +301,7 @@ def test_starting_what_is_kept_only_says_what_does_it_instead(
     assert "Nothing was done" in result.text
     assert qm.mqsc(f"START {kind}(TWO)").codes == ["AMQ8147E"]
     assert qm.mqsc("START LISTENER TRPTYPE(TCP) PORT(1414)").codes == ["MFY1015I"]
+    assert qm.mqsc("START SERVICE(SYSTEM.AMQP.SERVICE)").codes == ["MFY1015I"]
 
 
 def test_a_policy_is_set_added_to_and_removed(qm: mayfly.QueueManager) -> None:

@@ -54,7 +54,8 @@ def start_or_stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
         for keyword in _PLACE:
             remaining.pop(keyword, None)
     nothing_else(command, kind, remaining)
-    if name and not admin.inquire(queue_manager, (kind,), name):
+    is_standard = (kind, name) in admin.STANDARD_OBJECTS
+    if name and not is_standard and not admin.inquire(queue_manager, (kind,), name):
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
     if kind == LISTENER:
         why = "the ports of mayfly serve are settings of the server"
