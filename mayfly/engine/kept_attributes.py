@@ -49,6 +49,8 @@ _TRACE_CONTROL: _Words = (("MANUAL", 1), ("AUTO", 2))
 _RESPONSES: _Words = (("SYNC", 1), ("ASYNC", 2))
 #: MQSVC_CONTROL_*.
 _CONTROL: _Words = (("MANUAL", 2), ("QMGR", 0), ("STARTONLY", 1))
+#: MQQSGD_*, in a queue-sharing group of z/OS.
+_DISPOSITIONS: _Words = (("QMGR", 0), ("COPY", 1), ("GROUP", 3))
 #: MQRECORDING_*.
 _RECORDING: _Words = (("DISABLED", 0), ("QUEUE", 1), ("MSG", 2))
 
@@ -103,6 +105,8 @@ def _text(
     )
 
 
+_DISPOSITION: Final = _word("QSGDISP", "QMGR", _DISPOSITIONS)
+
 # Queues; the objects of a row are types of queues
 
 _HOLDERS = ("QLOCAL", "QMODEL")
@@ -140,6 +144,8 @@ _QUEUES = (
     _word("STRMQOS", "BESTEF", (("BESTEF", 0), ("MUSTDUP", 1)), *_HOLDERS),
     _word("OTELPCTL", "QMGR", (("QMGR", 0), *_TRACE_CONTROL)),
     _word("OTELTRAC", "QMGR", (("QMGR", 0), *_TRACES)),
+    _word("QSGDISP", "QMGR", _DISPOSITIONS, "QALIAS", "QREMOTE"),
+    _word("QSGDISP", "QMGR", (*_DISPOSITIONS, ("SHARED", 2)), "QMODEL"),
 )
 
 # Topics and subscriptions
@@ -164,6 +170,7 @@ _TOPICS = (
     _word("WILDCARD", "PASSTHRU", (("BLOCK", 1), ("PASSTHRU", 2))),
     _word("OTELPCTL", "ASPARENT", (("QMGR", 0), *_TRACE_CONTROL, ("ASPARENT", 3))),
     _word("OTELTRAC", "ASPARENT", (("QMGR", 0), *_TRACES, ("ASPARENT", 4))),
+    _DISPOSITION,
 )
 _SUBSCRIPTIONS = (
     # MQPSPROP_*.
@@ -261,6 +268,7 @@ _CHANNELS = (
     _text("TMPQPRFX", 32, AMQP, default="AMQP.*"),
     _text("TPROOT", 128, AMQP, default="SYSTEM.BASE.TOPIC"),
     _word("USECLTID", "NO", _NO_YES, AMQP),
+    _word("QSGDISP", "QMGR", _DISPOSITIONS, *_NETWORK),
 )
 
 # Authentication; the objects of a row are types of AUTHINFO objects
@@ -293,7 +301,10 @@ _AUTHENTICATION = (
     _word("SECCOMM", "NO", (*_NO_YES, ("ANON", 2)), IDPWLDAP),
     _text("SHORTUSR", _LDAP_FIELD, IDPWLDAP),
     _text("USRFIELD", _LDAP_FIELD, IDPWLDAP),
+    _word("QSGDISP", "QMGR", _DISPOSITIONS, CRLLDAP, OCSP, IDPWOS, IDPWLDAP),
 )
+
+_PROCESSES = (_DISPOSITION,)
 
 # Objects that are kept as a whole
 
@@ -328,6 +339,7 @@ _SERVICES = (
 _NAMELISTS = (
     _text("DESCR", _DESCRIPTION),
     _text("NAMES", _NAME, is_list=True),
+    _DISPOSITION,
     # MQNT_*.
     _word("NLTYPE", "NONE", (("NONE", 0), ("QUEUE", 1), ("CLUSTER", 2), ("AUTHINFO", 4))),
 )
@@ -359,6 +371,7 @@ _STORAGE = (
     _text("DESCR", _DESCRIPTION),
     _text("PASSTKTA", 8),
     _text("PSID", 2, default="00"),
+    _DISPOSITION,
     _text("XCFGNAME", 8),
     _text("XCFMNAME", 16),
 )
@@ -510,6 +523,7 @@ _MANAGER = (
 
 _TABLES: Final[Mapping[str, tuple[Attribute, ...]]] = {
     **dict.fromkeys(("QLOCAL", "QALIAS", "QREMOTE", "QMODEL"), _QUEUES),
+    "PROCESS": _PROCESSES,
     "TOPIC": _TOPICS,
     "SUB": _SUBSCRIPTIONS,
     "CHANNEL": _CHANNELS,

@@ -419,7 +419,8 @@ def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple
     if core.registry.find(name) is not None:
         raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{name} exists")
     known = attributes_of(QLOCAL).keys() | kept_attributes_of(QLOCAL).keys()
-    given = {k: v for k, v in model.every_attribute.items() if k in known}
+    # A dynamic queue is in no queue-sharing group, whatever its model says of one.
+    given = {k: v for k, v in model.every_attribute.items() if k in known - {"QSGDISP"}}
     definition = QueueDefinition(QLOCAL, name, model.deftype, owners).altered(given)
     enter_queue(core, definition)
     return name
