@@ -19,12 +19,14 @@ COMPILED = ("engine", "lifetime/window.py", "mqi", "runtime", "store", "verbs/me
 #: own checks can name the field and the reason code; so what programs call is not compiled.
 INTERPRETED = {
     "mayfly/engine/arrivals.py": "a class that others extend",
+    "mayfly/engine/attribute_type.py": "rows of tables",
     "mayfly/engine/attributes.py": "tables of dataclasses, made once",
     "mayfly/engine/configuration.py": "what programs call",
     "mayfly/engine/delay/schedule.py": "what programs call",
     "mayfly/engine/engine.py": "what programs call",
     "mayfly/engine/forwarding.py": "what programs call, with sessions of a network as well",
     "mayfly/engine/handles.py": "what programs call",
+    "mayfly/engine/kept_attributes.py": "tables, made once",
     "mayfly/engine/objects/inquire.py": "what programs call",
     "mayfly/engine/pubsub/topic_verbs.py": "what programs call",
     "mayfly/engine/session.py": "what programs call",

@@ -16,6 +16,7 @@ from mayfly.admin.access import (
 )
 from mayfly.admin.channels import SEQUENCE
 from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
+from mayfly.admin.effects import without_effect
 from mayfly.admin.model import (
     CHSTATUS,
     CONN,
@@ -41,7 +42,9 @@ from mayfly.admin.model import (
     allowed,
     checked,
     displayed,
+    entries_of,
     fold,
+    list_text,
     named,
     number_of,
     object_type,
@@ -60,6 +63,7 @@ from mayfly.admin.security.admission import refresh_security
 from mayfly.admin.security.rules import Partner
 from mayfly.admin.settings import alter_setting, reset_setting
 from mayfly.admin.settings import value_of as setting_value
+from mayfly.admin.standard_objects import STANDARD_OBJECTS
 from mayfly.channel import channels_of
 from mayfly.engine import Engine
 from mayfly.engine.api.administration import (
@@ -67,9 +71,15 @@ from mayfly.engine.api.administration import (
     AUTHREC,
     CHANNEL,
     CHLAUTH,
+    CLASS_PROFILE,
     CLNTCONN,
+    COMMINFO,
     GROUP,
+    KEPT_KINDS,
+    LISTENER,
+    NAMELIST,
     OBJECT_TYPES,
+    POLICY,
     PRINCIPAL,
     PROCESS,
     QALIAS,
@@ -79,9 +89,13 @@ from mayfly.engine.api.administration import (
     QREMOTE,
     QUEUE_KINDS,
     RULE_ACTIONS,
+    SECRETS,
     SELF,
+    SERVICE,
+    STGCLASS,
     SUB,
     TOPIC,
+    TYPED_BY,
     Attribute,
     AuthorityKey,
     Entity,
@@ -98,6 +112,20 @@ from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 
 __all__ = [
+    "STANDARD_OBJECTS",
+    "SECRETS",
+    "CLASS_PROFILE",
+    "COMMINFO",
+    "KEPT_KINDS",
+    "LISTENER",
+    "NAMELIST",
+    "POLICY",
+    "SERVICE",
+    "STGCLASS",
+    "TYPED_BY",
+    "entries_of",
+    "list_text",
+    "without_effect",
     "AUTHINFO",
     "AUTHREC",
     "CHANNEL",

@@ -8,6 +8,7 @@ CLNTCONN changes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,11 +22,14 @@ from mayfly.admin.model import (
     AdminError,
     Record,
     WrongObject,
+    check_type,
     checked_all,
     fixed_attribute,
     missing_attribute,
-    named,
+    shown_values,
+    type_of,
 )
+from mayfly.admin.standard_objects import CHANNEL_MODELS_OF_MESSAGES, STANDARD_OBJECTS
 from mayfly.channel import ChannelStatus, channels_of
 from mayfly.engine import Engine, manager_folder
 from mayfly.engine.api.administration import (
@@ -33,11 +37,11 @@ from mayfly.engine.api.administration import (
     CHANNEL,
     CHANNEL_MODELS,
     CLNTCONN,
+    KEPT_CHANNEL_TYPES,
     Attribute,
     ChannelDefinition,
     alter_named,
     attributes_of,
-    channel_types_with,
     define_named,
     delete_named,
     find_named,
@@ -50,7 +54,6 @@ from mayfly.mqi.command_constants import (
     MQIACH_MSG_SEQUENCE_NUMBER,
     MQRCCF_ATTR_VALUE_ERROR,
     MQRCCF_LIKE_OBJECT_WRONG_TYPE,
-    MQRCCF_PARM_CONFLICT,
     MQRCCF_PARM_MISSING,
     MQRCN_DISABLED,
     MQRCN_NO,
@@ -58,10 +61,26 @@ from mayfly.mqi.command_constants import (
     MQRCN_YES,
 )
 from mayfly.mqi.connection_names import places_of
-from mayfly.mqi.constants import MQCHT_CLNTCONN, MQCHT_SENDER, MQCHT_SVRCONN, MQXPT_TCP
+from mayfly.mqi.constants import (
+    MQCHT_CLNTCONN,
+    MQCHT_RECEIVER,
+    MQCHT_SENDER,
+    MQCHT_SVRCONN,
+    MQXPT_TCP,
+)
 from mayfly.verbs.facts import Value
 
 _TYPE: Final = "CHLTYPE"
+_MODELS: Final[Mapping[int, str]] = {**CHANNEL_MODELS, **CHANNEL_MODELS_OF_MESSAGES}
+#: Attributes of a new channel that depend on its type.
+_DEFAULTS: Final[Mapping[int, Mapping[str, Value]]] = {
+    MQCHT_CLNTCONN: {"TRPTYPE": MQXPT_TCP},
+    MQCHT_SVRCONN: {"TRPTYPE": MQXPT_TCP, "DISCINT": 0},
+    **{number: {"TRPTYPE": MQXPT_TCP} for number in KEPT_CHANNEL_TYPES.values()},
+}
+#: The types whose CipherSpec Mayfly itself uses.
+_CHECKED: Final = (MQCHT_SENDER, MQCHT_RECEIVER, MQCHT_SVRCONN)
+_CIPHER: Final = re.compile(r"ANY(_TLS1[23](_OR_HIGHER)?)?|(TLS|ECDHE)_\w+")
 _NEEDED: Final = {MQCHT_SENDER: ("XMITQ", "CONNAME"), MQCHT_CLNTCONN: ("CONNAME",)}
 _TYPE_ROW: Final = attributes_of(CHANNEL)[_TYPE]
 _TYPE_WORDS: Final = ", ".join(word for word, _ in _TYPE_ROW.words)
@@ -92,7 +111,7 @@ def define(
 
     ``kind`` is CHANNEL, or CLNTCONN for client channels. Attributes left out come from the channel
     ``like``. Without ``like`` they come from the existing channel (with ``replace``), else from
-    SYSTEM.DEF.SVRCONN or SYSTEM.DEF.CLNTCONN if that exists, else from the defaults. Raises
+    SYSTEM.DEF.* of its type if that exists, else from the defaults. Raises
     AdminError for a wrong or missing attribute, UnknownLikeObject for an unknown ``like``,
     MQRC_OBJECT_NAME_ERROR, and MQRC_OBJECT_ALREADY_EXISTS without ``replace``.
     """
@@ -105,21 +124,18 @@ def define(
     if (channel_type == MQCHT_CLNTCONN) != (kind == CLNTCONN):
         raise fixed_attribute(_TYPE, channel_type)
     defaults = [name] if replace else []
-    if channel_type in CHANNEL_MODELS:
-        defaults.append(CHANNEL_MODELS[channel_type])
+    defaults += [_MODELS[channel_type]] if channel_type in _MODELS else []
     source = source_of(manager, kind, like, defaults)
-    inherited = {} if source is None else source.attributes
+    inherited = {} if source is None else source.every_attribute
     if source is not None and inherited[_TYPE] != channel_type:
         text = f"{source.name} is a channel of another {_TYPE}"
         raise AdminError(MQRCCF_LIKE_OBJECT_WRONG_TYPE, _TYPE, channel_type, text)
-    _check_type(given, channel_type)
-    if channel_type in CHANNEL_MODELS:
-        inherited = {"TRPTYPE": MQXPT_TCP, **inherited}
-    given = {**inherited, **given}
-    for keyword in _NEEDED.get(channel_type, ()):
+    check_type(kind, type_of(kind, given), given)
+    given = {**_DEFAULTS.get(channel_type, {}), **inherited, **given}
+    for keyword in _needed(kind, name, channel_type):
         if not given.get(keyword):
             raise missing_attribute(keyword, _why_needed(channel_type))
-    _check_network(given)
+    _check_network(kind, name, given)
     define_named(manager, kind, name, given, replace=replace)
     _write_client_table(manager, kind)
 
@@ -132,16 +148,16 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     attribute or another CHLTYPE.
     """
     given = checked_all(kind, attributes)
-    existing = find_named(manager, kind, name).attributes
+    existing = find_named(manager, kind, name).every_attribute
     channel_type = int(existing[_TYPE])
     if given.get(_TYPE, channel_type) != channel_type:
         raise fixed_attribute(_TYPE, given[_TYPE])
-    _check_type(given, channel_type)
-    for keyword in _NEEDED.get(channel_type, ()):
+    check_type(kind, type_of(kind, existing), given)
+    for keyword in _needed(kind, name, channel_type):
         if given.get(keyword) == "":
             text = f"{keyword} is missing: {_why_needed(channel_type)}"
             raise AdminError(MQRCCF_PARM_MISSING, keyword, "", text)
-    _check_network({**existing, **given})
+    _check_network(kind, name, {**existing, **given})
     alter_named(manager, kind, name, given)
     _write_client_table(manager, kind)
 
@@ -165,13 +181,8 @@ def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
     ``kind`` is CHANNEL, or CLNTCONN for client channels. ``pattern`` is a name, or the start of
     names followed by ``*``. Returns an empty list for no match.
     """
-    records = []
-    for definition in view_named(manager, kind, pattern):
-        attributes = definition.attributes
-        word = named(_TYPE_ROW, attributes[_TYPE])
-        values = {k: v for k, v in attributes.items() if word in channel_types_with(k)}
-        records.append(Record(kind, definition.name, values))
-    return records
+    found = view_named(manager, kind, pattern)
+    return [Record(kind, each.name, shown_values(each)) for each in found]
 
 
 def inquire_status(manager: Engine, pattern: str) -> list[Record]:
@@ -195,32 +206,29 @@ def _why_needed(channel_type: Value) -> str:
     return f"a {'sender' if channel_type == MQCHT_SENDER else 'client'} needs it"
 
 
-def _check_type(given: Mapping[str, Value], channel_type: Value) -> None:
-    """Raise AdminError (MQRCCF_PARM_CONFLICT) for an attribute that this CHLTYPE does not have."""
-    word = named(_TYPE_ROW, channel_type)
-    for keyword, value in given.items():
-        if word not in channel_types_with(keyword):
-            text = f"{keyword} is not a keyword of {CHANNEL} {_TYPE}({word})"
-            raise AdminError(MQRCCF_PARM_CONFLICT, keyword, value, text)
+def _needed(kind: str, name: str, channel_type: int) -> tuple[str, ...]:
+    """Return the attributes that a channel must have, none for the models of the system."""
+    is_model = name in _MODELS.values() or (kind, name) in STANDARD_OBJECTS
+    return () if is_model else _NEEDED.get(channel_type, ())
 
 
-def _check_network(attributes: Mapping[str, Value]) -> None:
+def _check_network(kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Raise WrongObject for an invalid SSLCIPH, TRPTYPE, CONNAME or SSLPEER.
 
-    ``attributes`` are all attributes of the channel, with CHLTYPE. SSLCIPH of a client channel is
-    not checked.
+    ``attributes`` are all attributes of the channel, with CHLTYPE. SSLCIPH of a client channel, and
+    of a channel that is only kept, is not checked.
     """
     channel_type = attributes[_TYPE]
     cipher = attributes.get("SSLCIPH", "")
     # The table of clients goes to programs that know more ciphers; a server knows versions alone.
-    if cipher not in ("", ANY_TLS) and channel_type != MQCHT_CLNTCONN:
-        text = f"SSLCIPH must be blank or {ANY_TLS}"
+    if channel_type in _CHECKED and cipher and not _CIPHER.fullmatch(str(cipher)):
+        text = f"SSLCIPH must be blank or {ANY_TLS}, or a CipherSpec of TLS"
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLCIPH", cipher, text)
     transport = attributes.get("TRPTYPE")
     if channel_type in CHANNEL_MODELS and transport != MQXPT_TCP:
         text = "TRPTYPE must be TCP: clients connect over a network"
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "TRPTYPE", transport or 0, text)
-    if transport == MQXPT_TCP and channel_type in _NEEDED:
+    if transport == MQXPT_TCP and _needed(kind, name, int(channel_type)):
         address = str(attributes["CONNAME"])
         try:
             places_of(address)

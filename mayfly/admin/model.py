@@ -7,10 +7,12 @@ every codec.
 
 from __future__ import annotations
 
+import csv
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from io import StringIO
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -24,8 +26,12 @@ from mayfly.engine.api.administration import (
     SUB,
     TOPIC,
     TOPIC_VALUES,
+    TYPED_BY,
     Attribute,
+    Definition,
     attributes_of,
+    has_attribute,
+    kept_attributes_of,
     matches,
 )
 from mayfly.mqi import command_constants as k
@@ -98,6 +104,7 @@ _NAMES: Final = {
     MQRCCF_PARM_MISSING: "MQRCCF_PARM_MISSING",
 }
 _NAME_LENGTH = 48
+_QUOTE = "'"
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _CUSTOM_PAIR = re.compile(r"([A-Za-z0-9]+)\(([^()]*)\)")
@@ -118,12 +125,14 @@ LIKE, NOT_LIKE = "LK", "NL"
 class ObjectType(NamedTuple):
     """An object type such as QLOCAL: its attributes by MQSC keyword.
 
-    ``attributes`` are those that can be set, ``shown`` those that are displayed only.
+    ``attributes`` are those that can be set, ``shown`` those that are displayed only. ``kept`` are
+    those of ``attributes`` that nothing here obeys.
     """
 
     kind: str
     attributes: Mapping[str, Attribute]
     shown: Mapping[str, Attribute]
+    kept: Mapping[str, Attribute]
 
     def row(self, keyword: str) -> Attribute | None:
         """Return the attribute with a keyword, settable or displayed only.
@@ -148,7 +157,9 @@ class Record(NamedTuple):
 def object_type(kind: str) -> ObjectType:
     """Return an object type with its attributes; both tables are empty for an unknown type."""
     rows = {row.keyword: row for row in _SHOWN.get(kind, ())}
-    return ObjectType(kind, attributes_of(kind), MappingProxyType(rows))
+    kept = kept_attributes_of(kind)
+    every = MappingProxyType({**attributes_of(kind), **kept})
+    return ObjectType(kind, every, MappingProxyType(rows), kept)
 
 
 def displayed(kinds: Iterable[str]) -> Mapping[str, Attribute]:
@@ -404,7 +415,7 @@ def with_numbers(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]
 
     An unknown word or keyword stays as it is; :func:`checked_all` refuses it later.
     """
-    known = attributes_of(kind)
+    known = object_type(kind).attributes
     given = dict(attributes)
     for keyword, value in attributes.items():
         attribute = known.get(keyword)
@@ -446,7 +457,7 @@ def checked_all(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
 
     Raises AdminError for an unknown keyword, WrongValue for an invalid value.
     """
-    known = attributes_of(kind)
+    known = object_type(kind).attributes
     values: dict[str, Value] = {}
     for keyword, value in attributes.items():
         if keyword not in known:
@@ -458,12 +469,21 @@ def checked_all(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
 def _checked_text(attribute: Attribute, value: str) -> str:
     """Return a text unchanged if it is valid for its attribute.
 
-    Raises WrongValue if it is not printable, too long (UTF-8 bytes), no object name (attributes of
-    48 bytes), or an invalid CUSTOM.
+    Words are returned in upper case; a list is checked text by text. Raises WrongValue if it is not
+    printable, too long (UTF-8 bytes), no object name (attributes of 48 bytes), no word that is
+    possible, or an invalid CUSTOM.
     """
+    if attribute.is_list:
+        one = attribute._replace(is_list=False)
+        return list_text(_checked_text(one, each.strip(" ")) for each in entries_of(value))
     if not value.isprintable():
         raise WrongValue(attribute, value, " holds a character that cannot be printed")
-    if attribute.length == _NAME_LENGTH:
+    if attribute.choices:
+        if fold(value) not in attribute.choices:
+            text = f" is not right: it must be {' or '.join(attribute.choices)}"
+            raise WrongValue(attribute, value, text, shows_value=True)
+        return fold(value)
+    if attribute.length == _NAME_LENGTH and not attribute.takes_any_text:
         if value:
             _check_name(attribute, value)
         return value
@@ -474,6 +494,45 @@ def _checked_text(attribute: Attribute, value: str) -> str:
     if attribute.keyword == "CUSTOM":
         _check_custom(attribute, value)
     return value
+
+
+def entries_of(text: str) -> list[str]:
+    """Return the texts in a list, ``"A,'b,c'"`` -> ``['A', 'b,c']``; [] for an empty text."""
+    return next(csv.reader([text], quotechar=_QUOTE, skipinitialspace=True), [])
+
+
+def list_text(entries: Iterable[str]) -> str:
+    """Return texts as one list, a line of CSV with ``'`` as quote; empty texts are left out.
+
+    ``['A', 'b,c']`` -> ``"A,'b,c'"``.
+    """
+    line = StringIO()
+    csv.writer(line, quotechar=_QUOTE, lineterminator="").writerow(filter(None, entries))
+    return line.getvalue()
+
+
+def type_of(kind: str, attributes: Mapping[str, Value]) -> str:
+    """Return the word in CHLTYPE or AUTHTYPE of an object, empty for a kind without types."""
+    keyword = TYPED_BY.get(kind)
+    return "" if keyword is None else str(named(attributes_of(kind)[keyword], attributes[keyword]))
+
+
+def check_type(kind: str, object_type: str, given: Mapping[str, Value]) -> None:
+    """Raise AdminError (MQRCCF_PARM_CONFLICT) for an attribute that objects of a type do not have.
+
+    ``object_type`` is the word in CHLTYPE or AUTHTYPE.
+    """
+    for keyword, value in given.items():
+        if not has_attribute(kind, object_type, keyword):
+            text = f"{keyword} is not a keyword of {kind} {TYPED_BY[kind]}({object_type})"
+            raise AdminError(MQRCCF_PARM_CONFLICT, keyword, value, text)
+
+
+def shown_values(definition: Definition) -> dict[str, Value]:
+    """Return the values of an object by keyword: those that its type has, kept ones included."""
+    values = definition.every_attribute
+    object_type = type_of(definition.kind, values)
+    return {k: v for k, v in values.items() if has_attribute(definition.kind, object_type, k)}
 
 
 def _check_name(attribute: Attribute, name: str) -> None:

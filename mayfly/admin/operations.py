@@ -30,10 +30,14 @@ from mayfly.admin.model import (
     YES,
     Filter,
     Record,
+    check_type,
     checked_all,
     fixed_attribute,
     missing_attribute,
+    shown_values,
+    type_of,
 )
+from mayfly.admin.standard_objects import DEFAULT_SUBSCRIPTION, MODELS, STANDARD_OBJECTS
 from mayfly.engine import Engine, manager_definition
 from mayfly.engine.api.administration import (
     AUTHINFO,
@@ -43,6 +47,7 @@ from mayfly.engine.api.administration import (
     DEFAULT_AUTHENTICATION,
     DEFAULT_OBJECTS,
     DEFAULT_TOPIC,
+    KEPT_KINDS,
     PLATFORM_NUMBERS,
     PROCESS,
     QLOCAL,
@@ -87,6 +92,7 @@ _AUTHENTICATION_TYPE: Final = "AUTHTYPE"
 #: The object from which a new one of this type inherits without LIKE.
 _DEFAULTS: Final = {
     **DEFAULT_OBJECTS,
+    **MODELS,
     TOPIC: DEFAULT_TOPIC,
     AUTHINFO: DEFAULT_AUTHENTICATION,
 }
@@ -119,19 +125,26 @@ def define(
     MQRC_OBJECT_NAME_ERROR, AdminError for a wrong or missing attribute, and errors of the engine
     for this type.
     """
+    if like is not None:
+        _make_standard(manager, kind, like)
     if kind in (CHANNEL, CLNTCONN):
         channels.define(manager, kind, name, attributes, like, replace=replace)
         return
     given = checked_all(kind, attributes)
-    if kind == AUTHINFO and _AUTHENTICATION_TYPE not in given:
-        raise missing_attribute(_AUTHENTICATION_TYPE, "IDPWOS")
+    if (kind, name) == DEFAULT_SUBSCRIPTION:
+        return
     defaults = [_DEFAULTS[kind]] if kind in _DEFAULTS else []
-    if kind == AUTHINFO and replace:
-        defaults = [name, *defaults]
+    if kind == AUTHINFO:
+        _check_authentication(given)
+        defaults = [name, *defaults] if replace else defaults
     source = source_of(manager, kind, like, defaults)
+    if source is not None and not _is_of_type(source, given):
+        if source.name in (like, name):
+            raise fixed_attribute(_AUTHENTICATION_TYPE, given[_AUTHENTICATION_TYPE])
+        source = None
     if source is not None:
         own = ("QSGDISP", *_FIXED.get(kind, ()))
-        given = {**{k: v for k, v in source.attributes.items() if k not in own}, **given}
+        given = {**{k: v for k, v in source.every_attribute.items() if k not in own}, **given}
     is_topic_string_missing = kind == TOPIC and _TOPIC_STRING not in given
     if is_topic_string_missing and find_definition(manager, kind, name) is None:
         raise missing_attribute(_TOPIC_STRING)
@@ -145,10 +158,16 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     Raises MQRC_UNKNOWN_OBJECT_NAME (MQRC_NO_SUBSCRIPTION for SUB), and AdminError for an attribute
     that is wrong or cannot change.
     """
+    _make_standard(manager, kind, name, attributes)
     if kind in (CHANNEL, CLNTCONN):
         channels.alter(manager, kind, name, attributes)
         return
     given = checked_all(kind, attributes)
+    if kind == AUTHINFO:
+        existing = find_named(manager, kind, name)
+        if not _is_of_type(existing, given):
+            raise fixed_attribute(_AUTHENTICATION_TYPE, given[_AUTHENTICATION_TYPE])
+        _check_authentication({**existing.attributes, **given}, given)
     for keyword, value in given.items():
         if keyword in _FIXED.get(kind, ()):
             raise fixed_attribute(keyword, value)
@@ -205,7 +224,7 @@ def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list
     """
     records = []
     for definition, depth, input_count, output_count in view_queues(manager, pattern, kinds):
-        values = dict(definition.attributes)
+        values = definition.every_attribute
         if definition.kind == QLOCAL:
             values |= {
                 "CURDEPTH": depth,
@@ -220,7 +239,7 @@ def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list
 def _inquire_manager(manager: Engine, _pattern: str) -> list[Record]:
     """Return the one QMGR record: attributes of the queue manager, command level and platform."""
     own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORM_NUMBERS[manager.platform]}
-    return [Record(QMGR, manager.name, {**view_manager(manager).attributes, **own})]
+    return [Record(QMGR, manager.name, {**view_manager(manager).every_attribute, **own})]
 
 
 def _inquire_queue_statuses(manager: Engine, pattern: str) -> list[Record]:
@@ -308,7 +327,7 @@ def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
     for definition, is_durable in view_subscriptions(manager, pattern):
         values: dict[str, Value] = {
             "SUBID": definition.sub_id.upper(),
-            **definition.attributes,
+            **definition.every_attribute,
             "SUBTYPE": SUBSCRIPTION_TYPES[definition.made_by],
             "DURABLE": DURABLE_YES if is_durable else DURABLE_NO,
         }
@@ -332,7 +351,46 @@ def _inquire_neighbours(manager: Engine, _pattern: str) -> list[Record]:
 
 def _records(definitions: Iterable[Definition]) -> list[Record]:
     """Return the records of objects that have no attributes but those that can be set."""
-    return [Record(each.kind, each.name, each.attributes) for each in definitions]
+    return [Record(each.kind, each.name, shown_values(each)) for each in definitions]
+
+
+def _named_records(kind: str) -> Callable[[Engine, str], Sequence[Record]]:
+    """Return the function that inquires about objects of a kind, such as PROCESS."""
+    return lambda manager, pattern: _records(view_named(manager, kind, pattern))
+
+
+def _check_authentication(
+    attributes: Mapping[str, Value], given: Mapping[str, Value] | None = None
+) -> None:
+    """Raise AdminError unless AUTHINFO attributes have AUTHTYPE, and only what that type has.
+
+    ``given`` are those of ``attributes`` that a command changes; None means all of them.
+    """
+    if _AUTHENTICATION_TYPE not in attributes:
+        words = attributes_of(AUTHINFO)[_AUTHENTICATION_TYPE].words
+        raise missing_attribute(_AUTHENTICATION_TYPE, ", ".join(word for word, _ in words))
+    check_type(AUTHINFO, type_of(AUTHINFO, attributes), attributes if given is None else given)
+
+
+def _is_of_type(source: Definition, given: Mapping[str, Value]) -> bool:
+    """Return False if a new object is of another AUTHTYPE than the one that it would copy."""
+    wanted = given.get(_AUTHENTICATION_TYPE)
+    return wanted is None or source.attributes.get(_AUTHENTICATION_TYPE) == wanted
+
+
+# Objects that IBM MQ makes with each queue manager
+
+
+def _make_standard(
+    manager: Engine, kind: str, name: str, attributes: Mapping[str, Value] | None = None
+) -> None:
+    """Define an object of ``STANDARD_OBJECTS`` that is missing; else do nothing.
+
+    It is defined with ``attributes``, so that a wrong one raises AdminError before it is there.
+    """
+    standard = STANDARD_OBJECTS.get((kind, name))
+    if standard is not None and find_definition(manager, kind, name) is None:
+        define(manager, kind, name, {**standard, **(attributes or {})})
 
 
 def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
@@ -356,19 +414,19 @@ _DEFINE: dict[str, Callable[..., None]] = {
     SUB: lambda manager, _kind, name, given, *, replace: define_subscription(
         manager, name, given, replace=replace
     ),
-    **dict.fromkeys((PROCESS, AUTHINFO), define_named),
+    **dict.fromkeys((PROCESS, AUTHINFO, *KEPT_KINDS), define_named),
 }
 _ALTER: dict[str, Callable[[Engine, str, str, Mapping[str, Value]], None]] = {
     **dict.fromkeys((*QUEUE_KINDS, QMGR), alter_definition),
     TOPIC: lambda manager, _kind, name, given: alter_topic(manager, name, given),
     SUB: lambda manager, _kind, name, given: alter_subscription(manager, name, given),
-    **dict.fromkeys((PROCESS, AUTHINFO), alter_named),
+    **dict.fromkeys((PROCESS, AUTHINFO, *KEPT_KINDS), alter_named),
 }
 _DELETE: dict[str, Callable[[Engine, str, str], None]] = {
     **dict.fromkeys(QUEUE_KINDS, delete_queue),
     TOPIC: lambda manager, _kind, name: delete_topic(manager, name),
     SUB: lambda manager, _kind, name: delete_subscription(manager, name),
-    PROCESS: delete_named,
+    **dict.fromkeys((PROCESS, *KEPT_KINDS), delete_named),
     AUTHINFO: _delete_authentication,
     **dict.fromkeys((CHANNEL, CLNTCONN), channels.delete),
 }
@@ -376,8 +434,7 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     QMGR: _inquire_manager,
     TOPIC: lambda manager, pattern: _records(view_topics(manager, pattern)),
     SUB: _inquire_subscriptions,
-    PROCESS: lambda manager, pattern: _records(view_named(manager, PROCESS, pattern)),
-    AUTHINFO: lambda manager, pattern: _records(view_named(manager, AUTHINFO, pattern)),
+    **{kind: _named_records(kind) for kind in (PROCESS, AUTHINFO, *KEPT_KINDS)},
     CHANNEL: lambda manager, pattern: channels.inquire(manager, CHANNEL, pattern),
     CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
     QSTATUS: _inquire_queue_statuses,

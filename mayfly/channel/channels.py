@@ -98,13 +98,15 @@ class Channels:
         """Start a sender channel, or let a stopped receiver or server-connection channel accept.
 
         It does not wait for the partner: see :meth:`status`. A channel that is started stays so.
-        Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_STORAGE_MEDIUM_FULL.
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL, and MQRC_CHANNEL_CONFIG_ERROR for
+        a channel of a type that is only kept.
         """
         if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
                 if self.is_stopped(name):
                     self._note_receiver(name, INACTIVE)
         else:
+            self._definition_of_sender(name)
             self._sender(name).start()
 
     def start_triggered(self, name: str) -> None:
@@ -125,13 +127,15 @@ class Channels:
         The call does not wait for a sender to stop. A receiver is always interrupted; its sender
         notices, and retries. A server-connection channel accepts no more clients. Each stays
         stopped when the queue manager is opened again. Raises MQRC_UNKNOWN_OBJECT_NAME, and
-        MQRC_STORAGE_MEDIUM_FULL, which leaves a channel that is no sender unchanged.
+        MQRC_STORAGE_MEDIUM_FULL, which leaves a channel that is no sender unchanged, and
+        MQRC_CHANNEL_CONFIG_ERROR for a channel of a type that is only kept.
         """
         if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
                 self._note_receiver(name, STOPPED)
                 self._cut_off(name)
         else:
+            self._definition_of_sender(name)
             self._sender(name).stop(is_forced=is_forced)
 
     def status(self, name: str) -> list[ChannelStatus]:
@@ -338,8 +342,12 @@ class Channels:
         none.
         """
         definition = self._definition(name)
+        if definition.chltype in (MQCHT_SENDER, *_ACCEPTING):
+            text = f"channel {name} is no sender"
+        else:
+            text = f"channel {name} is kept only: channels of type SDR, RCVR and SVRCONN run here"
         if definition.chltype != MQCHT_SENDER:
-            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"channel {name} is no sender")
+            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
         return definition
 
     def _receiver_status(self, state: ChannelRow, receiver: Receiver | None) -> ChannelStatus:

@@ -35,7 +35,7 @@ from mayfly.cli.lake_engine import LakeArchive
 from mayfly.cli.managers import acting_user, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import IMPAIRED, READY, Served, ServedFile, opened_when_free
-from mayfly.cli.show import print_json
+from mayfly.cli.show import note, print_json
 from mayfly.cli.signals import arriving_signals
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
@@ -77,6 +77,7 @@ from mayfly.verbs.contracts.access import (
     TokenMissing,
     read_token,
 )
+from mayfly.verbs.facts import WITHOUT_EFFECT
 
 #: The scan runs this often unless the queue manager says otherwise (X9).
 EXPIRY_INTERVAL_SECONDS = 5
@@ -573,13 +574,17 @@ def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
 def run_script(manager: QueueManager, text: str, source: str) -> None:
     """Run MQSC commands; raises CommandFailed for the first that fails, with ``source``.
 
-    Commands before and after it are run as well.
+    Commands before and after it are run as well. What has no effect here is a line on stderr.
     """
     result = manager.mqsc(text)
+    for message in result.messages:
+        if message.code == WITHOUT_EFFECT:
+            note(f"{source}: {' '.join(str(message).split())}")
     wrong = next((command for command in result.commands if not command.ok), None)
     if wrong is not None:
-        message = "; ".join(map(str, wrong.messages))
-        raise CommandFailed(ExitCode.MQ, f"{source}: {wrong.command}: {message}")
+        failures = [message for message in wrong.messages if not message.is_information]
+        reason = "; ".join(map(str, failures))
+        raise CommandFailed(ExitCode.MQ, f"{source}: {wrong.command}: {reason}")
 
 
 def print_ready(

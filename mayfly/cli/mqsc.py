@@ -18,8 +18,9 @@ from mayfly.cli.managers import (
     connected,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import print_json
+from mayfly.cli.show import note, print_json
 from mayfly.client.connection import Administration
+from mayfly.verbs.facts import SYNTAX_ERROR, WITHOUT_EFFECT, MqscMessage
 
 Script = Annotated[typer.FileText | None, typer.Argument(help="The script; - or nothing is stdin.")]
 CommandOption = Annotated[
@@ -41,7 +42,8 @@ def mqsc(
     """Run MQSC commands, as runmqsc does.
 
     They come from a file, from stdin or from -c. A queue manager that does not exist is made. With
-    --json the displayed objects (rows) and all replies are printed. Exit code 3 when a command
+    --json the displayed objects (rows) and all replies are printed, each with its command and the
+    place of an error in the script. A failure is also a line on stderr. Exit code 3 when a command
     failed.
 
     \b
@@ -59,15 +61,56 @@ def mqsc(
         result = Administration(connection.call).mqsc(text)
     if as_json:
         replies = [
-            {"code": message.code, "text": message.text, "reason": message.reason}
-            for message in result.messages
+            {
+                "command": each.command,
+                "code": message.code,
+                "text": message.text,
+                "detail": _detail(message),
+                "reason": message.reason,
+                "line": message.line,
+                "column": message.column,
+            }
+            for each in result.commands
+            for message in each.messages
         ]
         print_json({"ok": result.ok, "rows": result.rows, "messages": replies})
     else:
         print(result.text, end="")
-    if not result.ok:
-        failed = [message for message in result.messages if not message.is_information]
-        raise CommandFailed(ExitCode.MQ, f"{len(failed)} failed, first {failed[0].code}")
+    failures = [
+        f"line {message.line}, column {message.column}: {_beginning(each.command)}: "
+        f"{message.code}: {_reason(message)}"
+        for each in result.commands
+        for message in each.messages
+        if not message.is_information
+    ]
+    if len(failures) == 1:
+        raise CommandFailed(ExitCode.MQ, failures[0])
+    for failure in failures:
+        note(failure)
+    if failures:
+        count = f"{len(failures)} of {len(result.commands)}"
+        raise CommandFailed(ExitCode.MQ, f"{count} commands failed")
+
+
+def _beginning(command: str) -> str:
+    """Return the verb and the object of a command: ``DEFINE QLOCAL(Q1)``."""
+    return f"{command.partition(')')[0]})" if ")" in command else command
+
+
+def _reason(message: MqscMessage) -> str:
+    """Return why a command failed, in one line."""
+    told = message.body.splitlines()
+    if message.code == SYNTAX_ERROR:
+        # The last line of the reply has the place and the reason.
+        return told[-1].partition(": ")[2]
+    return " ".join((message.text, *told))
+
+
+def _detail(message: MqscMessage) -> str:
+    """Return what a reply says beside its text; the objects of a DISPLAY are rows of their own."""
+    if message.is_information:
+        return message.body if message.code == WITHOUT_EFFECT else ""
+    return _reason(message)
 
 
 def _read(script: typer.FileText | None) -> str:

@@ -1,7 +1,7 @@
 """The attributes of all kinds of objects, one row each; MQSC, MQINQ and MQSET use these tables.
 
-First the kinds and the type of an attribute, then a defined object with its stored form, then one
-table for each kind.
+First the kinds of objects, then a defined object with its stored form, then one table for each
+kind. Attributes without effect have a table of their own (``engine/kept_attributes``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,24 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
+from mayfly.engine.attribute_type import Attribute
+from mayfly.engine.kept_attributes import (
+    AMQP,
+    CLUSRCVR,
+    CLUSSDR,
+    CRLLDAP,
+    IDPWLDAP,
+    IDPWOS,
+    KEPT_CHANNEL_TYPES,
+    KEPT_KINDS,
+    OCSP,
+    RQSTR,
+    SECRETS,
+    SVR,
+    kept_attributes_of,
+)
 from mayfly.lifetime.life import Cap
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
@@ -40,6 +56,8 @@ AUTHREC: Final = "AUTHREC"
 AUTHINFO: Final = "AUTHINFO"
 CHLAUTH: Final = "CHLAUTH"
 QUEUE_KINDS: Final = (QLOCAL, QALIAS, QREMOTE, QMODEL)
+#: Kinds whose objects are of types with attributes of their own, and the attribute with the type.
+TYPED_BY: Final = {CHANNEL: "CHLTYPE", CLNTCONN: "CHLTYPE", AUTHINFO: "AUTHTYPE"}
 
 _V = TypeVar("_V", int, str)
 
@@ -51,38 +69,6 @@ MS, TENTHS, SECONDS = "milliseconds", "tenths of a second", "seconds"
 BYTES, PERCENT = "bytes", "percent"
 #: Where the metadata of a field hold its row, or the name under which it is stored.
 ROW, STORED = "row", "stored"
-
-
-class Attribute(NamedTuple):
-    """One attribute of objects: its MQSC keyword, its values and its selector in MQINQ.
-
-    A number is from ``low`` to ``high``, both allowed, or one of ``words``, which stand for
-    numbers; with words and no range only those are allowed. A text has at most ``length``
-    bytes in UTF-8; with ``length`` 48 it is an object name. ``selector`` is an MQIA_* or MQCA_* or
-    similar constant, None without one. ``unit`` is empty for a count. ``field`` is its name in a
-    Definition. ``objects`` are the kinds that have it, empty for all of the table.
-    """
-
-    keyword: str
-    field: str
-    objects: tuple[str, ...]
-    default: Value
-    selector: int | None
-    low: int
-    high: int
-    words: tuple[tuple[str, int], ...]
-    length: int
-    unit: str = ""
-
-    @property
-    def is_text(self) -> bool:
-        """True if the value is a text, False if it is a number."""
-        return self.length > 0
-
-    @property
-    def is_flag(self) -> bool:
-        """True if MQSC writes the attribute without a value, as ``TRIGGER`` or ``NOTRIGGER``."""
-        return self.keyword in dict(self.words)
 
 
 def attribute(
@@ -149,6 +135,8 @@ class Definition:
     owners: tuple[str, ...] = ()
     #: Whether a trigger of type DEPTH, and no command since, has made it NOTRIGGER.
     is_switched_off: bool = False
+    #: Attributes of IBM MQ that nothing here obeys, by keyword; defaults are left out.
+    kept: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
     #: Attributes that a newer Mayfly has stored: they are stored again as they were.
     unknown: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -158,6 +146,12 @@ class Definition:
         rows = attributes_of(self.kind)
         return MappingProxyType({k: getattr(self, row.field) for k, row in rows.items()})
 
+    @property
+    def every_attribute(self) -> dict[str, Value]:
+        """The values of all attributes by keyword, with those that are kept without effect."""
+        rows = kept_attributes_of(self.kind)
+        return {**self.attributes, **{k: self.kept.get(k, r.default) for k, r in rows.items()}}
+
     def value(self, attribute: Attribute) -> Value:
         """Return the present value of an attribute of this kind."""
         value: Value = getattr(self, attribute.field)
@@ -166,19 +160,29 @@ class Definition:
     def altered(self, attributes: Mapping[str, Value]) -> Self:
         """Return a copy with these values of attributes, by MQSC keyword; ranges are not checked.
 
-        Attributes that are left out keep their values. Raises MQRC_SELECTOR_ERROR for an attribute
-        that the kind does not have, TypeError for text in place of a number or the other way round.
+        Attributes that are left out keep their values. A secret (``SECRETS``) is not kept. Raises
+        MQRC_SELECTOR_ERROR for an attribute that the kind does not have, TypeError for text in
+        place of a number or the other way round.
         """
         made = copy(self)
-        rows = attributes_of(self.kind)
+        rows, kept_rows, kept = attributes_of(self.kind), kept_attributes_of(self.kind), {}
         for keyword, value in attributes.items():
-            row = rows.get(keyword)
+            row = rows.get(keyword) or kept_rows.get(keyword)
             if row is None:
                 raise mq_error(
                     rc.MQRC_SELECTOR_ERROR,
                     f"{self.kind} {self.name} has no attribute {keyword} ({value!r})",
                 )
-            setattr(made, row.field, _checked(keyword, value, row.default))
+            checked = _checked(keyword, value, row.default)
+            if row.field:
+                setattr(made, row.field, checked)
+            else:
+                kept[keyword] = row.default if keyword in SECRETS else checked
+        if kept:
+            kept = {**self.kept, **kept}
+            made.kept = MappingProxyType(
+                {k: value for k, value in kept.items() if value != kept_rows[k].default}
+            )
         return made
 
     def copy_from(self, other: Self) -> None:
@@ -188,19 +192,21 @@ class Definition:
         """
         for row in attributes_of(self.kind).values():
             setattr(self, row.field, getattr(other, row.field))
+        self.kept = other.kept
 
     def to_json(self) -> str:
         """Return the definition as a JSON text for the store, without kind and name.
 
-        Attributes that only a newer Mayfly knows are in the text, unchanged.
+        Attributes that are kept without effect are in the text by keyword, as others are, unless
+        they are at their defaults; those that only a newer Mayfly knows are there unchanged.
         """
         made = {"definition_type": self.definition_type}
         owners = {"owners": self.owners} if self.owners else {}
         switched_off = {SWITCHED_OFF: True} if self.is_switched_off else {}
         kept = _stored_fields(self.kind).items()
         beside = {stored_name: getattr(self, name) for stored_name, (name, _default) in kept}
-        every = {**made, **owners, **switched_off, **self.attributes, **beside, **self.unknown}
-        return json.dumps(every)
+        known = {**made, **owners, **switched_off, **self.attributes, **beside}
+        return json.dumps({**known, **self.kept, **self.unknown})
 
     @classmethod
     def from_json(cls, kind: str, name: str, stored: str) -> Self:
@@ -220,6 +226,10 @@ class Definition:
         for keyword, (field_name, default) in _stored_fields(kind).items():
             if keyword in values:
                 setattr(definition, field_name, _checked(keyword, values.pop(keyword), default))
+        rows = kept_attributes_of(kind)
+        definition.kept = MappingProxyType(
+            {k: _checked(k, values.pop(k), row.default) for k, row in rows.items() if k in values}
+        )
         definition.unknown = MappingProxyType(values)
         return definition
 
@@ -357,6 +367,17 @@ _CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
 #: Local queues, and model queues, from which local queues are made.
 _HOLDERS = (QLOCAL, QMODEL)
 _GETTABLE = (QLOCAL, QALIAS, QMODEL)
+
+
+def _cap_tenths(custom: str, capexpry: int) -> int:
+    """Return the cap that CUSTOM has as ``CAPEXPRY(n)``, in tenths of a second, else ``capexpry``.
+
+    ``CAPEXPRY(NOLIMIT)`` is MQCEX_NOLIMIT.
+    """
+    found = _CUSTOM_CAP.search(custom)
+    if found is None:
+        return capexpry
+    return c.MQCEX_NOLIMIT if found[1].upper() == "NOLIMIT" else int(found[1])
 
 
 @table
@@ -541,10 +562,7 @@ class QueueDefinition(Definition):
     @property
     def cap_tenths(self) -> int:
         """CAPEXPRY in tenths of a second, or MQCEX_NOLIMIT; CUSTOM('CAPEXPRY(n)') wins (X2)."""
-        custom = _CUSTOM_CAP.search(self.custom)
-        if custom is None:
-            return self.capexpry
-        return c.MQCEX_NOLIMIT if custom[1].upper() == "NOLIMIT" else int(custom[1])
+        return _cap_tenths(self.custom, self.capexpry)
 
     @property
     def cap_text(self) -> str:
@@ -567,7 +585,21 @@ class ProcessDefinition(Definition):
         c.MQIA_APPL_TYPE,
         low=0,
         high=LARGEST,
-        words=(("UNIX", c.MQAT_UNIX), ("WINDOWSNT", c.MQAT_WINDOWS_NT), ("MVS", c.MQAT_ZOS)),
+        words=(
+            ("UNIX", c.MQAT_UNIX),
+            ("WINDOWSNT", c.MQAT_WINDOWS_NT),
+            ("MVS", c.MQAT_ZOS),
+            # MQAT_*; DEF is the type of programs of this machine.
+            ("DEF", c.MQAT_UNIX),
+            ("CICS", 1),
+            ("IMS", 3),
+            ("OS2", 4),
+            ("DOS", 5),
+            ("OS400", 8),
+            ("WINDOWS", 9),
+            ("NOTESAGENT", 22),
+            ("USER", 25),
+        ),
     )
     applicid: str = attribute("", c.MQCA_APPL_ID, length=256)
     envrdata: str = attribute("", c.MQCA_ENV_DATA, length=128)
@@ -655,6 +687,12 @@ class TopicDefinition(Definition):
     )
     mdurmdl: str = attribute("", c.MQCA_MODEL_DURABLE_Q, length=48)
     mndurmdl: str = attribute("", c.MQCA_MODEL_NON_DURABLE_Q, length=48)
+    custom: str = attribute("", c.MQCA_CUSTOM, length=128)
+
+    @property
+    def cap_tenths(self) -> int:
+        """CAPEXPRY in tenths of a second, MQCEX_NOLIMIT or MQCEX_AS_PARENT; CUSTOM wins (X2)."""
+        return _cap_tenths(self.custom, self.capexpry)
 
 
 @table
@@ -722,17 +760,22 @@ _TYPES: Final = (
     (RCVR, c.MQCHT_RECEIVER),
     (SVRCONN, c.MQCHT_SVRCONN),
     (CLNTCONN, c.MQCHT_CLNTCONN),
+    # Types that are kept, and never started.
+    *KEPT_CHANNEL_TYPES.items(),
 )
 _SECONDS_MAX = 999_999
 _WEIGHT_MAX = 99
 #: The types that have an attribute; CHANNEL means all but those of clients.
-_SENDER = (CHANNEL, SDR)
-_RECEIVER = (CHANNEL, RCVR)
-_MESSAGES = (CHANNEL, SDR, RCVR)
+_CLUSTER = (CLUSSDR, CLUSRCVR)
+_SENDER = (CHANNEL, SDR, SVR, *_CLUSTER)
+_CALLER = (*_SENDER, RQSTR, CLNTCONN)
+_RECEIVER = (CHANNEL, RCVR, RQSTR, CLUSRCVR)
+_MESSAGES = (CHANNEL, SDR, RCVR, SVR, RQSTR, *_CLUSTER)
 _SERVER = (CHANNEL, SVRCONN)
 _CONNECTION = (CHANNEL, SVRCONN, CLNTCONN)
 _CLIENT = (CLNTCONN,)
-_ALL = (CHANNEL, SDR, RCVR, SVRCONN, CLNTCONN)
+_NETWORK = (*_MESSAGES, SVRCONN, CLNTCONN)
+_ALL = (*_NETWORK, AMQP)
 
 
 @table
@@ -749,26 +792,26 @@ class ChannelDefinition(Definition):
         c.MQXPT_LOCAL,
         k.MQIACH_XMIT_PROTOCOL_TYPE,
         words=(("LOCAL", c.MQXPT_LOCAL), ("TCP", c.MQXPT_TCP)),
-        objects=_ALL,
+        objects=_NETWORK,
     )
-    conname: str = attribute("", k.MQCACH_CONNECTION_NAME, length=264, objects=(*_SENDER, CLNTCONN))
+    conname: str = attribute("", k.MQCACH_CONNECTION_NAME, length=264, objects=_CALLER)
     # Which queue manager is meant, where several are served at CONNAME; blank: the only one.
-    qmname: str = attribute("", length=48, objects=(*_SENDER, CLNTCONN))
+    qmname: str = attribute("", length=48, objects=(CHANNEL, SDR, CLNTCONN))
     sslciph: str = attribute("", k.MQCACH_SSL_CIPHER_SPEC, length=32, objects=_ALL)
     # Whether the partner that connects must show a certificate where TLS is spoken.
     sslcauth: int = attribute(
         k.MQSCA_REQUIRED,
         k.MQIACH_SSL_CLIENT_AUTH,
         words=(("REQUIRED", k.MQSCA_REQUIRED), ("OPTIONAL", k.MQSCA_OPTIONAL)),
-        objects=(*_RECEIVER, SVRCONN),
+        objects=(*_RECEIVER, SVR, SVRCONN, AMQP),
     )
     # A pattern of the distinguished name in the partner's certificate.
     sslpeer: str = attribute("", k.MQCACH_SSL_PEER_NAME, length=1_024, objects=_ALL)
     # The client's own certificate: a file of certificate and key, or the name of one.
     certlabl: str = attribute("", c.MQCA_CERT_LABEL, length=64, objects=_CLIENT)
     # A file with the token that the server at CONNAME asks for; blank: MAYFLY_TOKEN.
-    tokenfile: str = attribute("", length=256, objects=_SENDER)
-    xmitq: str = attribute("", k.MQCACH_XMIT_Q_NAME, length=48, objects=_SENDER)
+    tokenfile: str = attribute("", length=256, objects=(CHANNEL, SDR))
+    xmitq: str = attribute("", k.MQCACH_XMIT_Q_NAME, length=48, objects=(CHANNEL, SDR, SVR))
     batchsz: int = attribute(50, k.MQIACH_BATCH_SIZE, low=1, high=9_999, objects=_MESSAGES)
     # How long a batch stays open for more messages.
     batchint: int = attribute(
@@ -776,10 +819,15 @@ class ChannelDefinition(Definition):
     )
     # 0 is never.
     discint: int = attribute(
-        6_000, k.MQIACH_DISC_INTERVAL, low=0, high=_SECONDS_MAX, unit=SECONDS, objects=_SENDER
+        6_000,
+        k.MQIACH_DISC_INTERVAL,
+        low=0,
+        high=_SECONDS_MAX,
+        unit=SECONDS,
+        objects=(*_SENDER, SVRCONN),
     )
     hbint: int = attribute(
-        300, k.MQIACH_HB_INTERVAL, low=0, high=_SECONDS_MAX, unit=SECONDS, objects=_ALL
+        300, k.MQIACH_HB_INTERVAL, low=0, high=_SECONDS_MAX, unit=SECONDS, objects=_NETWORK
     )
     shortrty: int = attribute(10, k.MQIACH_SHORT_RETRY, low=0, high=LARGEST, objects=_SENDER)
     shorttmr: int = attribute(
@@ -818,7 +866,9 @@ class ChannelDefinition(Definition):
         objects=_MESSAGES,
     )
     # The user whose authority counts; blank at a SVRCONN means the user that the client names.
-    mcauser: str = attribute("", k.MQCACH_MCA_USER_ID, length=12, objects=(*_RECEIVER, SVRCONN))
+    mcauser: str = attribute(
+        "", k.MQCACH_MCA_USER_ID, length=12, objects=(*_MESSAGES, SVRCONN, AMQP)
+    )
     mrrty: int = attribute(10, k.MQIACH_MR_COUNT, low=0, high=LARGEST, objects=_RECEIVER)
     mrtmr: int = attribute(
         1_000, k.MQIACH_MR_INTERVAL, low=1, high=LARGEST, unit=MS, objects=_RECEIVER
@@ -828,7 +878,9 @@ class ChannelDefinition(Definition):
         10, k.MQIACH_SHARING_CONVERSATIONS, low=0, high=LARGEST, objects=_CONNECTION
     )
     # Sockets at the same time: of the channel, and of it from one address.
-    maxinst: int = attribute(LARGEST, k.MQIACH_MAX_INSTANCES, low=0, high=LARGEST, objects=_SERVER)
+    maxinst: int = attribute(
+        LARGEST, k.MQIACH_MAX_INSTANCES, low=0, high=LARGEST, objects=(*_SERVER, AMQP)
+    )
     maxinstc: int = attribute(
         LARGEST, k.MQIACH_MAX_INSTS_PER_CLIENT, low=0, high=LARGEST, objects=_SERVER
     )
@@ -856,13 +908,15 @@ class ChannelDefinition(Definition):
     )
 
 
-def channel_types_with(keyword: str) -> tuple[str, ...]:
-    """Return the CHLTYPE words of the channel types that have this attribute; empty if none has it.
+def has_attribute(kind: str, object_type: str, keyword: str) -> bool:
+    """Return True if objects of a type have an attribute; for a kind without types always True.
 
-    ``'XMITQ'`` -> the words of the sender types.
+    ``object_type`` is a word of CHLTYPE or AUTHTYPE. ``('CHANNEL', 'SDR', 'XMITQ')`` -> True.
     """
-    row = attributes_of(CHANNEL).get(keyword) or attributes_of(CLNTCONN).get(keyword)
-    return () if row is None else tuple(word for word, _ in _TYPES if word in row.objects)
+    if kind not in TYPED_BY:
+        return True
+    rows = (attributes_of(kind).get(keyword), kept_attributes_of(kind).get(keyword))
+    return any(object_type in row.objects for row in rows if row is not None)
 
 
 # Password checks, and rules for channels
@@ -875,6 +929,8 @@ _CHECKS: Final = (
 )
 _NO_YES: Final = (("NO", c.MQWARN_NO), ("YES", c.MQWARN_YES))
 _LONGEST_DELAY_S = 60
+_PASSWORDS = (AUTHINFO, IDPWOS, IDPWLDAP)
+_ANY_AUTHENTICATION = (*_PASSWORDS, CRLLDAP, OCSP)
 _LONGEST_LIST = 10_240
 
 
@@ -885,21 +941,40 @@ class AuthenticationDefinition(Definition):
     kinds: ClassVar = (AUTHINFO,)
 
     authtype: int = attribute(
-        c.MQAIT_IDPW_OS, c.MQIA_AUTH_INFO_TYPE, words=(("IDPWOS", c.MQAIT_IDPW_OS),)
+        c.MQAIT_IDPW_OS,
+        c.MQIA_AUTH_INFO_TYPE,
+        # No directory is asked, for passwords or for certificates that are no longer valid.
+        words=(
+            (IDPWOS, c.MQAIT_IDPW_OS),
+            (CRLLDAP, c.MQAIT_CRL_LDAP),
+            (OCSP, c.MQAIT_OCSP),
+            (IDPWLDAP, c.MQAIT_IDPW_LDAP),
+        ),
+        objects=_ANY_AUTHENTICATION,
     )
-    descr: str = attribute("", c.MQCA_AUTH_INFO_DESC, length=64)
+    descr: str = attribute("", c.MQCA_AUTH_INFO_DESC, length=64, objects=_ANY_AUTHENTICATION)
     # Of clients, and of programs on this machine. REQDADM: only an administrator needs a password.
-    chckclnt: int = attribute(k.MQCHK_REQUIRED_ADMIN, c.MQIA_CHECK_CLIENT_BINDING, words=_CHECKS)
-    chcklocl: int = attribute(k.MQCHK_OPTIONAL, c.MQIA_CHECK_LOCAL_BINDING, words=_CHECKS)
+    chckclnt: int = attribute(
+        k.MQCHK_REQUIRED_ADMIN, c.MQIA_CHECK_CLIENT_BINDING, words=_CHECKS, objects=_PASSWORDS
+    )
+    chcklocl: int = attribute(
+        k.MQCHK_OPTIONAL, c.MQIA_CHECK_LOCAL_BINDING, words=_CHECKS, objects=_PASSWORDS
+    )
     # Whether the user whose password was right is the one whose authority counts.
     adoptctx: int = attribute(
         k.MQADPCTX_YES,
         c.MQIA_ADOPT_CONTEXT,
         words=(("NO", k.MQADPCTX_NO), ("YES", k.MQADPCTX_YES)),
+        objects=_PASSWORDS,
     )
     # How long the answer to a wrong password is kept back.
     faildlay: int = attribute(
-        1, c.MQIA_AUTHENTICATION_FAIL_DELAY, low=0, high=_LONGEST_DELAY_S, unit=SECONDS
+        1,
+        c.MQIA_AUTHENTICATION_FAIL_DELAY,
+        low=0,
+        high=_LONGEST_DELAY_S,
+        unit=SECONDS,
+        objects=_PASSWORDS,
     )
 
 
@@ -972,6 +1047,13 @@ class AuthorityDefinition(Definition):
     entity_kind: str = stored_field("", "ENTTYPE")
     entity: str = stored_field("", "ENTITY")
     authorities: str = stored_field("", "AUTHLIST")
+
+
+@table
+class KeptDefinition(Definition):
+    """An object that is kept without effect, such as a listener: all its attributes are kept."""
+
+    kinds: ClassVar = KEPT_KINDS
 
 
 @table

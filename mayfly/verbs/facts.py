@@ -113,13 +113,16 @@ class OwnTime(NamedTuple):
 
 #: The code of the reply to a command with a syntax error.
 SYNTAX_ERROR = "AMQ8405E"
+#: Names the values of a script that have no effect in Mayfly.
+WITHOUT_EFFECT = "MFY1003I"
 
 
 class MqscMessage(NamedTuple):
     """One reply to an MQSC command.
 
     ``body`` is the text printed below it. ``reason`` is the MQRC_* of a failure, otherwise 0.
-    ``line`` and ``column``, from 1, are the place of a syntax error in the script, otherwise 0.
+    ``line`` and ``column``, from 1, are the place of a failure in the script: of what is wrong in
+    the command, or of its beginning. Otherwise they are 0.
     """
 
     code: str

@@ -35,6 +35,7 @@ COMMANDS = [
     "demo",
     "ping",
     "create",
+    "export",
 ]
 LEDGER_COMMANDS = ["run", "report", "verify", "compact", "export"]
 
@@ -291,8 +292,56 @@ def test_a_failed_mqsc_command_ends_with_3_and_is_in_the_json(queue: Invoke) -> 
     assert answer.exit_code == ExitCode.MQ
     shown = json.loads(answer.stdout)
     assert shown["ok"] is False
-    assert [message["reason"] for message in shown["messages"]] == [2085]
-    one_line(answer.stderr)
+    [message] = shown["messages"]
+    assert message == {
+        "command": "DELETE QLOCAL(NONE)",
+        "code": "AMQ8147E",
+        "text": "IBM MQ object NONE not found.",
+        "detail": "IBM MQ object NONE not found.",
+        "reason": 2085,
+        "line": 1,
+        "column": 1,
+    }
+    assert one_line(answer.stderr) == (
+        "mayfly: line 1, column 1: DELETE QLOCAL(NONE): AMQ8147E: IBM MQ object NONE not found."
+    )
+
+
+def test_each_failed_command_of_a_script_has_a_line_with_its_place_and_reason(
+    queue: Invoke, tmp_path: Path
+) -> None:
+    script = tmp_path / "wrong.mqsc"
+    script.write_text(
+        "* news\nDEFINE SUB(S) +\n  TOPICSTR('a') DEST(NOPE)\nDEFINE QLOCAL(B) MAXDEP(5)\n", "utf-8"
+    )
+    answer = queue("mqsc", "QM1", str(script))
+    assert answer.exit_code == ExitCode.MQ
+    assert answer.stderr.splitlines() == [
+        (
+            "mayfly: line 2, column 1: DEFINE SUB(S): AMQ8147E: IBM MQ object NOPE not found."
+            " queue 'NOPE' is not defined"
+        ),
+        (
+            "mayfly: line 4, column 18: DEFINE QLOCAL(B): AMQ8405E: MAXDEP is not a keyword of"
+            " QLOCAL; did you mean MAXDEPTH?"
+        ),
+        "mayfly: 2 of 2 commands failed",
+    ]
+
+
+def test_export_writes_a_script_that_makes_the_same_queue_manager(
+    queue: Invoke, tmp_path: Path
+) -> None:
+    queue("mqsc", "QM1", "-c", "DEFINE QLOCAL(Q2) NPMCLASS(HIGH)", "-c", "DEFINE LISTENER(L)")
+    first = queue("export", "QM1")
+    assert (first.exit_code, first.stderr) == (0, "")
+    assert "DEFINE LISTENER(L) +\n   TRPTYPE(TCP) +\n" in first.stdout
+    script = tmp_path / "qm1.mqsc"
+    script.write_text(first.stdout, "utf-8")
+    again = queue("mqsc", "QM2", str(script))
+    assert again.exit_code == 0
+    assert "MFY1003I: These are kept, and have no effect here:" in again.stdout
+    assert queue("export", "QM2").stdout == first.stdout
 
 
 def test_verify_is_0_for_a_store_in_order_and_1_for_a_wrong_one(queue: Invoke, home: Path) -> None:

@@ -159,7 +159,7 @@ def test_what_is_not_there_is_said_so(qm: mayfly.QueueManager) -> None:
         (ALICE.replace("Q1", "A.***") + "AUTHADD(PUT)", "PROFILE: profile 'A.***'"),
         (ALICE.replace("'alice'", "'anna-maria-luise'") + "AUTHADD(PUT)", "1 to 12 characters"),
         (ALICE.replace("'alice'", "") + "AUTHADD(PUT)", "PRINCIPAL needs a name"),
-        ("SET QUEUE(Q1)", "SET knows AUTHREC, CHLAUTH, not QUEUE"),
+        ("SET QUEUE(Q1)", "SET knows AUTHREC, CHLAUTH, POLICY, not QUEUE"),
         ("DISPLAY AUTHREC MATCH(SOME)", "PROFILE or MEMBERSHIP or EXACT"),
         ("DISPLAY ENTAUTH OBJTYPE(QMGR)", "one PRINCIPAL or one GROUP is needed"),
         ("DELETE AUTHREC OBJTYPE(QMGR) GROUP(A B)", "one PRINCIPAL or one GROUP is needed"),

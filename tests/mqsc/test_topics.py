@@ -42,6 +42,7 @@ def test_define_and_display_a_topic(scene: mayfly.QueueManager) -> None:
         "USEDLQ": "ASPARENT",
         "MDURMDL": "",
         "MNDURMDL": "",
+        "CUSTOM": "",
     }
     assert scene.mqsc("DIS TOPIC(N*) CAPEXPRY").text.count("AMQ8633I: Display topic details.") == 1
 

@@ -30,8 +30,9 @@ def done(qm: mayfly.QueueManager, *commands: str) -> list[dict[str, int | str]]:
 def test_a_new_queue_manager_has_models_of_both_types_and_a_check_of_passwords(
     qm: mayfly.QueueManager,
 ) -> None:
-    [client, server] = done(qm, "DISPLAY CHANNEL(*) ALL")
+    [client, _] = done(qm, "DISPLAY CHANNEL(*)")
     assert (client["CHANNEL"], client["CHLTYPE"]) == ("SYSTEM.DEF.CLNTCONN", "CLNTCONN")
+    [server] = done(qm, "DISPLAY CHANNEL(SYSTEM.DEF.SVRCONN)")
     assert server == {
         "CHANNEL": "SYSTEM.DEF.SVRCONN",
         "CHLTYPE": "SVRCONN",
@@ -40,6 +41,7 @@ def test_a_new_queue_manager_has_models_of_both_types_and_a_check_of_passwords(
         "SSLCIPH": "",
         "SSLCAUTH": "REQUIRED",
         "SSLPEER": "",
+        "DISCINT": 0,
         "HBINT": 300,
         "MAXMSGL": 4_194_304,
         "MCAUSER": "",
@@ -47,7 +49,7 @@ def test_a_new_queue_manager_has_models_of_both_types_and_a_check_of_passwords(
         "MAXINST": 999_999_999,
         "MAXINSTC": 999_999_999,
     }
-    [authentication] = done(qm, "DISPLAY AUTHINFO(*) ALL")
+    [authentication] = done(qm, "DISPLAY AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS)")
     assert authentication == {
         "AUTHINFO": "SYSTEM.DEFAULT.AUTHINFO.IDPWOS",
         "AUTHTYPE": "IDPWOS",
@@ -116,10 +118,10 @@ def test_a_new_channel_is_like_the_model_of_its_type(qm: mayfly.QueueManager) ->
         ("DEFINE CHANNEL(C) CHLTYPE(SVRCONN) SSLPEER('app')", "'app' is no attribute of a dist"),
         ("DEFINE CHANNEL(C) CHLTYPE(CLNTCONN) CLNTWGHT(100) CONNAME(a)", "from 0 to 99"),
         ("DEFINE CLNTCONN(C) CONNAME(a)", "DEFINE knows"),
-        ("DISPLAY CHANNEL(*) TYPE(CLUSSDR)", "it must be ALL or SDR"),
+        ("DISPLAY CHANNEL(*) TYPE(CLUS)", "it must be ALL or SDR"),
         ("DELETE CHANNEL(C) CHLTABLE(OTHER)", "it must be QMGRTAB or CLNTTAB"),
         ("DEFINE AUTHINFO(A) CHCKCLNT(NONE)", "AUTHTYPE is missing: IDPWOS"),
-        ("DEFINE AUTHINFO(A) AUTHTYPE(IDPWLDAP)", "it must be IDPWOS"),
+        ("DEFINE AUTHINFO(A) AUTHTYPE(PAM)", "it must be IDPWOS or CRLLDAP"),
         ("DEFINE AUTHINFO(A) AUTHTYPE(IDPWOS) FAILDLAY(61)", "a number from 0 to 60"),
     ],
 )

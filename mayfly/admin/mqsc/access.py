@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mayfly.admin import (
     AUTHREC,
     CHLAUTH,
+    CLASS_PROFILE,
     GROUP,
     MATCHES,
     OBJECT_TYPES,
@@ -168,7 +169,7 @@ def _object(
         raise command.object.wrong(f"OBJTYPE is missing: it is one of {', '.join(OBJECT_TYPES)}")
     object_type = _object_type(remaining.pop("OBJTYPE"))
     parameter = remaining.pop(keyword, None)
-    if object_type == QMGR:
+    if object_type == QMGR and not _is_class(parameter):
         names = SELF, fold(queue_manager.name)
         if parameter is not None and fold(one_value(parameter)) not in names:
             raise parameter.wrong(f"{parameter} is not right: for {QMGR} it must be {SELF}")
@@ -178,6 +179,11 @@ def _object(
     name = one_value(parameter)
     checked_by(parameter, partial(check_profile, name))
     return object_type, name
+
+
+def _is_class(parameter: Parameter | None) -> bool:
+    """Return True for the profile that stands for the making of objects of a type."""
+    return parameter is not None and one_value(parameter) == CLASS_PROFILE
 
 
 def _object_type(parameter: Parameter) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mayfly import admin
@@ -18,6 +19,9 @@ from mayfly.admin import (
     DEFINABLE,
     ENTAUTH,
     GROUP_STATUS,
+    LISTENER,
+    NAMELIST,
+    POLICY,
     PROCESS,
     PUBSUB,
     QALIAS,
@@ -28,21 +32,24 @@ from mayfly.admin import (
     QREMOTE,
     QSTATUS,
     QUEUE_KINDS,
+    SERVICE,
     SETTING,
     SUB,
     TOPIC,
     TPSTATUS,
     AdminError,
     UnknownLikeObject,
+    Value,
     WrongObject,
     alter_setting,
     fold,
     reset_setting,
     setting_value,
 )
-from mayfly.admin.mqsc import access, channels
+from mayfly.admin.mqsc import access, channels, kept
 from mayfly.admin.mqsc.display import (
     Reply,
+    WithoutEffect,
     done,
     failure,
     not_found,
@@ -67,6 +74,7 @@ from mayfly.admin.mqsc.grammar import (
     switch,
     word_of,
 )
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.verbs.facts import SYNTAX_ERROR, CommandResult, MqscMessage, MqscResult
 
@@ -78,6 +86,12 @@ _ALL_TYPES: Final = "ALL"
 _TOPIC_STRING: Final = "TOPICSTR"
 _RETAINED: Final = "RETAINED"
 _SECURITY: Final = "SECURITY"
+#: Whether a command about an object that is not there succeeds.
+_IGNSTATE: Final = "IGNSTATE"
+_WITH_IGNSTATE: Final = ("DELETE", "START", "STOP")
+_MISSING: Final = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_NO_SUBSCRIPTION)
+#: A flag of DEFINE and ALTER: objects that are open are changed here in any case.
+_FORCE: Final = "FORCE"
 _VERB_SYNONYMS = {
     "DEF": "DEFINE",
     "ALT": "ALTER",
@@ -85,6 +99,8 @@ _VERB_SYNONYMS = {
     "DISP": "DISPLAY",
     "STA": "START",
     "REF": "REFRESH",
+    "STO": "STOP",
+    "DELE": "DELETE",
 }
 _OBJECT_SYNONYMS = {
     "QL": QLOCAL,
@@ -96,6 +112,8 @@ _OBJECT_SYNONYMS = {
     "CHS": CHSTATUS,
     "Q": _QUEUE,
     "QS": QSTATUS,
+    "NL": NAMELIST,
+    "LSTR": LISTENER,
     "TPS": TPSTATUS,
 }
 #: Object types that take no name: there is one object, or one list, of the queue manager.
@@ -121,6 +139,8 @@ _HEADINGS = {
     QMGR: ("AMQ8408I", "Display Queue Manager details."),
     QMSTATUS: ("AMQ8705I", "Display Queue Manager Status Details."),
     SETTING: ("MFY1001I", "Display setting details."),
+    **{kind: ("MFY1014I", f"Display {noun} details.") for kind, noun in kept.NOUNS.items()},
+    LISTENER: ("AMQ8630I", "Display listener information details."),
 }
 #: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
 _DEFINED = tuple(kind for kind in DEFINABLE if kind != CLNTCONN)
@@ -160,6 +180,11 @@ _REPLIES: dict[str, _Replies] = {
     PROCESS: _replies("process", "AMQ8010I", "AMQ8012I", "AMQ8011I"),
     **dict.fromkeys((CHANNEL, CLNTCONN), _replies("channel", "AMQ8014I", "AMQ8016I", "AMQ8015I")),
     AUTHINFO: _replies("authentication information object", "AMQ8563I", "AMQ8567I", "AMQ8564I"),
+    **{
+        kind: _replies(noun, "MFY1011I", "MFY1012I", "MFY1013I")
+        for kind, noun in kept.NOUNS.items()
+    },
+    LISTENER: _replies("listener", "AMQ8626I", "MFY1012I", "MFY1013I"),
 }
 
 
@@ -187,6 +212,7 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
         raise command.object.wrong(f"{verb} knows {', '.join(actions)}, not {kind}")
     if kind in _OF_MANAGER:
         no_value(command.object)
+    ignores_state, command = _without_ignstate(verb, command)
     try:
         return action(queue_manager, command, kind)
     except AdminError as error:
@@ -194,7 +220,22 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
     except UnknownLikeObject as error:
         return not_found(error.name)
     except MQError as error:
+        if ignores_state and error.reason in _MISSING:
+            return done("MFY1004I", "There is no such object, which IGNSTATE(YES) ignores.")
         return Reply((failure(error, command.object),))
+
+
+def _without_ignstate(verb: str, command: Command) -> tuple[bool, Command]:
+    """Return whether DELETE, START or STOP has IGNSTATE(YES), and the command without IGNSTATE.
+
+    Raises MqscSyntaxError for another word than YES and NO.
+    """
+    found = [one for one in command.parameters if one.keyword == _IGNSTATE]
+    if verb not in _WITH_IGNSTATE or not found:
+        return False, command
+    distinct(found)
+    others = tuple(one for one in command.parameters if one.keyword != _IGNSTATE)
+    return word_of(found[0], ("NO", "YES")) == "YES", replace(command, parameters=others)
 
 
 def _placed(error: AdminError, command: Command) -> MqscSyntaxError:
@@ -227,12 +268,13 @@ def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
     name = _name(command.object, kind)
     remaining = distinct(command.parameters)
     kind = channels.kind_of(remaining, kind)
-    replace = switch(remaining, "REPLACE")
+    replaces = switch(remaining, "REPLACE")
+    switch(remaining, _FORCE)
     like_object = remaining.pop("LIKE", None)
     like = None if like_object is None else _name(like_object, kind)
     attributes = settings(remaining, kind)
-    admin.define(queue_manager, kind, name, attributes, like=like, replace=replace)
-    return done(*_REPLIES[kind].created)
+    admin.define(queue_manager, kind, name, attributes, like=like, replace=replaces)
+    return _changed(queue_manager, _REPLIES[kind].created, (kind, name), attributes)
 
 
 def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -244,8 +286,10 @@ def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
     name = _name(command.object, kind)
     remaining = distinct(command.parameters)
     kind = channels.kind_of(remaining, kind)
-    admin.alter(queue_manager, kind, name, settings(remaining, kind))
-    return done(*_REPLIES[kind].changed)
+    switch(remaining, _FORCE)
+    attributes = settings(remaining, kind)
+    admin.alter(queue_manager, kind, name, attributes)
+    return _changed(queue_manager, _REPLIES[kind].changed, (kind, name), attributes)
 
 
 def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -253,9 +297,28 @@ def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
     Raises MqscSyntaxError, AdminError. ``kind`` is QMGR.
     """
-    attributes = settings(distinct(command.parameters), kind)
-    admin.alter(queue_manager, kind, queue_manager.name, attributes)
-    return done("AMQ8005I", "IBM MQ queue manager changed.")
+    remaining = distinct(command.parameters)
+    switch(remaining, _FORCE)
+    attributes = settings(remaining, kind)
+    name = queue_manager.name
+    admin.alter(queue_manager, kind, name, attributes)
+    message = ("AMQ8005I", "IBM MQ queue manager changed.")
+    return _changed(queue_manager, message, (kind, name), attributes)
+
+
+def _changed(
+    queue_manager: Engine,
+    message: tuple[str, str],
+    changed: tuple[str, str],
+    attributes: Mapping[str, Value],
+) -> Reply:
+    """Return the reply to a definition: a message, and the given attributes without effect.
+
+    ``message`` is a code with its text, ``changed`` the kind of the object with its name.
+    """
+    lost = admin.without_effect(queue_manager, *changed, attributes)
+    found = tuple(WithoutEffect(*changed, text) for text in lost)
+    return Reply((MqscMessage(*message),), without_effect=found)
 
 
 def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -390,6 +453,7 @@ def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
     return done(*_SETTING_CHANGED)
 
 
+_KEPT_RUNNING: dict[str, _Action] = dict.fromkeys((LISTENER, SERVICE), kept.start_or_stop)
 _ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": dict.fromkeys(_DEFINED, _define),
     "ALTER": {
@@ -402,6 +466,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         CHANNEL: channels.display,
         CHSTATUS: channels.display_status,
         CONN: channels.display_connections,
+        **dict.fromkeys(kept.NOUNS, _display),
         **dict.fromkeys((TOPIC, TPSTATUS, PUBSUB, GROUP_STATUS, SUB, QMGR, QMSTATUS), _display),
         AUTHREC: access.display_records,
         ENTAUTH: access.display_entity,
@@ -409,12 +474,12 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         SETTING: _display,
     },
     "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: access.delete_record},
-    "SET": {AUTHREC: access.set_record, CHLAUTH: access.set_rule},
+    "SET": {AUTHREC: access.set_record, CHLAUTH: access.set_rule, POLICY: kept.set_policy},
     "REFRESH": {_SECURITY: access.refresh},
     "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
     "PING": {QMGR: _ping, CHANNEL: channels.ping},
-    "START": {CHANNEL: channels.start},
-    "STOP": {CHANNEL: channels.stop, CONN: channels.end_connection},
+    "START": {CHANNEL: channels.start, **_KEPT_RUNNING},
+    "STOP": {CHANNEL: channels.stop, CONN: channels.end_connection, **_KEPT_RUNNING},
     "RESET": {CHANNEL: channels.reset, SETTING: _reset_setting},
     "RESOLVE": {CHANNEL: channels.resolve},
 }
@@ -424,10 +489,12 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
     """Run a script of MQSC commands; return their replies and the transcript of runmqsc.
 
     A wrong command changes nothing, and the next one runs. END ends the script. No command raises
-    an exception.
+    an exception. When values were given that have no effect here, the last command has a message
+    (MFY1003I) that names those of the whole script.
     """
     transcript = [f"Starting MQSC for queue manager {queue_manager.name}.\n"]
     commands: list[CommandResult] = []
+    lost: list[WithoutEffect] = []
     for statement in statements(text):
         if not statement.is_command:
             transcript.append(_echo(statement.lines))
@@ -436,10 +503,16 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
         if _is_end(statement):
             break
         outcome = _run(queue_manager, statement)
+        lost += outcome.without_effect
         transcript += map(str, outcome.messages)
         commands.append(
             CommandResult(len(commands) + 1, statement.text, outcome.messages, outcome.rows)
         )
+    note = kept.note_of(lost)
+    if note is not None:
+        transcript += ["", str(note)]
+        last = commands[-1]
+        commands[-1] = last._replace(messages=(*last.messages, note))
     transcript.append(_tail(commands))
     return MqscResult("\n".join(transcript) + "\n", tuple(commands))
 
@@ -465,11 +538,20 @@ def _is_end(statement: Statement) -> bool:
 
 
 def _run(queue_manager: Engine, statement: Statement) -> Reply:
-    """Run the command in a statement; a syntax error becomes a message in the reply."""
+    """Run the command in a statement; a syntax error becomes a message in the reply.
+
+    A message about a failure has a place in the script: of the error, else of the command.
+    """
     try:
-        return execute(queue_manager, parse(statement))
+        reply = execute(queue_manager, parse(statement))
     except MqscSyntaxError as error:
         return Reply((_syntax_error(statement, error),))
+    line, column = statement.place(0)
+    messages = tuple(
+        message if message.is_information else message._replace(line=line, column=column)
+        for message in reply.messages
+    )
+    return Reply(messages, reply.rows, reply.without_effect)
 
 
 def _syntax_error(statement: Statement, error: MqscSyntaxError) -> MqscMessage:

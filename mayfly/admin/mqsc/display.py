@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mayfly.admin import (
     AUTHINFO,
@@ -19,6 +20,7 @@ from mayfly.admin import (
     GROUP_STATUS,
     HANDLE,
     INQUIRABLE,
+    KEPT_KINDS,
     LIKE,
     NOT_LIKE,
     ORDERINGS,
@@ -69,6 +71,7 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     CHANNEL: (CHANNEL, "CHLTYPE"),
     CLNTCONN: (CHANNEL, "CHLTYPE"),
     AUTHINFO: (AUTHINFO, "AUTHTYPE"),
+    **{kind: (kind,) for kind in KEPT_KINDS},
     CHSTATUS: (CHANNEL, "CHLTYPE"),
     QMSTATUS: ("QMNAME",),
     CONN: (CONN, _TYPE),
@@ -121,6 +124,9 @@ _FAILURES: dict[int, tuple[str, str]] = {
     rc.MQRC_CONNECTION_BROKEN: _NOT_AVAILABLE,
     rc.MQRC_Q_MGR_NOT_AVAILABLE: _NOT_AVAILABLE,
 }
+#: Reasons that may be about another object than the one of the command; how an error names it.
+_ABOUT_OTHERS = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_TYPE_ERROR)
+_NAME_IN_DETAIL = re.compile(r"'([^']+)'")
 
 
 def row_of(record: Record) -> dict[str, Value]:
@@ -142,10 +148,15 @@ def row_of(record: Record) -> dict[str, Value]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selection of one DISPLAY command: keywords to show (None for all), and a filter."""
+    """The selection of one DISPLAY command: keywords to show, and a filter.
+
+    ``keywords`` None means all; with ``hides_kept`` those without effect are left out, unless the
+    whole object has none.
+    """
 
     keywords: frozenset[str] | None
     filter: Filter | None
+    hides_kept: bool = False
 
     def of(self, record: Record) -> dict[str, Value] | None:
         """Return the selected values of an object by keyword, None if the filter excludes it."""
@@ -153,7 +164,11 @@ class Selection:
             return None
         row = row_of(record)
         if self.keywords is None:
-            return row
+            kept: Collection[str] = object_type(record.kind).kept if self.hides_kept else ()
+            if record.kind in KEPT_KINDS:
+                kept = ()
+            always = _ALWAYS.get(record.kind, _QUEUE_ALWAYS)
+            return {k: v for k, v in row.items() if k not in kept or k in always}
         return {k: v for k, v in row.items() if k in self.keywords}
 
 
@@ -163,7 +178,8 @@ def selection(
     """Return the selection in the parameters of a DISPLAY.
 
     ``kinds`` are the object types to display. Without keywords DISPLAY shows all attributes of a
-    full name, but only the names for a generic one (``generic``). Raises MqscSyntaxError for an
+    full name that have an effect, but only the names for a generic one (``generic``); with ALL it
+    shows those that are only kept, too. Raises MqscSyntaxError for an
     unknown keyword, or a keyword with a value.
     """
     known = displayed(kinds)
@@ -179,8 +195,10 @@ def selection(
             raise unknown(parameter, kinds[0] if len(kinds) == 1 else "QUEUE", known)
         wanted.add(keyword)
     where = filter_of(parameters["WHERE"], kinds) if "WHERE" in parameters else None
-    if "ALL" in wanted or not (wanted or generic):
+    if "ALL" in wanted:
         return Selection(None, where)
+    if not (wanted or generic):
+        return Selection(None, where, hides_kept=True)
     if where is not None:
         wanted.add(where.keyword)
     return Selection(frozenset(wanted.union(always)), where)
@@ -253,22 +271,39 @@ def _item(keyword: str, value: Value) -> str:
     return f"{keyword}({text or ' '})"
 
 
+class WithoutEffect(NamedTuple):
+    """What a command has defined and nothing obeys: ``NPMCLASS(HIGH)`` of an object.
+
+    ``text`` is the kind for a whole object that is only kept.
+    """
+
+    kind: str
+    name: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply to a command: messages, and the objects that it shows."""
+    """The reply to a command: messages, the objects that it shows, what of it has no effect."""
 
     messages: tuple[MqscMessage, ...]
     rows: tuple[dict[str, Value], ...] = ()
+    without_effect: tuple[WithoutEffect, ...] = ()
 
 
 def failure(error: MQError, about: Parameter) -> MqscMessage:
     """Return the message of runmqsc for an error of the engine, AMQ8101S for most reasons.
 
-    ``about`` is the command's object, whose name is in the message.
+    ``about`` is the command's object, whose name is in the message. An error about another object,
+    such as the queue in DEST of a subscription, has the name of that one, and the error as body.
     """
     name = about.values[0].text if about.values else about.keyword
     code, text = _FAILURES.get(error.reason, ("AMQ8101S", f"IBM MQ error has occurred: {error}"))
-    return MqscMessage(code, text.replace("{name}", name), reason=error.reason)
+    body = ""
+    if error.reason in _ABOUT_OTHERS and error.detail and name not in error.detail:
+        other = _NAME_IN_DETAIL.search(error.detail)
+        name, body = other[1] if other else name, error.detail
+    return MqscMessage(code, text.replace("{name}", name), body, error.reason)
 
 
 def done(code: str, text: str) -> Reply:

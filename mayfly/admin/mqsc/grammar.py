@@ -18,6 +18,7 @@ from mayfly.admin import (
     check_name,
     checked,
     fold,
+    list_text,
     number_of,
     object_type,
 )
@@ -346,7 +347,7 @@ def attribute_value(attribute: Attribute, parameter: Parameter) -> Value:
     if attribute.is_flag:
         no_value(parameter)
         return dict(attribute.words)[parameter.keyword]
-    text = one_value(parameter)
+    text = _list_of(parameter) if attribute.is_list else one_value(parameter)
     if not attribute.is_text:
         return _number(attribute, parameter, text)
     try:
@@ -374,6 +375,16 @@ def one_value(parameter: Parameter) -> str:
             f"{parameter.keyword} takes one value; quote it if blanks or commas belong to it"
         )
     return parameter.values[0].text
+
+
+def _list_of(parameter: Parameter) -> str:
+    """Return the values of a parameter as one list; empty for KEYWORD().
+
+    Raises MqscSyntaxError without parentheses.
+    """
+    if parameter.values is None:
+        raise parameter.wrong(f"{parameter.keyword} needs values in parentheses")
+    return list_text(token.text for token in parameter.values)
 
 
 def word_of(parameter: Parameter | None, words: Sequence[str]) -> str:

@@ -44,6 +44,8 @@ from mayfly.mqi.errors import MQError, mq_error
 _NO_LIMIT: Final = 999_999_999
 _LOG: Final = logging.getLogger("mayfly.security")
 _LONGEST_USER: Final = 12
+#: Passwords are checked against the file of users, also where a directory was asked in IBM MQ.
+_PASSWORD_TYPES: Final = (c.MQAIT_IDPW_OS, c.MQAIT_IDPW_LDAP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,13 +356,16 @@ def wants_host_names(manager: Engine, channel: str, address: str) -> bool:
 def _authentication(manager: Engine) -> AuthenticationDefinition | None:
     """Return the AUTHINFO that CONNAUTH names, None without CONNAUTH.
 
-    Raises Refused if that AUTHINFO does not exist.
+    Raises Refused if that AUTHINFO does not exist, or is not of type IDPWOS or IDPWLDAP.
     """
     name = manager_definition(manager).connauth
     if not name:
         return None
     for found in view_named(manager, AUTHINFO, name):
         if isinstance(found, AuthenticationDefinition):
+            if found.authtype not in _PASSWORD_TYPES:
+                text = f"CONNAUTH names {name}, which does not say how passwords are checked"
+                raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
             return found
     text = f"CONNAUTH names {name}, which is not defined"
     raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)

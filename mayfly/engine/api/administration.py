@@ -3,6 +3,7 @@
 Only ``mayfly.admin`` uses it; codecs such as MQSC, and people, use ``mayfly.admin``.
 """
 
+from mayfly.engine.attribute_type import Attribute
 from mayfly.engine.attributes import (
     ANY_TLS,
     AUTHINFO,
@@ -20,15 +21,22 @@ from mayfly.engine.attributes import (
     SECONDS,
     SUB,
     TOPIC,
-    Attribute,
+    TYPED_BY,
     ChannelDefinition,
     ChannelRuleDefinition,
     Definition,
     attributes_of,
-    channel_types_with,
+    has_attribute,
 )
 from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
-from mayfly.engine.authority.records import GROUP, PRINCIPAL, SELF, Entity, check_profile
+from mayfly.engine.authority.records import (
+    CLASS_PROFILE,
+    GROUP,
+    PRINCIPAL,
+    SELF,
+    Entity,
+    check_profile,
+)
 from mayfly.engine.authority.records import RecordKey as AuthorityKey
 from mayfly.engine.authority.records import is_generic as is_generic_profile
 from mayfly.engine.authority.records import pattern_of as profile_pattern
@@ -40,6 +48,19 @@ from mayfly.engine.connections import (
     is_disk_full,
     stop_connection,
     view_connections,
+)
+from mayfly.engine.kept_attributes import (
+    COMMINFO,
+    KEPT_CHANNEL_TYPES,
+    KEPT_KINDS,
+    LISTENER,
+    NAMELIST,
+    NOT_OBEYED,
+    POLICY,
+    SECRETS,
+    SERVICE,
+    STGCLASS,
+    kept_attributes_of,
 )
 from mayfly.engine.objects.administration import alter as alter_definition
 from mayfly.engine.objects.administration import clear as clear_queue
@@ -102,19 +123,27 @@ __all__ = [
     "CHANNEL",
     "CHANNEL_MODELS",
     "CHLAUTH",
+    "CLASS_PROFILE",
     "CLNTCONN",
     "COMMAND_LEVEL",
     "ChannelDefinition",
     "ChannelRuleDefinition",
+    "COMMINFO",
     "DEFAULT_AUTHENTICATION",
     "DEFAULT_OBJECTS",
     "DEFAULT_TOPIC",
     "Definition",
     "Entity",
     "GROUP",
+    "KEPT_CHANNEL_TYPES",
+    "KEPT_KINDS",
+    "LISTENER",
+    "NAMELIST",
+    "NOT_OBEYED",
     "OBJECT_TYPES",
     "PLATFORM_NUMBERS",
     "PRINCIPAL",
+    "POLICY",
     "PROCESS",
     "QALIAS",
     "QLOCAL",
@@ -125,10 +154,14 @@ __all__ = [
     "RULE_ACTIONS",
     "RULE_LISTS",
     "SECONDS",
+    "SECRETS",
     "SELF",
+    "SERVICE",
+    "STGCLASS",
     "SUB",
     "TOPIC",
     "TOPIC_VALUES",
+    "TYPED_BY",
     "alter_definition",
     "alter_named",
     "alter_subscription",
@@ -136,7 +169,6 @@ __all__ = [
     "attributes_of",
     "authorities_of",
     "channel_rules",
-    "channel_types_with",
     "check_entity",
     "check_profile",
     "clear_queue",
@@ -155,8 +187,10 @@ __all__ = [
     "entities_of",
     "find_named",
     "granted",
+    "has_attribute",
     "is_generic_profile",
     "is_disk_full",
+    "kept_attributes_of",
     "matches",
     "profile_pattern",
     "reconfigure",

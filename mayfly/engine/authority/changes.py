@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mayfly.engine.attributes import AUTHCHK_NONE, AUTHCHK_SEND, QMGR
 from mayfly.engine.authority.records import (
+    CLASS_PROFILE,
     GROUP,
     PRINCIPAL,
     SELF,
@@ -100,7 +101,7 @@ def check_key(core: Core, key: RecordKey) -> None:
             rc.MQRC_OBJECT_TYPE_ERROR,
             f"object type {key.object_type!r} is not one of {', '.join(OBJECT_TYPES)}",
         )
-    if key.object_type == QMGR and key.profile != SELF:
+    if key.object_type == QMGR and key.profile not in (SELF, CLASS_PROFILE):
         raise mq_error(
             rc.MQRC_OBJECT_NAME_ERROR,
             f"the profile of queue manager {core.name} is {SELF}, not {key.profile!r}",

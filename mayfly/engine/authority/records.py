@@ -16,6 +16,7 @@ from mayfly.mqi.errors import StoreError, mq_error
 
 #: The profile of the queue manager itself.
 SELF: Final = "SELF"
+CLASS_PROFILE: Final = "@class"
 _PROFILE = re.compile(r"[A-Za-z0-9./_%*?]{1,48}")
 _MANY = "**"
 #: How unspecific one piece of a profile is; the end matches no more characters.
@@ -36,8 +37,11 @@ NOBODY: Final = "nobody"
 def check_profile(profile: str) -> None:
     """Raise MQRC_OBJECT_NAME_ERROR unless a profile is an object name or a generic name.
 
-    A generic name has ``?``, ``*`` or ``**``; ``**`` may occur once, as a complete qualifier.
+    A generic name has ``?``, ``*`` or ``**``; ``**`` may occur once, as a complete qualifier. Also
+    allowed is ``@class``, for the authority to make objects of a type; no object has that name.
     """
+    if profile == CLASS_PROFILE:
+        return
     if not _PROFILE.fullmatch(profile):
         raise mq_error(
             rc.MQRC_OBJECT_NAME_ERROR,

@@ -20,6 +20,7 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import ANY, in_order
+from mayfly.engine.kept_attributes import kept_attributes_of
 from mayfly.engine.objects.registry import DEAD_LETTER_QUEUE, DEFAULT_OBJECTS
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
@@ -68,7 +69,7 @@ def define(
         if existing is None or _owner_of(core, existing) is not core:
             enter_queue(core, definition)
         elif replace and existing.kind == kind:
-            _change(core, existing, definition.attributes)
+            _change(core, existing, definition.every_attribute)
         else:
             raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{existing.kind} {name} exists")
 
@@ -421,7 +422,9 @@ def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple
         raise mq_error(rc.MQRC_DYNAMIC_Q_NAME_ERROR, error.detail) from None
     if core.registry.find(name) is not None:
         raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{name} exists")
-    given = {k: v for k, v in model.attributes.items() if k in attributes_of(QLOCAL)}
+    known = attributes_of(QLOCAL).keys() | kept_attributes_of(QLOCAL).keys()
+    # A dynamic queue is in no queue-sharing group, whatever its model says of one.
+    given = {k: v for k, v in model.every_attribute.items() if k in known - {"QSGDISP"}}
     definition = QueueDefinition(QLOCAL, name, model.deftype, owners).altered(given)
     enter_queue(core, definition)
     return name

@@ -7,6 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from mayfly.engine.attribute_type import Attribute
 from mayfly.engine.attributes import (
     ATTRIBUTES,
     PROCESS,
@@ -16,7 +17,6 @@ from mayfly.engine.attributes import (
     QMODEL,
     QREMOTE,
     QUEUE_KINDS,
-    Attribute,
     Definition,
     QueueDefinition,
     attributes_of,

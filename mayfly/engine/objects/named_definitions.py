@@ -242,6 +242,7 @@ def _objects() -> tuple[Definition, ...]:
             name,
             chltype=channel_type,
             trptype=c.MQXPT_TCP,
+            discint=0,
         )
         for channel_type, name in CHANNEL_MODELS.items()
     ]

@@ -294,7 +294,8 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
         subscription = core.registry.subscriptions.named(name)
         old = subscription.definition
         before = old.attributes
-        fixed = {k for k, v in attributes.items() if k not in CHANGEABLE and before.get(k) != v}
+        unchanging = before.keys() - CHANGEABLE
+        fixed = {k for k, v in attributes.items() if k in unchanging and before[k] != v}
         if subscription.is_managed:
             fixed |= {"DEST", "DESTQMGR"} & attributes.keys()
         if fixed:

@@ -138,7 +138,7 @@ class TopicTree:
         for string in ancestry(topic):
             definition = self._by_string.get(string)
             if definition is not None:
-                own = definition.attributes
+                own = {**definition.attributes, "CAPEXPRY": definition.cap_tenths}
                 for keyword, as_parent in _PARENT.items():
                     if own[keyword] != as_parent:
                         found.setdefault(keyword, own[keyword])
@@ -151,7 +151,7 @@ class TopicTree:
         ``cap_tenths`` is the limit in tenths of a second.
         """
         above = (self._by_string[string] for string in ancestry(topic) if string in self._by_string)
-        names = (o.name for o in above if o.capexpry != _PARENT["CAPEXPRY"])
+        names = (o.name for o in above if o.cap_tenths != c.MQCEX_AS_PARENT)
         return Cap(cap_tenths, TOPIC, next(names)).text
 
     def _resolved(self, topic: str) -> TopicValues:

@@ -1,0 +1,124 @@
+"""The objects that IBM MQ makes with each queue manager, and that scripts therefore alter.
+
+Those that Mayfly needs are made with a queue manager. The others are made when ALTER or LIKE names
+them; a new object inherits from them from then on, as it does in IBM MQ. Source: IBM MQ 9.4, system
+and default objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mayfly.engine.api.administration import (
+    AUTHINFO,
+    CHANNEL,
+    COMMINFO,
+    KEPT_CHANNEL_TYPES,
+    LISTENER,
+    NAMELIST,
+    PROCESS,
+    QLOCAL,
+    QMODEL,
+    SERVICE,
+    SUB,
+)
+from mayfly.mqi.constants import (
+    MQAIT_CRL_LDAP,
+    MQAIT_IDPW_LDAP,
+    MQAIT_OCSP,
+    MQCHT_RECEIVER,
+    MQCHT_SENDER,
+    MQCHT_SVRCONN,
+    MQUS_TRANSMISSION,
+    MQXPT_TCP,
+)
+from mayfly.verbs.facts import Value
+
+#: Every prefix of a name of the system.
+SYSTEM: Final = "SYSTEM."
+#: The model of subscriptions in IBM MQ; no subscription can have its attributes here.
+DEFAULT_SUBSCRIPTION: Final = (SUB, "SYSTEM.DEFAULT.SUB")
+#: Kind -> the object from which a new one inherits when it exists, where the kind has one.
+MODELS: Final[Mapping[str, str]] = {
+    PROCESS: "SYSTEM.DEFAULT.PROCESS",
+    NAMELIST: "SYSTEM.DEFAULT.NAMELIST",
+    LISTENER: "SYSTEM.DEFAULT.LISTENER.TCP",
+    SERVICE: "SYSTEM.DEFAULT.SERVICE",
+    COMMINFO: "SYSTEM.DEFAULT.COMMINFO.MULTICAST",
+}
+#: CHLTYPE -> the channel from which a new one inherits when it exists; those of clients are defined
+#: by the engine.
+CHANNEL_MODELS_OF_MESSAGES: Final[Mapping[int, str]] = {
+    MQCHT_SENDER: "SYSTEM.DEF.SENDER",
+    MQCHT_RECEIVER: "SYSTEM.DEF.RECEIVER",
+    KEPT_CHANNEL_TYPES["SVR"]: "SYSTEM.DEF.SERVER",
+    KEPT_CHANNEL_TYPES["RQSTR"]: "SYSTEM.DEF.REQUESTER",
+    KEPT_CHANNEL_TYPES["CLUSSDR"]: "SYSTEM.DEF.CLUSSDR",
+    KEPT_CHANNEL_TYPES["CLUSRCVR"]: "SYSTEM.DEF.CLUSRCVR",
+    KEPT_CHANNEL_TYPES["AMQP"]: "SYSTEM.DEF.AMQP",
+}
+_AUTHENTICATION_MODELS = {
+    "SYSTEM.DEFAULT.AUTHINFO.CRLLDAP": MQAIT_CRL_LDAP,
+    "SYSTEM.DEFAULT.AUTHINFO.OCSP": MQAIT_OCSP,
+    "SYSTEM.DEFAULT.AUTHINFO.IDPWLDAP": MQAIT_IDPW_LDAP,
+}
+_LOCAL_QUEUES = (
+    "SYSTEM.ADMIN.ACCOUNTING.QUEUE",
+    "SYSTEM.ADMIN.ACTIVITY.QUEUE",
+    "SYSTEM.ADMIN.CHANNEL.EVENT",
+    "SYSTEM.ADMIN.COMMAND.EVENT",
+    "SYSTEM.ADMIN.COMMAND.QUEUE",
+    "SYSTEM.ADMIN.CONFIG.EVENT",
+    "SYSTEM.ADMIN.LOGGER.EVENT",
+    "SYSTEM.ADMIN.PERFM.EVENT",
+    "SYSTEM.ADMIN.PUBSUB.EVENT",
+    "SYSTEM.ADMIN.QMGR.EVENT",
+    "SYSTEM.ADMIN.STATISTICS.QUEUE",
+    "SYSTEM.ADMIN.TRACE.ACTIVITY.QUEUE",
+    "SYSTEM.ADMIN.TRACE.ROUTE.QUEUE",
+    "SYSTEM.AUTH.DATA.QUEUE",
+    "SYSTEM.CHANNEL.INITQ",
+    "SYSTEM.CHANNEL.SYNCQ",
+    "SYSTEM.CHLAUTH.DATA.QUEUE",
+    "SYSTEM.CICS.INITIATION.QUEUE",
+    "SYSTEM.CLUSTER.COMMAND.QUEUE",
+    "SYSTEM.CLUSTER.HISTORY.QUEUE",
+    "SYSTEM.CLUSTER.REPOSITORY.QUEUE",
+    "SYSTEM.DEFAULT.INITIATION.QUEUE",
+    "SYSTEM.DURABLE.SUBSCRIBER.QUEUE",
+    "SYSTEM.INTER.QMGR.CONTROL",
+    "SYSTEM.INTER.QMGR.PUBS",
+    "SYSTEM.PENDING.DATA.QUEUE",
+    "SYSTEM.PROTECTION.ERROR.QUEUE",
+    "SYSTEM.PROTECTION.POLICY.QUEUE",
+    "SYSTEM.RETAINED.PUB.QUEUE",
+)
+_MODEL_QUEUES = (
+    "SYSTEM.CLUSTER.TRANSMIT.MODEL.QUEUE",
+    "SYSTEM.JMS.TEMPQ.MODEL",
+    "SYSTEM.MQEXPLORER.REPLY.MODEL",
+    "SYSTEM.MQSC.REPLY.QUEUE",
+)
+_TCP: Mapping[str, Value] = {"TRPTYPE": MQXPT_TCP}
+_NO_ATTRIBUTES: Mapping[str, Value] = {}
+#: (kind, name) -> the attributes that are not at the defaults of the kind.
+STANDARD_OBJECTS: Final[Mapping[tuple[str, str], Mapping[str, Value]]] = {
+    **{(QLOCAL, name): _NO_ATTRIBUTES for name in _LOCAL_QUEUES},
+    (SERVICE, "SYSTEM.AMQP.SERVICE"): _NO_ATTRIBUTES,
+    (SERVICE, "SYSTEM.BROKER"): _NO_ATTRIBUTES,
+    (QLOCAL, "SYSTEM.CLUSTER.TRANSMIT.QUEUE"): {"USAGE": MQUS_TRANSMISSION},
+    **{(QMODEL, name): _NO_ATTRIBUTES for name in _MODEL_QUEUES},
+    **dict.fromkeys(MODELS.items(), _NO_ATTRIBUTES),
+    **{
+        (CHANNEL, name): {"CHLTYPE": channel_type, **_TCP}
+        for channel_type, name in CHANNEL_MODELS_OF_MESSAGES.items()
+    },
+    (CHANNEL, "SYSTEM.DEF.AMQP"): {"CHLTYPE": KEPT_CHANNEL_TYPES["AMQP"]},
+    (CHANNEL, "SYSTEM.AUTO.RECEIVER"): {"CHLTYPE": MQCHT_RECEIVER, **_TCP},
+    (CHANNEL, "SYSTEM.AUTO.SVRCONN"): {"CHLTYPE": MQCHT_SVRCONN, **_TCP},
+    **{
+        (AUTHINFO, name): {"AUTHTYPE": authentication_type}
+        for name, authentication_type in _AUTHENTICATION_MODELS.items()
+    },
+}
