@@ -264,11 +264,12 @@ def test_filters_of_an_export_are_joined(lake: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_commands_about_a_small_lake_do_not_import_spark(lake: Path, tmp_path: Path) -> None:
-    """Neither a report nor its picture nor an export; a process runs them all."""
+    """Neither a report nor its picture nor an export nor an analysis; a process runs them all."""
     commands = [
         ["report", str(lake)],
         ["report", str(lake), "--plot", "a.svg"],
         ["export", str(lake), "a.csv"],
+        ["analyze", str(lake), "--plot", "a.html"],
     ]
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, json.dumps(commands)],
@@ -278,7 +279,7 @@ def test_commands_about_a_small_lake_do_not_import_spark(lake: Path, tmp_path: P
         check=True,
     )
     assert "True" not in done.stdout.splitlines()
-    assert done.stdout.splitlines().count("False") == 3
+    assert done.stdout.splitlines().count("False") == len(commands)
     assert done.stderr == ""
 
 
