@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from mayfly.cli.managers import (
-    JsonOption,
     LevelOption,
     Name,
     PlaceOption,
@@ -18,7 +17,7 @@ from mayfly.cli.managers import (
     connected,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import print_json
+from mayfly.cli.show import JsonOption, print_json
 from mayfly.client.connection import Administration
 
 Script = Annotated[typer.FileText | None, typer.Argument(help="The script; - or nothing is stdin.")]

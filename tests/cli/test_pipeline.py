@@ -64,7 +64,7 @@ def written(folder: Path, url: str, *, queue: str = "Q1", more: str = "") -> str
     return str(file)
 
 
-@pytest.mark.parametrize("command", ["run", "check", "explain"])
+@pytest.mark.parametrize("command", ["run", "check", "explain", "status"])
 def test_every_command_has_help_with_an_example(mayfly: Invoke, command: str) -> None:
     answer = mayfly("pipeline", command, "--help")
     assert answer.exit_code == 0
@@ -170,11 +170,17 @@ def test_metrics_that_cannot_be_shown_are_found_before_java_starts(
     assert answer.exit_code == ExitCode.FILE
     assert one_line(answer.stderr) == f"mayfly: {nowhere}: No such file or directory"
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        answer = mayfly("pipeline", "run", file, "--metrics-port", port)
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        answer = mayfly("pipeline", "run", file, "--metrics-listen", address)
     assert answer.exit_code == ExitCode.PIPELINE
     line = one_line(answer.stderr)
-    assert line == f"mayfly: --metrics-port {port}: Address already in use"
+    assert line == f"mayfly: --metrics-listen {address}: Address already in use"
+
+
+def test_an_address_for_metrics_that_is_none_is_a_mistake(mayfly: Invoke, tmp_path: Path) -> None:
+    answer = mayfly("pipeline", "run", str(tmp_path / "x.toml"), "--metrics-listen", "9415")
+    assert answer.exit_code == ExitCode.USAGE
+    assert "'9415' is not HOST:PORT, as in 127.0.0.1:1414" in answer.stderr
 
 
 def test_the_status_tells_counts_lag_and_what_is_not_known() -> None:

@@ -46,7 +46,7 @@ def test_the_command_explains_the_example(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_every_option_of_run_for_a_watcher_is_in_the_table() -> None:
     shown = CliRunner().invoke(app, ["pipeline", "run", "--help"], prog_name="mayfly").stdout
-    for option in ("--json", "--metrics-file", "--metrics-port"):
+    for option in ("--json", "--metrics-file", "--metrics-listen"):
         assert option in shown
         assert f"| `{option}" in DOCS
 

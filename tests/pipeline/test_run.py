@@ -339,7 +339,7 @@ def test_sigterm_ends_a_run_between_two_batches_and_the_next_goes_on(
         put(manager, *range(500))
         file = write_pipeline(tmp_path, from_queue(server.url, token_file))
         metrics_file = tmp_path / "calls.prom"
-        options = ("--metrics-file", str(metrics_file), "--metrics-port", "0")
+        options = ("--metrics-file", str(metrics_file), "--metrics-listen", "127.0.0.1:0")
         with running(file, *options) as process:
             url = process.metrics_url()
             told = process.until("rows_in", 100)
