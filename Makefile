@@ -8,7 +8,7 @@ SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup compiled compiled-tree test-compiled demo test all-tests pages soak search mutants shape interop lint bench bench-compare bench-peers clean
+.PHONY: setup compiled compiled-tree test-compiled demo test all-tests pages soak search mutants shape interop wheel lint bench bench-compare bench-peers clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -99,7 +99,13 @@ shape: $(READY)
 # packages cannot be fetched. A lake in an object store, whose S3 is moto's, where that is installed.
 interop: $(AMQP)
 	@$(BIN)/python -m interop
-	@$(BIN)/python -m pytest -q -m object_store tests/lake
+	@$(BIN)/python -m pytest -q -m object_store tests/lake tests/cli/test_production.py
+
+# The wheel in pure Python, for hosts: docs/PRODUCTION.md.
+wheel: $(READY)
+	@rm -rf build/wheel
+	@$(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps --no-build-isolation \
+	  -w build/wheel .
 
 # A wheel whose hot packages are compiled by mypyc (hatch_build.py). It takes a C compiler minutes.
 compiled: $(READY)

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
+from mayfly.cli.progress_line import progress_line
 from mayfly.cli.run_notes import RunKind, RunState, noted
 from mayfly.cli.run_outputs import MetricsFileOption, MetricsListenOption, metrics_targets
 from mayfly.cli.show import JsonOption, print_json, quiet_stderr
@@ -235,32 +236,11 @@ def end_of_run(result: RunResult, *, as_json: bool) -> None:
         if progress.held != 0 or progress.releasing:
             print_json({"end": result.end.value, **progress._asdict()}, indent=None)
         return
-    print(f"{result.end.value}: {status(progress)}")
+    print(f"{result.end.value}: {progress_line(progress)}")
     if progress.held:
         print(f"{progress.held:,} rows are not due yet: the checkpoint holds them for a later run")
     elif progress.held is None:
         print("the checkpoint may hold rows that are not due yet for a later run")
-
-
-def status(progress: Progress) -> str:
-    """Return the counts of a pipeline on one line; a number of held rows that is None is "?"."""
-    held = "?" if progress.held is None else f"{progress.held:,}"
-    cells = [
-        f"{progress.pipeline}",
-        f"in {progress.rows_in:,}",
-        f"held {held}",
-        f"released {progress.released:,}",
-        f"expired {progress.expired:,}",
-        f"refused {progress.dead_lettered:,}",
-        f"reports {progress.reports:,}",
-    ]
-    if progress.releasing:
-        cells.append(f"releasing {progress.releasing:,}")
-    if progress.lag_ms is not None:
-        cells.append(f"lag {progress.lag_ms / SECOND_MS:,.1f} s")
-    if progress.restarts:
-        cells.append(f"restarts {progress.restarts}")
-    return "  ".join(cells)
 
 
 class Watcher:
@@ -281,7 +261,7 @@ class Watcher:
     def batch(self, progress: Progress) -> None:
         """Show the counts after a batch; with --json print them if a row came or left."""
         speed = f"  {progress.rows_per_second:,.0f} rows/s" if progress.rows_per_second else ""
-        self._spinner.update(text=f"{status(progress)}  batch {progress.batch}{speed}")
+        self._spinner.update(text=f"{progress_line(progress)}  batch {progress.batch}{speed}")
         if self._as_json and self._before and progress.has_moved_since(self._before):
             print_json(progress._asdict(), indent=None)
             typer.get_text_stream("stdout").flush()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.pipeline import status as counts_of
+from mayfly.cli.progress_line import progress_line
 from mayfly.cli.run_notes import (
     Ledger,
     RunKind,
@@ -134,7 +134,7 @@ def _facts(status: RunStatus) -> Iterator[str]:
     if batch_line:
         yield batch_line
     if isinstance(status.note.progress, Progress):
-        yield counts_of(status.note.progress)
+        yield progress_line(status.note.progress)
     for claims in status.claims:
         age = "" if claims.oldest_age_ms is None else f", the oldest {_age(claims.oldest_age_ms)}"
         yield (

@@ -331,7 +331,7 @@ def test_a_ledger_run_into_parquet_is_told_by_the_checkpoint_of_its_stream(
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True)
     for batch, position in enumerate((2, 5, 8)):
-        offset = {"version": 2, "position": position, "instance": info.instance_id}
+        offset = {"version": 1, "position": position, "instance": info.instance_id}
         text = "\n".join(["v1", '{"batchWatermarkMs":0}', json.dumps(offset)])
         (folder / "offsets" / str(batch)).write_text(text)
     for batch in (0, 1):
