@@ -135,19 +135,22 @@ def _facts(status: RunStatus) -> Iterator[str]:
         yield batch_line
     if isinstance(status.note.progress, Progress):
         yield progress_line(status.note.progress)
-    for claims in status.claims:
-        age = "" if claims.oldest_age_ms is None else f", the oldest {_age(claims.oldest_age_ms)}"
-        yield (
-            f"{claims.consumer} holds {claims.message_count:,} messages of {claims.queue} "
-            f"in {claims.claim_count:,} claims{age} old  ({claims.url})"
-            if claims.claim_count
-            else f"{claims.consumer} holds no messages of {claims.queue}  ({claims.url})"
-        )
+    yield from map(_claims_line, status.claims)
     if status.note.kind is RunKind.LEDGER:
         known = ["?" if p is None else f"{p:,}" for p in (status.position, status.end_position)]
         lag_rows = _lag_rows(status)
         behind = "" if lag_rows is None else f": {lag_rows:,} rows behind"
         yield f"position {known[0]} of {known[1]}{behind}"
+
+
+def _claims_line(held: HeldClaims) -> str:
+    """Return the line about what a consumer has claimed."""
+    if not held.claim_count:
+        return f"{held.consumer} holds no messages of {held.queue}  ({held.url})"
+    claims = "1 claim" if held.claim_count == 1 else f"{held.claim_count:,} claims"
+    age = "" if held.oldest_age_ms is None else f", the oldest {_age(held.oldest_age_ms)} old"
+    messages = f"{held.message_count:,} messages of {held.queue}"
+    return f"{held.consumer} holds {messages} in {claims}{age}  ({held.url})"
 
 
 def _batch_line(status: RunStatus) -> str:
@@ -161,7 +164,8 @@ def _batch_line(status: RunStatus) -> str:
         last = "last commit" if number is None else f"last batch {number}"
         age = _age(status.now_ms - ended_ms)
         parts.append(f"{last}: {moment(ended_ms)} UTC, {age} ago")
-        if isinstance(progress, Progress) and progress.batch == number:
+        # A run that goes on knows the number of the last batch, and not its rows.
+        if isinstance(progress, Progress) and progress.batches and progress.batch == number:
             parts.append(f"{progress.batch_rows:,} rows")
     if batches is not None and batches.unfinished is not None:
         parts.append(f"batch {batches.unfinished} is not finished")

@@ -36,7 +36,9 @@ from tests.lake.test_delta import rows_of
 from tests.ports import held_port
 from tests.spark.lakes import INSTANCE
 
-STANDING = Progress("calls", batch=1, batch_rows=20, rows_in=1_200, held=200, lag_ms=1_700)
+STANDING = Progress(
+    "calls", batch=1, batch_rows=20, batches=2, rows_in=1_200, held=200, lag_ms=1_700
+)
 
 
 @pytest.fixture
@@ -115,7 +117,7 @@ def test_a_run_that_works_is_told_with_batch_lag_rows_and_claims(
     assert batch.endswith(" ago, 20 rows, batch 2 is not finished")
     assert counts.startswith("  calls  in 1,200  held 200  ")
     assert counts.endswith("  lag 1.7 s")
-    assert claim.startswith("  billing holds 2 messages of Q1 in 1 claims, the oldest ")
+    assert claim.startswith("  billing holds 2 messages of Q1 in 1 claim, the oldest ")
     assert claim.endswith(f"  ({url})")
 
 
@@ -170,6 +172,20 @@ def test_an_error_that_ends_a_run_is_noted(mayfly: Invoke, tmp_path: Path, url: 
         raise KeyboardInterrupt
     _code, [told] = asked(mayfly)
     assert (told["state"], told["problems"]) == ("interrupted", ["it was interrupted"])
+
+
+def test_a_run_that_has_just_gone_on_does_not_know_the_rows_of_the_last_batch(
+    mayfly: Invoke, tmp_path: Path, manager: QueueManager, url: str
+) -> None:
+    file = written(tmp_path, url)
+    checkpoint(tmp_path / "checkpoint", manager.ledger.instance_id, 0, 0, committed=2)
+    with noted(RunKind.PIPELINE, str(file), print) as note:
+        assert note is not None
+        note.show(Progress("calls", batch=1), is_up=True)
+        _head, batch, _counts, claims = mayfly("pipeline", "status").stdout.splitlines()
+    assert batch.startswith("  last batch 1: ")
+    assert batch.endswith(" ago")
+    assert claims == f"  billing holds no messages of Q1  ({url})"
 
 
 @pytest.mark.slow
