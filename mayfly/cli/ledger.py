@@ -37,12 +37,14 @@ from mayfly.cli.show import note as say
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.checkpoint_state import lake_checkpoint, ledger_position
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import LakePart
 from mayfly.pipeline.ledger_progress import LedgerProgress
 from mayfly.servers.addresses import ListenAddress
 from mayfly.verbs.contracts.access import ROOTS_VARIABLE
+from mayfly.verbs.contracts.files import is_url
 from mayfly.verbs.contracts.ledger import LedgerInfo
 
 if TYPE_CHECKING:
@@ -365,7 +367,7 @@ def _watched(
     from mayfly.pipeline.bulk.client import LedgerClient
 
     place = lake_key(lake)
-    begun = LedgerProgress(ledger.manager, place)
+    begun = LedgerProgress(ledger.manager, place, _stream_position(place, ledger.instance_id))
     with contextlib.ExitStack() as stack:
         targets: list[LedgerTarget] = []
         shown, url = stack.enter_context(metrics_targets(begun, metrics_file, metrics_listen))
@@ -389,6 +391,16 @@ def _watched(
             yield watch
         if run_note is not None:
             run_note.end(end)
+
+
+def _stream_position(lake: str, instance_id: str) -> int | None:
+    """Return the last position that a stream has written into a lake of Parquet files.
+
+    None for a new lake, and for one of Delta tables, which say it themselves.
+    """
+    if is_url(lake):
+        return None
+    return ledger_position(lake_checkpoint(Path(lake), instance_id))
 
 
 def _is_of_delta(lake: str, lake_format: LakeFormat | None) -> bool:

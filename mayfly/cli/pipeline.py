@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from mayfly.cli.outcomes import CommandFailed, ExitCode, group
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
 from mayfly.cli.progress_line import progress_line
 from mayfly.cli.run_notes import RunKind, RunState, noted
 from mayfly.cli.run_outputs import MetricsFileOption, MetricsListenOption, metrics_targets
@@ -110,7 +110,8 @@ def show_status(places: Places = None, *, as_json: JsonOption = False) -> None:
     """
     from mayfly.cli.pipeline_status import lines_of, report_of, statuses
 
-    found = statuses(places or [])
+    with wrong_values():
+        found = statuses(places or [])
     if as_json:
         print_json([report_of(each) for each in found])
     else:

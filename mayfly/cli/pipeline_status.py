@@ -27,14 +27,19 @@ from mayfly.cli.run_notes import (
 from mayfly.cli.run_notes import as_json as note_as_json
 from mayfly.cli.show import moment
 from mayfly.lifetime.times import SECOND_MS, spelled_duration
-from mayfly.pipeline.checkpoint_state import CheckpointState, checkpoint_state, ledger_position
+from mayfly.pipeline.checkpoint_state import (
+    CheckpointState,
+    checkpoint_state,
+    lake_checkpoint,
+    ledger_position,
+)
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.ledger_progress import LedgerProgress
 from mayfly.pipeline.parts import ClaimedSource, PipelineConfig, PipelineFileError
 from mayfly.pipeline.progress import NO_BATCH, Progress, path_here
 from mayfly.runtime import SystemClock
-from mayfly.verbs.contracts.files import is_url
+from mayfly.verbs.contracts.files import is_url, local_path
 
 #: A server that takes longer does not answer.
 _ANSWER_SECONDS = 3.0
@@ -90,7 +95,8 @@ def statuses(places: Sequence[str]) -> list[RunStatus]:
     """Return the status of the runs at these places: files of pipelines, lakes; [] of none.
 
     Without places it is of all whose notes are on this machine. Raises CommandFailed for a file
-    named here that is no pipeline, OSError for one that cannot be read.
+    named here that is no pipeline, OSError for one that cannot be read, ValueError for one of
+    another machine.
     """
     notes = [note for place in places for note in _notes_at(place)] if places else all_notes()
     for note in notes if places else ():
@@ -253,7 +259,7 @@ def _of_ledger(note: RunNote, asked: _Asked) -> RunStatus:
         if is_delta(note.place):
             found = asked.ask(lambda: _delta_position(note.place, ledger))
         else:
-            folder = Path(note.place) / "_checkpoint" / ledger.instance_id
+            folder = lake_checkpoint(Path(note.place), ledger.instance_id)
             batches = asked.ask(lambda: checkpoint_state(folder))
             found = asked.ask(lambda: ledger_position(folder))
         position = position if found is None else found
@@ -290,9 +296,12 @@ def _end_position(ledger: Ledger) -> int:
 
 
 def _notes_at(place: str) -> list[RunNote]:
-    """Return the notes of the runs of a file or lake, one with state NEW if none has run here."""
+    """Return the notes of the runs of a file or lake, one with state NEW if none has run here.
+
+    Raises ValueError for a place that is a file of another machine.
+    """
     if place.endswith(_FILE_SUFFIX):
-        return notes_at(RunKind.PIPELINE, str(Path(place).absolute()))
+        return notes_at(RunKind.PIPELINE, str(local_path(place).absolute()))
     return notes_at(RunKind.LEDGER, lake_key(place))
 
 

@@ -157,6 +157,11 @@ def noted(
         say(f"mayfly pipeline status will not know of it: {error.filename}: {error.strerror}")
         yield None
         return
+    except RuntimeError as error:
+        # Neither MAYFLY_HOME nor a home: a user in a container without a name.
+        say(f"mayfly pipeline status will not know of it: {error}")
+        yield None
+        return
     try:
         yield note
     except BaseException as error:

@@ -45,6 +45,11 @@ def checkpoint_state(folder: Path) -> CheckpointState:
     return CheckpointState(committed, committed_ms, begun if is_unfinished else None)
 
 
+def lake_checkpoint(lake: Path, instance_id: str) -> Path:
+    """Return the checkpoint of the stream that copies the ledger of a store into a Parquet lake."""
+    return lake / "_checkpoint" / instance_id
+
+
 def ledger_position(folder: Path) -> int | None:
     """Return the last ledger position that a stream has written, by its checkpoint.
 

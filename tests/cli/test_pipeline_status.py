@@ -21,6 +21,7 @@ from mayfly.cli.pipeline_status import statuses
 from mayfly.cli.run_notes import Ledger, RunKind, RunState, lake_key, noted
 from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.checkpoint_state import lake_checkpoint
 from mayfly.pipeline.lake.delta import DeltaLake
 from mayfly.pipeline.ledger_progress import LedgerProgress
 from mayfly.pipeline.progress import Progress
@@ -343,7 +344,7 @@ def test_a_ledger_run_into_parquet_is_told_by_the_checkpoint_of_its_stream(
     with LedgerClient(url, token=TOKEN) as client:
         info = client.info()
     lake = tmp_path / "lake"
-    folder = lake / "_checkpoint" / info.instance_id
+    folder = lake_checkpoint(lake, info.instance_id)
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True)
     for batch, position in enumerate((2, 5, 8)):
@@ -379,6 +380,13 @@ def test_two_ledgers_of_one_lake_are_two_runs(mayfly: Invoke, tmp_path: Path) ->
         ("QM1", 7, None),
         ("QM2", 7, None),
     ]
+
+
+@pytest.mark.parametrize("place", ["file://elsewhere/calls.toml", "file://elsewhere/lake"])
+def test_a_place_of_another_machine_is_a_mistake(mayfly: Invoke, place: str) -> None:
+    answer = mayfly("pipeline", "status", place)
+    assert (answer.exit_code, answer.stdout) == (ExitCode.USAGE, "")
+    assert answer.stderr.startswith(f"mayfly: {place} is a file of another machine")
 
 
 def test_a_lake_that_nothing_is_known_of_is_told_so(mayfly: Invoke, tmp_path: Path) -> None:
