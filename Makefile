@@ -99,7 +99,7 @@ shape: $(READY)
 # packages cannot be fetched. A lake in an object store, whose S3 is moto's, where that is installed.
 interop: $(AMQP)
 	@$(BIN)/python -m interop
-	@$(BIN)/python -m pytest -q -m object_store tests/lake
+	@$(BIN)/python -m pytest -q -m object_store tests/lake tests/cli/test_production.py
 
 WHEEL := $(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps --no-build-isolation .
 

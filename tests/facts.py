@@ -21,11 +21,11 @@ _PAUSE_SHARE, _PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.05, 0.001, 0.05
 _WAITS = frozenset({"wait", "join", "_wait_for_tstate_lock"})
 
 
-def wait_until(is_so: Callable[[], object]) -> None:
-    """Return as soon as something is so."""
+def wait_until(is_so: Callable[[], object], patience_seconds: int = PATIENCE_SECONDS) -> None:
+    """Return as soon as something is so; fail after some time."""
     pause, waited_seconds = threading.Event(), 0.0
     while not is_so():
-        if waited_seconds >= PATIENCE_SECONDS:
+        if waited_seconds >= patience_seconds:
             pytest.fail("it has not come about")
         share_seconds = max(waited_seconds * _PAUSE_SHARE, _PAUSE_SECONDS_MIN)
         pause_seconds = min(share_seconds, _PAUSE_SECONDS_MAX)

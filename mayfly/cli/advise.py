@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mayfly.cli.lake_engine import no_lives, pipeline_errors
-from mayfly.cli.managers import JsonOption, connected
+from mayfly.cli.managers import connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.show import moment, print_json
+from mayfly.cli.show import JsonOption, moment, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.client.connection import Administration
 from mayfly.lifetime.life import KIND_LIFE

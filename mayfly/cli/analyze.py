@@ -23,9 +23,8 @@ from mayfly.cli.lake_engine import (
     lake_part,
     spark_session,
 )
-from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.show import aligned, print_json, seconds_shown
+from mayfly.cli.show import JsonOption, aligned, print_json, seconds_shown
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import TENTH_MS
 from mayfly.pipeline.lake import lifetime_advice as advice

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
+from mayfly.cli.managers import Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
-from mayfly.cli.show import aligned, moment, print_json
+from mayfly.cli.show import JsonOption, aligned, moment, print_json
 from mayfly.cli.values import local_path
 from mayfly.client.connection import ClientClaims
 from mayfly.mqi import reasons as rc

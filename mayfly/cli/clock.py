@@ -10,7 +10,6 @@ import typer
 
 from mayfly.cli.managers import (
     FolderOption,
-    JsonOption,
     Name,
     PlaceOption,
     bring_back,
@@ -20,7 +19,7 @@ from mayfly.cli.managers import (
     operating,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
-from mayfly.cli.show import is_confirmed, moment, print_json
+from mayfly.cli.show import JsonOption, is_confirmed, moment, print_json
 from mayfly.cli.values import duration_ms
 from mayfly.client.connection import Administration
 from mayfly.lifetime.times import SLEW_MS, spelled_duration

@@ -15,9 +15,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.text import Text
 
 from mayfly.cli.lake_engine import pipeline_errors
-from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.show import moment, print_json, quiet_stderr
+from mayfly.cli.show import JsonOption, moment, print_json, quiet_stderr
 from mayfly.cli.values import local_path
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected, is_here
+from mayfly.cli.managers import Name, PlaceOption, connected, is_here
 from mayfly.cli.messages import browsed
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
-from mayfly.cli.show import aligned, counted, note, print_json, remaining
+from mayfly.cli.show import JsonOption, aligned, counted, note, print_json, remaining
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Connection

@@ -8,7 +8,6 @@ import typer
 
 from mayfly.cli.managers import (
     FolderOption,
-    JsonOption,
     LevelOption,
     Name,
     PlaceOption,
@@ -22,7 +21,7 @@ from mayfly.cli.managers import (
     opened,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import print_json
+from mayfly.cli.show import JsonOption, print_json
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -29,17 +30,26 @@ from mayfly.cli.lake_engine import (
     lake_part,
     spark_session,
 )
-from mayfly.cli.managers import FolderOption, JsonOption, folder_of
+from mayfly.cli.ledger_watch import LedgerTarget, LedgerWatch
+from mayfly.cli.managers import FolderOption, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
+from mayfly.cli.run_notes import Ledger, RunKind, RunState, lake_key, noted
+from mayfly.cli.run_outputs import MetricsFileOption, MetricsListenOption, metrics_targets
 from mayfly.cli.served import served_at
-from mayfly.cli.show import aligned, print_json, seconds_shown
+from mayfly.cli.show import JsonOption, aligned, print_json, seconds_shown
+from mayfly.cli.show import note as say
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.checkpoint_state import lake_checkpoint, ledger_position
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import LakePart
+from mayfly.pipeline.ledger_progress import LedgerProgress
+from mayfly.servers.addresses import ListenAddress
 from mayfly.verbs.contracts.access import ROOTS_VARIABLE
+from mayfly.verbs.contracts.files import is_url
+from mayfly.verbs.contracts.ledger import LedgerInfo
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -50,6 +60,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.5
 #: A commit has the rows of this time, and makes at most three files.
 _DELTA_POLL_SECONDS = 1.0
+#: How long the end of a ledger is waited for, which is shown beside the lake's position.
+_LOOK_SECONDS = 3.0
 _COLUMNS = tuple("queue,lives,got,expired,other,share,p50 s,p95 s,p99 s,late".split(","))
 _BOOK_COLUMNS = (
     *("queue", "put", "ended", "present", "adds up"),
@@ -265,6 +277,8 @@ def run(
     available_now: OnceOption = False,
     compact_every_ms: UpkeepOption = None,
     lake_format: FormatOption = None,
+    metrics_file: MetricsFileOption = None,
+    metrics_listen: MetricsListenOption = None,
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -280,29 +294,95 @@ def run(
       mayfly ledger run lake --qmgr QM1
       mayfly ledger run lake --url grpc://127.0.0.1:9414 --token-file token --available-now
       mayfly ledger run s3://bucket/lake --format delta --qmgr QM1
+      mayfly ledger run lake --qmgr QM1 --metrics-listen 127.0.0.1:9416
     """
     is_of_delta = _is_of_delta(lake, lake_format)
     if url is None:
         url, served_token_file = _served(qmgr, path)
         token_file = served_token_file if token_file is None else token_file
-    _check_server(url, token_file, qmgr)
+    ledger_info = _info(url, token_file, qmgr)
     every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
-    print_batch = _batch_printer(as_json, available_now)
-    bring = _copy_to_delta if is_of_delta else _stream_to_parquet
-    row_count = bring(
+    with _watched(
         lake,
-        url,
-        token_file,
-        qmgr,
-        available_now=available_now,
-        every_ms=every_ms,
-        print_batch=print_batch,
-    )
+        Ledger(
+            url,
+            None if token_file is None else str(token_file.absolute()),
+            ledger_info.manager,
+            ledger_info.instance_id,
+        ),
+        metrics_file,
+        metrics_listen,
+        _batch_printer(as_json, available_now),
+        RunState.DONE if available_now else RunState.STOPPED,
+    ) as watch:
+        bring = _copy_to_delta if is_of_delta else _stream_to_parquet
+        row_count = bring(
+            lake,
+            url,
+            token_file,
+            qmgr,
+            available_now=available_now,
+            every_ms=every_ms,
+            watch=watch,
+        )
     if as_json:
         # The last line of several, or the one document of a job.
         print_json({"lake": str(lake), "rows": row_count}, indent=2 if available_now else None)
     else:
         print(f"{row_count:,} rows brought into {lake}")
+
+
+@contextlib.contextmanager
+def _watched(
+    lake: str,
+    ledger: Ledger,
+    metrics_file: Path | None,
+    metrics_listen: ListenAddress | None,
+    print_batch: Callable[[int, int], None],
+    end: RunState,
+) -> Iterator[LedgerWatch]:
+    """Return a context with the watch of a run, which shows metrics and keeps the note of the run.
+
+    Without an error ``end`` is noted as its end. Raises CommandFailed if another process runs it,
+    or the address for metrics cannot be used.
+    """
+    from mayfly.pipeline.bulk.client import LedgerClient
+
+    place = lake_key(lake)
+    begun = LedgerProgress(ledger.manager, place, _stream_position(place, ledger.instance_id))
+    with contextlib.ExitStack() as stack:
+        targets: list[LedgerTarget] = []
+        shown, url = stack.enter_context(metrics_targets(begun, metrics_file, metrics_listen))
+        if url is not None:
+            say(f"metrics at {url}")
+        targets += shown
+        run_note = stack.enter_context(noted(RunKind.LEDGER, place, say, ledger))
+        if run_note is not None:
+            targets.append(run_note)
+        with lake_errors():
+            client = stack.enter_context(
+                LedgerClient(
+                    ledger.url,
+                    token_file=ledger.token_file,
+                    manager=ledger.manager,
+                    timeout_seconds=_LOOK_SECONDS,
+                )
+            )
+        watch = LedgerWatch(begun, targets, client, print_batch)
+        with watch.ending():
+            yield watch
+        if run_note is not None:
+            run_note.end(end)
+
+
+def _stream_position(lake: str, instance_id: str) -> int | None:
+    """Return the last position that a stream has written into a lake of Parquet files.
+
+    None for a new lake, and for one of Delta tables, which say it themselves.
+    """
+    if is_url(lake):
+        return None
+    return ledger_position(lake_checkpoint(Path(lake), instance_id))
 
 
 def _is_of_delta(lake: str, lake_format: LakeFormat | None) -> bool:
@@ -328,15 +408,13 @@ def _copy_to_delta(
     *,
     available_now: bool,
     every_ms: int,
-    print_batch: Callable[[int, int], None],
+    watch: LedgerWatch,
 ) -> int:
     """Copy a ledger into Delta tables; return the row count.
 
-    ``url`` and ``token_file`` are those of the Flight server; None is the token in MAYFLY_TOKEN.
-    ``qmgr`` None means the only queue manager there. Ends at SIGINT or SIGTERM, with
-    ``available_now`` also at the present end of the ledger. The tables are compacted every
-    ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with the number and the rows
-    of each batch.
+    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
+    tables are compacted every ``every_ms`` milliseconds, never for 0. ``watch`` is told of each
+    commit.
     """
     row_count = batch = 0
     with lake_errors():
@@ -351,9 +429,10 @@ def _copy_to_delta(
             upkeep_seconds = time.perf_counter()
             is_over = False
             while not is_over:
+                watch.look(delta_lake.position)
                 for progress in copy_ledger(client, delta_lake):
                     row_count += progress.row_count
-                    print_batch(batch, progress.row_count)
+                    watch.commit(batch, progress.row_count, progress.position)
                     batch += 1
                     if stopped.is_set():
                         break
@@ -373,15 +452,13 @@ def _stream_to_parquet(
     *,
     available_now: bool,
     every_ms: int,
-    print_batch: Callable[[int, int], None],
+    watch: LedgerWatch,
 ) -> int:
     """Stream a ledger into Parquet files with Spark; return the row count.
 
-    ``url`` and ``token_file`` are those of the Flight server; None is the token in MAYFLY_TOKEN.
-    ``qmgr`` None means the only queue manager there. Ends at SIGINT or SIGTERM, with
-    ``available_now`` also at the present end of the ledger. The files are compacted every
-    ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with the number and the rows
-    of each batch.
+    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
+    files are compacted every ``every_ms`` milliseconds, never for 0. ``watch`` is told of each
+    batch.
     """
     with spark_session(is_stream=True) as spark:
         from mayfly.pipeline.lake.compaction import compact_beside
@@ -391,7 +468,7 @@ def _stream_to_parquet(
             spark, url, token_file, lake, available_now=available_now, manager=qmgr
         )
         with stop_event() as stopped:
-            row_count = _await(query, stopped, print_batch, partial(compact_beside, lake), every_ms)
+            row_count = _await(query, stopped, watch, partial(compact_beside, lake), every_ms)
     return row_count
 
 
@@ -496,17 +573,16 @@ def _answers(
         return reports, timeline_of(spark, lake, part=part) if is_drawn(reports) else None
 
 
-def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
-    """Raise CommandFailed if the server does not answer or refuses, before Spark starts.
+def _info(url: str, token_file: Path | None, qmgr: str | None) -> LedgerInfo:
+    """Return what a server says of a ledger, before Spark starts.
 
-    ``token_file`` None is the token in MAYFLY_TOKEN. ``qmgr`` None means the only queue manager
-    there.
+    Raises CommandFailed if it does not answer or refuses.
     """
     with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
 
         with LedgerClient(url, token_file=token_file, manager=qmgr) as client:
-            client.info()
+            return client.info()
 
 
 def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
@@ -558,7 +634,7 @@ def _batch_printer(as_json: bool, available_now: bool) -> Callable[[int, int], N
 def _await(
     query: StreamingQuery,
     stopped: threading.Event,
-    print_batch: Callable[[int, int], None],
+    watch: LedgerWatch,
     upkeep: Callable[[], object],
     every_ms: int,
 ) -> int:
@@ -581,7 +657,10 @@ def _await(
                 continue
             next_batch = progress["batchId"] + 1
             row_count += progress["numInputRows"]
-            print_batch(progress["batchId"], progress["numInputRows"])
+            position = json.loads(progress.sources[0].endOffset)["position"]
+            watch.commit(progress["batchId"], progress["numInputRows"], position)
+        if not is_over:
+            watch.look()
     error = query.exception()
     if error is not None:
         raise error

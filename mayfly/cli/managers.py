@@ -92,7 +92,6 @@ PlaceOption = Annotated[
         "mqs:// with TLS. The password is in MAYFLY_PASSWORD.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 PlatformOption = Annotated[
     str | None,
     typer.Option(

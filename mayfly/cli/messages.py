@@ -13,7 +13,6 @@ from typing import Annotated, BinaryIO
 import typer
 
 from mayfly.cli.managers import (
-    JsonOption,
     LevelOption,
     Name,
     PlaceOption,
@@ -23,7 +22,7 @@ from mayfly.cli.managers import (
     connected,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import LINE_HEAD, as_line, body_of, print_json, write_body
+from mayfly.cli.show import LINE_HEAD, JsonOption, as_line, body_of, print_json, write_body
 from mayfly.cli.show import as_json as message_as_json
 from mayfly.cli.values import (
     CorrelIdOption,

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from mayfly.cli.managers import (
-    JsonOption,
     LevelOption,
     Name,
     PlaceOption,
@@ -18,7 +17,7 @@ from mayfly.cli.managers import (
     connected,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import note, print_json
+from mayfly.cli.show import JsonOption, note, print_json
 from mayfly.client.connection import Administration
 from mayfly.verbs.facts import SYNTAX_ERROR, WITHOUT_EFFECT, MqscMessage
 

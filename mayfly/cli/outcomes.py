@@ -20,6 +20,7 @@ _EXTRAS = {
     "cryptography": "serve",
     "duckdb": "lake",
     "deltalake": "delta",
+    "prometheus_client": "delta",
     "pyspark": "spark",
     "pandas": "spark",
     "numpy": "lake",

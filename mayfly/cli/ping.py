@@ -8,10 +8,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of, operating
+from mayfly.cli.managers import FolderOption, Name, folder_of, operating
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, read_served
-from mayfly.cli.show import print_json
+from mayfly.cli.show import JsonOption, print_json
 from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

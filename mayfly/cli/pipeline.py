@@ -1,4 +1,4 @@
-"""``mayfly pipeline``: run the pipeline of a TOML file, check it, and explain it."""
+"""``mayfly pipeline``: run the pipeline of a TOML file, check and explain it, and say how it is."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from mayfly.cli.lake_engine import pipeline_errors
-from mayfly.cli.managers import JsonOption
-from mayfly.cli.outcomes import CommandFailed, ExitCode, group
-from mayfly.cli.show import print_json, quiet_stderr
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
+from mayfly.cli.progress_line import progress_line
+from mayfly.cli.run_notes import RunKind, RunState, noted
+from mayfly.cli.run_outputs import MetricsFileOption, MetricsListenOption, metrics_targets
+from mayfly.cli.show import JsonOption, print_json, quiet_stderr
 from mayfly.cli.values import local_path
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.parts import PipelineFileError
 
 if TYPE_CHECKING:
     from mayfly.pipeline.check import ConfigProblem
-    from mayfly.pipeline.metrics import MetricsFile, MetricsServer
     from mayfly.pipeline.parts import PipelineConfig
     from mayfly.pipeline.progress import Progress
     from mayfly.pipeline.supervise import RunResult
@@ -32,28 +32,13 @@ pipeline = group()
 File = Annotated[
     Path, typer.Argument(parser=local_path, metavar="FILE", help="The pipeline, as TOML.")
 ]
+Places = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE|LAKE]...", help="Files of pipelines, and lakes of ledger runs."),
+]
 MasterOption = Annotated[str, typer.Option("--master", help="Where Spark runs.")]
 OnceOption = Annotated[
     bool, typer.Option("--once", help="End when all that is there now has gone through.")
-]
-MetricsFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--metrics-file",
-        parser=local_path,
-        metavar="FILE",
-        help="Keep metrics for Prometheus there.",
-    ),
-]
-MetricsPortOption = Annotated[
-    int | None,
-    typer.Option(
-        "--metrics-port",
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Answer GET /metrics on this port of 127.0.0.1; 0 is any.",
-    ),
 ]
 WithoutSparkOption = Annotated[
     bool,
@@ -68,7 +53,7 @@ def run(
     master: MasterOption = "local[*]",
     once: OnceOption = False,
     metrics_file: MetricsFileOption = None,
-    metrics_port: MetricsPortOption = None,
+    metrics_listen: MetricsListenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline until it is interrupted or, with --once, has nothing left to do.
@@ -81,10 +66,11 @@ def run(
     \b
     Examples:
       mayfly pipeline run calls.toml
-      mayfly pipeline run calls.toml --master 'local[2]' --metrics-port 9415
+      mayfly pipeline run calls.toml --master 'local[2]' --metrics-listen 127.0.0.1:9415
       mayfly pipeline run calls.toml --once --json
     """
     with _errors():
+        from mayfly.pipeline.progress import Progress
         from mayfly.pipeline.run import problems_before
         from mayfly.pipeline.run import run as run_pipeline
 
@@ -92,13 +78,51 @@ def run(
         for problem in problems_before(config):
             raise CommandFailed(ExitCode.PIPELINE, _line(problem, file))
         with contextlib.ExitStack() as stack:
-            shown, url = stack.enter_context(_metrics(config.name, metrics_file, metrics_port))
+            begun = Progress(config.name)
+            metrics = metrics_targets(begun, metrics_file, metrics_listen)
+            targets, url = stack.enter_context(metrics)
             terminal = stack.enter_context(quiet_stderr())
             watcher = stack.enter_context(watching(terminal, config.name, as_json=as_json))
             if url is not None:
                 watcher.say(f"metrics at {url}")
+            place = str(file.absolute())
+            note = stack.enter_context(noted(RunKind.PIPELINE, place, watcher.say))
+            shown = targets if note is None else [*targets, note]
             result = run_pipeline(config, watcher, master=master, is_once=once, shown=shown)
+            if note is not None:
+                note.end(RunState(result.end.value), result.text)
     end_of_run(result, as_json=as_json)
+
+
+@pipeline.command("status")
+def show_status(places: Places = None, *, as_json: JsonOption = False) -> None:
+    """Say of pipelines and ledger runs whether they run, how far they are, and what they hold.
+
+    Of all that have run on this machine under this MAYFLY_HOME, or of those named. No Spark is
+    started. Exit code 1 when something needs a look: a run was killed, has failed or waits for a
+    restart, or a server does not answer; also when there is nothing to tell of. A run that was
+    stopped or is done needs none.
+
+    \b
+    Examples:
+      mayfly pipeline status
+      mayfly pipeline status calls.toml s3://bucket/lake --json
+    """
+    from mayfly.cli.pipeline_status import lines_of, report_of, statuses
+
+    with wrong_values():
+        found = statuses(places or [])
+    if as_json:
+        print_json([report_of(each) for each in found])
+    else:
+        for each in found:
+            print("\n".join(lines_of(each)))
+    if not found:
+        raise CommandFailed(ExitCode.NOTHING, "no pipeline and no ledger run is known here")
+    wrong = [each for each in found if each.problems]
+    if wrong:
+        counted = "1 run needs" if len(wrong) == 1 else f"{len(wrong)} runs need"
+        raise CommandFailed(ExitCode.NOTHING, f"{counted} a look")
 
 
 @pipeline.command()
@@ -147,6 +171,8 @@ def explain(file: File) -> None:
 @contextlib.contextmanager
 def _errors() -> Iterator[None]:
     """Return a context that turns errors of a pipeline and its file into CommandFailed: code 5."""
+    from mayfly.cli.lake_engine import pipeline_errors
+
     with pipeline_errors():
         try:
             yield
@@ -195,34 +221,6 @@ def _line(problem: ConfigProblem, file: Path | None = None) -> str:
     return f"{place}{kind}{problem.where}: {problem.text}"
 
 
-@contextlib.contextmanager
-def _metrics(
-    name: str, file: Path | None, port: int | None
-) -> Iterator[tuple[list[MetricsFile | MetricsServer], str | None]]:
-    """Return a context with the outputs for metrics, and the URL of their server or None.
-
-    A server answers from now on and is closed at the end. Raises CommandFailed if the port cannot
-    be used.
-    """
-    from mayfly.pipeline.metrics import MetricsFile, MetricsServer
-    from mayfly.pipeline.progress import Progress
-
-    shown: list[MetricsFile | MetricsServer] = [] if file is None else [MetricsFile(file)]
-    with contextlib.ExitStack() as stack:
-        url = None
-        if port is not None:
-            try:
-                server = stack.enter_context(contextlib.closing(MetricsServer(port)))
-            except OSError as error:
-                text = f"--metrics-port {port}: {error.strerror}"
-                raise CommandFailed(ExitCode.PIPELINE, text) from error
-            url = server.url
-            shown.append(server)
-        for one in shown:
-            one.show(Progress(name), is_up=False)
-        yield shown, url
-
-
 def end_of_run(result: RunResult, *, as_json: bool) -> None:
     """Print the result of a pipeline's run; raises CommandFailed if it failed or was interrupted.
 
@@ -239,35 +237,11 @@ def end_of_run(result: RunResult, *, as_json: bool) -> None:
         if progress.held != 0 or progress.releasing:
             print_json({"end": result.end.value, **progress._asdict()}, indent=None)
         return
-    print(f"{result.end.value}: {status(progress)}")
+    print(f"{result.end.value}: {progress_line(progress)}")
     if progress.held:
         print(f"{progress.held:,} rows are not due yet: the checkpoint holds them for a later run")
     elif progress.held is None:
         print("the checkpoint may hold rows that are not due yet for a later run")
-
-
-def status(progress: Progress) -> str:
-    """Return the counts of a pipeline on one line.
-
-    The number of held rows is "?" if it is unknown (None).
-    """
-    held = "?" if progress.held is None else f"{progress.held:,}"
-    cells = [
-        f"{progress.pipeline}",
-        f"in {progress.rows_in:,}",
-        f"held {held}",
-        f"released {progress.released:,}",
-        f"expired {progress.expired:,}",
-        f"refused {progress.dead_lettered:,}",
-        f"reports {progress.reports:,}",
-    ]
-    if progress.releasing:
-        cells.append(f"releasing {progress.releasing:,}")
-    if progress.lag_ms is not None:
-        cells.append(f"lag {progress.lag_ms / SECOND_MS:,.1f} s")
-    if progress.restarts:
-        cells.append(f"restarts {progress.restarts}")
-    return "  ".join(cells)
 
 
 class Watcher:
@@ -288,7 +262,7 @@ class Watcher:
     def batch(self, progress: Progress) -> None:
         """Show the counts after a batch; with --json print them if a row came or left."""
         speed = f"  {progress.rows_per_second:,.0f} rows/s" if progress.rows_per_second else ""
-        self._spinner.update(text=f"{status(progress)}  batch {progress.batch}{speed}")
+        self._spinner.update(text=f"{progress_line(progress)}  batch {progress.batch}{speed}")
         if self._as_json and self._before and progress.has_moved_since(self._before):
             print_json(progress._asdict(), indent=None)
             typer.get_text_stream("stdout").flush()

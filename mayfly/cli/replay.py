@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mayfly.cli.lake_engine import LateOption, no_lives, pipeline_errors, spark_session
-from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.show import aligned, moment, print_json
+from mayfly.cli.show import JsonOption, aligned, moment, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.replay.settings import EVERY_OTHER, Settings, WhatIf, check_settings

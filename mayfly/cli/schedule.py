@@ -12,9 +12,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
+from mayfly.cli.managers import Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
-from mayfly.cli.show import aligned, is_confirmed, moment, note, print_json
+from mayfly.cli.show import JsonOption, aligned, is_confirmed, moment, note, print_json
 from mayfly.cli.values import (
     ID_BYTES,
     PropertyValue,

@@ -10,23 +10,22 @@ import typer
 
 from mayfly.cli.managers import (
     FolderOption,
-    JsonOption,
     LevelOption,
     PlatformOption,
     SettingOption,
     configuration_of,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.show import JsonOption
 from mayfly.cli.values import local_path
+from mayfly.servers.addresses import ListenAddress, listen_address
 from mayfly.servers.logs import LogForm
 from mayfly.servers.settings import (
     Development,
     Listen,
-    ListenAddress,
     ServedFolder,
     ServeSettings,
     TlsFiles,
-    listen_address,
     read_settings,
 )
 from mayfly.verbs.contracts.files import ConfigurationError

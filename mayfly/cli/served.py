@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from threading import Event
 from typing import Any, Final, NamedTuple, TypeVar
 
+from mayfly.cli.file_lock import is_locked, locked_file
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import note
 from mayfly.mqi.errors import FolderInUse, StoreError
-from mayfly.runtime.files import FILE_MODE, FOLDER_MODE
+from mayfly.runtime.files import FOLDER_MODE
 from mayfly.store.folder_lock import holder_of
 
 SERVED_FILE = "served.json"
@@ -25,8 +24,6 @@ READY, IMPAIRED = 1, 2
 #: A server starts within two seconds on a quiet machine, and within fifteen under load.
 _PATIENCE_SECONDS = 30
 _LOOK_SECONDS = 0.02
-#: ``struct flock`` of a lock on the whole file: type, whence, start, length, pid.
-_LOCK = struct.Struct("hhqqi4x")
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.serve")
 _COMMAND_LOOK_SECONDS: Final = 0.05
@@ -63,7 +60,7 @@ class ServedFile:
         self._file = folder / SERVED_FILE
         try:
             folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-            self._descriptor = _locked(self._file)
+            self._descriptor = locked_file(self._file)
         except BlockingIOError:
             raise FolderInUse(f"{folder} is in use by another mayfly serve", folder) from None
         except OSError as error:
@@ -128,41 +125,12 @@ def polls(folder: Path) -> Iterator[None]:
     )
 
 
-def _locked(file: Path) -> int:
-    """Return a descriptor of the file, which is made if needed, locked and emptied.
-
-    Raises BlockingIOError if another process has locked it, OSError if it cannot be made.
-    """
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, FILE_MODE)
-    try:
-        lock = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
-        if not file.exists() or not os.path.samestat(file.stat(), os.fstat(descriptor)):
-            # The server before has removed it between our opening and our lock.
-            raise BlockingIOError
-        os.ftruncate(descriptor, 0)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def is_served(folder: Path) -> bool:
     """Return True while a server has a folder open, or is about to open or close it.
 
     False for a file that a killed server has left.
     """
-    try:
-        descriptor = os.open(folder / SERVED_FILE, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        # Only asks: a lock of our own, however short, would keep a server from starting.
-        asked = _LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-        kind, *_ = _LOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
-    finally:
-        os.close(descriptor)
-    return bool(kind != fcntl.F_UNLCK)
+    return is_locked(folder / SERVED_FILE)
 
 
 def read_served(file: Path) -> Served | None:

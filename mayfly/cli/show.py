@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from threading import Event, Thread
-from typing import Any, TextIO, TypeVar
+from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
 
@@ -20,6 +20,7 @@ _Outcome = TypeVar("_Outcome", bound=StrEnum)
 _BODY_CHARACTERS = 40
 LINE_HEAD = f"{'MsgId':<48}  {'put (UTC)':<19}  {'expires in':>12}  {'bytes':>7}  body"
 _STDERR = 2
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
+from mayfly.cli.managers import Name, PlaceOption, connected
 from mayfly.cli.outcomes import group
-from mayfly.cli.show import counted, note, print_json
+from mayfly.cli.show import JsonOption, counted, note, print_json
 from mayfly.cli.signals import stopping
 from mayfly.services.trigger_monitor import TriggerMonitor, TriggerOutcome
 

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from mayfly.admin.security.users import Users
-from mayfly.cli.managers import FolderOption, JsonOption, Name, existing_folder
+from mayfly.cli.managers import FolderOption, Name, existing_folder
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
-from mayfly.cli.show import print_json
+from mayfly.cli.show import JsonOption, print_json
 
 user = group()
 UserName = Annotated[str, typer.Argument(metavar="USER", help="1 to 12 characters.")]

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from mayfly.cli.lake_engine import LakeArchive
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
+from mayfly.cli.managers import Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import aligned, print_json, seconds_shown
+from mayfly.cli.show import JsonOption, aligned, print_json, seconds_shown
 from mayfly.cli.values import PropertyValue, local_path, message_id, moment_ms, property_of
 from mayfly.client.connection import Administration
 from mayfly.client.connection.json_values import trace_as_json, traces_as_json

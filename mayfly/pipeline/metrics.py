@@ -1,7 +1,7 @@
-"""Metrics of a pipeline for Prometheus: as text, in a file, and over HTTP on this machine.
+"""Metrics of a pipeline or a ledger run for Prometheus: as text, in a file, and over HTTP.
 
 The file is for the text file collector of Prometheus' node exporter. The server answers ``GET
-/metrics`` on the loopback address only.
+/metrics`` without a password: the figures contain no message.
 """
 
 from __future__ import annotations
@@ -9,34 +9,118 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.ledger_progress import LedgerProgress
 from mayfly.pipeline.progress import OUTCOMES, Progress, write_whole
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
 METRICS_PATH = "/metrics"
-_HOST = "127.0.0.1"
-_PREFIX = "mayfly_pipeline"
+
+#: What a run shows: a pipeline or a copy of a ledger.
+AnyProgress: TypeAlias = Progress | LedgerProgress
 
 # A counter's name ends with "_total" when it is written.
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
-_Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+
+
+class _Figure(NamedTuple):
+    """A metric with one value; None leaves it out."""
+
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily]
+    name: str
+    text: str
+    value: float | None
+
+
+def _pipeline_metrics(progress: Progress, *, is_up: bool) -> Iterator[Metric]:
+    """Yield the metrics of a pipeline that have a value; ``is_up``: its query runs."""
+    figures = (
+        _Figure(_COUNTER, "rows_in", "Rows from the sources.", progress.rows_in),
+        _Figure(_COUNTER, "reports", "Reports that were owed.", progress.reports),
+        _Figure(_COUNTER, "batches", "Batches that were finished.", progress.batches),
+        _Figure(_COUNTER, "restarts", "Restarts of the query.", progress.restarts),
+        _Figure(_GAUGE, "held_rows", "Rows that wait in the delay line.", progress.held),
+        _Figure(
+            _GAUGE,
+            "releasing_rows",
+            "Delayed messages not let go yet, of finished batches.",
+            progress.releasing,
+        ),
+        _Figure(
+            _GAUGE,
+            "lag_seconds",
+            "How much later than due the latest row of a batch left.",
+            _seconds(progress.lag_ms),
+        ),
+        _Figure(_GAUGE, "rows_per_second", "Speed of the last batch.", progress.rows_per_second),
+        _Figure(_GAUGE, "last_batch", "Number of the last batch.", progress.batch),
+        _Figure(_GAUGE, "last_batch_rows", "Rows of the last batch.", progress.batch_rows),
+        _Figure(
+            _GAUGE,
+            "last_batch_timestamp_seconds",
+            "When the last batch was finished, since 1970.",
+            _seconds(progress.batch_ended_ms),
+        ),
+        _Figure(_GAUGE, "up", "Whether the query runs.", is_up),
+    )
+    labels = {"pipeline": progress.pipeline}
+    yield from _families("mayfly_pipeline", labels, figures)
+    ended = _COUNTER(
+        "mayfly_pipeline_rows_out", "Rows that left, by outcome.", labels=[*labels, "outcome"]
+    )
+    for outcome in OUTCOMES:
+        ended.add_metric([*labels.values(), outcome], getattr(progress, outcome))
+    yield ended
+
+
+def _ledger_metrics(progress: LedgerProgress, *, is_up: bool) -> Iterator[Metric]:
+    """Yield the metrics of a ledger run that have a value; ``is_up``: it runs."""
+    figures = (
+        _Figure(_COUNTER, "rows", "Rows that were copied.", progress.rows),
+        _Figure(_COUNTER, "commits", "Commits with rows.", progress.commits),
+        _Figure(_GAUGE, "position", "Last position that the lake has.", progress.position),
+        _Figure(_GAUGE, "lag_rows", "Rows of the ledger that the lake lacks.", progress.lag_rows),
+        _Figure(
+            _GAUGE,
+            "last_commit_timestamp_seconds",
+            "When rows were last committed, since 1970.",
+            _seconds(progress.committed_ms),
+        ),
+        _Figure(_GAUGE, "up", "Whether the ledger is copied.", is_up),
+    )
+    labels = {"queue_manager": progress.manager, "lake": progress.lake}
+    yield from _families("mayfly_ledger_run", labels, figures)
+
+
+def _families(prefix: str, labels: dict[str, str], figures: Iterable[_Figure]) -> Iterator[Metric]:
+    """Yield a metric family for each figure that has a value."""
+    for figure in figures:
+        if figure.value is not None:
+            metric = figure.kind(f"{prefix}_{figure.name}", figure.text, labels=list(labels))
+            metric.add_metric(list(labels.values()), figure.value)
+            yield metric
+
+
+def _seconds(value_ms: int | None) -> float | None:
+    """Return ms as seconds, None for None."""
+    return None if value_ms is None else value_ms / SECOND_MS
 
 
 class _Snapshot(Collector):
-    """Prometheus collector of one pipeline; reports the snapshot that was set last."""
+    """Prometheus collector of one run; reports the snapshot that was set last."""
 
-    def __init__(self, progress: Progress | None = None, *, is_up: bool = False) -> None:
+    def __init__(self, progress: AnyProgress | None = None, *, is_up: bool = False) -> None:
         """Begin with a snapshot of progress, or with None for no metrics until one is set.
 
-        ``is_up`` is True while the query runs.
+        ``is_up`` is True while it runs.
         """
         # One tuple, so that a scrape in another thread never sees half of a change.
         self.shown = (progress, is_up)
@@ -44,43 +128,10 @@ class _Snapshot(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield each metric that has a value; nothing before the first snapshot of progress."""
         progress, is_up = self.shown
-        if progress is None:
-            return
-        pipeline = [progress.pipeline]
-        lag_seconds = None if progress.lag_ms is None else progress.lag_ms / SECOND_MS
-        figures: tuple[tuple[_Kind, str, str, float | None], ...] = (
-            (_COUNTER, "rows_in", "Rows from the sources.", progress.rows_in),
-            (_COUNTER, "reports", "Reports that were owed.", progress.reports),
-            (_COUNTER, "batches", "Batches that were finished.", progress.batches),
-            (_COUNTER, "restarts", "Restarts of the query.", progress.restarts),
-            (_GAUGE, "held_rows", "Rows that wait in the delay line.", progress.held),
-            (
-                _GAUGE,
-                "releasing_rows",
-                "Delayed messages not let go yet, of finished batches.",
-                progress.releasing,
-            ),
-            (
-                _GAUGE,
-                "lag_seconds",
-                "How much later than due the latest row of a batch left.",
-                lag_seconds,
-            ),
-            (_GAUGE, "rows_per_second", "Speed of the last batch.", progress.rows_per_second),
-            (_GAUGE, "last_batch", "Number of the last batch.", progress.batch),
-            (_GAUGE, "up", "Whether the query runs.", is_up),
-        )
-        for kind, name, text, value in figures:
-            if value is not None:
-                metric = kind(f"{_PREFIX}_{name}", text, labels=["pipeline"])
-                metric.add_metric(pipeline, value)
-                yield metric
-        ended = _COUNTER(
-            f"{_PREFIX}_rows_out", "Rows that left, by outcome.", labels=["pipeline", "outcome"]
-        )
-        for outcome in OUTCOMES:
-            ended.add_metric([*pipeline, outcome], getattr(progress, outcome))
-        yield ended
+        if isinstance(progress, Progress):
+            yield from _pipeline_metrics(progress, is_up=is_up)
+        elif progress is not None:
+            yield from _ledger_metrics(progress, is_up=is_up)
 
 
 def _registry(snapshot: _Snapshot) -> CollectorRegistry:
@@ -91,10 +142,11 @@ def _registry(snapshot: _Snapshot) -> CollectorRegistry:
     return registry
 
 
-def metrics_text(progress: Progress, *, is_up: bool = True) -> str:
+def metrics_text(progress: AnyProgress, *, is_up: bool = True) -> str:
     """Return the metrics of a snapshot in Prometheus' text format; unknown values are left out.
 
-    ``is_up`` is True while the query runs.
+    ``is_up`` is True while the pipeline or ledger run works, False while it waits for a restart
+    and after its end.
     """
     written: bytes = generate_latest(_registry(_Snapshot(progress, is_up=is_up)))
     return written.decode()
@@ -107,22 +159,27 @@ class MetricsFile:
         """Keep the path of the file; nothing is written yet. Its folder must exist."""
         self._path = path
 
-    def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Replace the file by the metrics of a snapshot; ``is_up`` is True while the query runs.
+    def show(self, progress: AnyProgress, *, is_up: bool, failure: str = "") -> None:
+        """Replace the file by the metrics of a snapshot; ``is_up`` as in `metrics_text`.
 
-        Raises OSError if the file cannot be written.
+        ``failure`` is not shown: it is text. Raises OSError if the file cannot be written.
         """
+        del failure
         write_whole(self._path, metrics_text(progress, is_up=is_up))
 
 
 class MetricsServer:
-    """HTTP server that answers ``GET /metrics`` on 127.0.0.1 until it is closed."""
+    """HTTP server that answers ``GET /metrics`` until it is closed."""
 
-    def __init__(self, port: int) -> None:
-        """Start to listen on ``port``, 0 for any free one; raises OSError when it is taken."""
+    def __init__(self, host: str, port: int) -> None:
+        """Start to listen on an address of this machine; port 0 is any free one.
+
+        Raises OSError when the address is taken or is not one of this machine.
+        """
+        self._host = host
         self._snapshot = _Snapshot()
         registry = _registry(self._snapshot)
-        self._server, self._thread = start_http_server(port, _HOST, registry)
+        self._server, self._thread = start_http_server(port, host, registry)
         self._metrics = make_wsgi_app(registry)
         # The library's own application answers every path.
         self._server.set_app(self._answer)
@@ -130,13 +187,15 @@ class MetricsServer:
     @property
     def url(self) -> str:
         """The URL of the metrics page, with the port in use."""
-        return f"http://{_HOST}:{self._server.server_port}{METRICS_PATH}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._server.server_port}{METRICS_PATH}"
 
-    def show(self, progress: Progress, *, is_up: bool) -> None:
+    def show(self, progress: AnyProgress, *, is_up: bool, failure: str = "") -> None:
         """Answer requests with the metrics of this snapshot from now on.
 
-        ``is_up`` is True while the query runs.
+        ``is_up`` as in `metrics_text`; ``failure`` is not shown: it is text.
         """
+        del failure
         self._snapshot.shown = (progress, is_up)
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """The progress of a pipeline: a snapshot, updated from Spark's progress event of each batch.
 
-The counts are metrics that the pipeline observes in each batch: ``observedMetrics`` of a
-StreamingQueryProgress. Each source has one metric: IN_PREFIX and the number of its table in the
-file, from 1, as ``mayfly_in_1``. OUT counts rows that left the delay line.
+The counts are metrics that the pipeline observes in each batch (counts.py): ``observedMetrics`` of
+a StreamingQueryProgress. Each source has one metric: IN_PREFIX and the number of its table in the
+file, from 1, as ``mayfly_in_1``. OUT counts rows that left the delay line. This module does not
+import Spark.
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.sql import Column
-from pyspark.sql import functions as f
-
-from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.verbs.contracts.files import local_path
 
@@ -45,42 +43,18 @@ NO_BATCH = -1
 
 #: The file in a checkpoint that says how many rows were held after which batch.
 _KEPT_FILE = "_mayfly_progress.json"
-
-
-def counts_in() -> list[Column]:
-    """Return the aggregate column, named ROWS, that counts the rows of a source in a batch."""
-    return [f.count(f.lit(1)).alias(ROWS)]
-
-
-def counts_out(is_let_go: Column) -> list[Column]:
-    """Return the columns that count the rows leaving the pipeline, by outcome.
-
-    LET_GO counts the rows for which ``is_let_go`` is true.
-    """
-    outcome = f.col("outcome")
-    deadline = f.col("expire_at_ms")
-    is_released = outcome == State.RELEASED.value
-    due = f.least(f.coalesce("deliver_at_ms", "put_ms"), deadline)
-    late = f.when(outcome != State.DEAD_LETTERED.value, f.col("ended_ms") - due)
-    return [
-        f.count_if(is_released).alias(RELEASED),
-        f.count_if(outcome == State.EXPIRED.value).alias(EXPIRED),
-        f.count_if(outcome == State.DEAD_LETTERED.value).alias(DEAD_LETTERED),
-        f.count_if(f.col("report_owed").isNotNull()).alias(REPORTS),
-        f.count_if(is_let_go).alias(LET_GO),
-        f.count_if(is_released & (deadline <= f.col("ended_ms"))).alias(OVERDUE),
-        f.max(late).alias(LATE_MS_MAX),
-    ]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Progress(NamedTuple):
     """The state of a pipeline after a batch; all counts are since the program began.
 
     ``batch`` is the number of the last finished batch, NO_BATCH before the first; ``at`` is its
-    start (ISO 8601, UTC). ``held`` is the number of rows in the delay line. It is None while
-    unknown: the program before was killed, and rows have been held ever since. ``lag_ms`` is the
-    largest lateness of a row in that batch, None when no row was due. ``rows_per_second`` counts
-    the larger of its rows in and rows out. ``overdue`` are released rows whose deadline had passed;
+    start (ISO 8601, UTC), ``batch_ended_ms`` its end in ms since 1970, None before the first.
+    ``batch_rows`` is the larger of its rows in and rows out, and ``rows_per_second`` their speed.
+    ``held`` is the number of rows in the delay line. It is None while unknown: the program before
+    was killed, and rows have been held ever since. ``lag_ms`` is the largest lateness of a row in
+    that batch, None when no row was due. ``overdue`` are released rows whose deadline had passed;
     the receiving queue manager discards them. ``releasing`` are delayed messages of finished
     batches that their queue manager has not released yet; then they become ``released``.
     ``restarts`` is the number of restarts of the query.
@@ -89,6 +63,8 @@ class Progress(NamedTuple):
     pipeline: str
     batch: int = NO_BATCH
     at: str = ""
+    batch_ended_ms: int | None = None
+    batch_rows: int = 0
     batches: int = 0
     rows_in: int = 0
     held: int | None = 0
@@ -121,10 +97,13 @@ class Progress(NamedTuple):
         rows_out = sum(ended.values())
         let_go = _count(left, LET_GO)
         ended[RELEASED] -= let_go
+        batch_rows = max(rows_in, rows_out)
         duration_ms = event["durationMs"].get("triggerExecution", 0)
         return self._replace(
             batch=event["batchId"],
             at=event["timestamp"],
+            batch_ended_ms=_ended_ms(event["timestamp"], duration_ms),
+            batch_rows=batch_rows,
             batches=self.batches + 1,
             rows_in=self.rows_in + rows_in,
             held=self._held_after(event, rows_in - rows_out),
@@ -132,7 +111,7 @@ class Progress(NamedTuple):
             reports=self.reports + _count(left, REPORTS),
             releasing=self.releasing + let_go,
             lag_ms=left.get(LATE_MS_MAX),
-            rows_per_second=_rate(max(rows_in, rows_out), duration_ms),
+            rows_per_second=_rate(batch_rows, duration_ms),
             **{name: getattr(self, name) + count for name, count in ended.items()},
         )
 
@@ -227,3 +206,9 @@ def _count(metrics: Mapping[str, Any], name: str) -> int:
 def _rate(rows: int, duration_ms: int) -> float:
     """Return rows per second with one decimal, 0.0 for a duration of 0 ms."""
     return round(rows * SECOND_MS / duration_ms, 1) if duration_ms else 0.0
+
+
+def _ended_ms(started: str, duration_ms: int) -> int:
+    """Return the end of a batch in ms since 1970; ``started`` is its start in ISO 8601."""
+    since_epoch = datetime.fromisoformat(started) - _EPOCH
+    return since_epoch // timedelta(milliseconds=1) + duration_ms

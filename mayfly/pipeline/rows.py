@@ -12,6 +12,7 @@ from pyspark.sql.types import StringType
 
 from mayfly.lifetime.life import State
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_MD_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
+from mayfly.pipeline.counts import counts_out
 from mayfly.pipeline.expressions import as_pipeline_error, condition
 from mayfly.pipeline.parts import (
     ClaimedSource,
@@ -21,7 +22,7 @@ from mayfly.pipeline.parts import (
     QueueSource,
     StagingSource,
 )
-from mayfly.pipeline.progress import OUT, counts_out
+from mayfly.pipeline.progress import OUT
 from mayfly.pipeline.sources import MALFORMED, claimed_rows, foreign_rows, queue_rows, source_title
 from mayfly.pipeline.spark.delay_line import TtlRule, lifetime
 from mayfly.pipeline.spark.ending import ENDED

@@ -33,10 +33,11 @@ _STOP_LIMIT = {"spark.sql.streaming.stopTimeout": "60s"}
 class SnapshotTarget(Protocol):
     """A file or a server that shows snapshots outside of this process."""
 
-    def show(self, progress: Progress, *, is_up: bool) -> None:
+    def show(self, progress: Progress, *, is_up: bool, failure: str = "") -> None:
         """Show a snapshot; ``is_up`` is True while the query runs.
 
-        An OSError that this raises becomes a text for the user and does not stop the pipeline.
+        ``failure`` is why it waits for a restart, "" if it does not. An OSError that this
+        raises becomes a text for the user and does not stop the pipeline.
         """
 
 
@@ -131,14 +132,14 @@ class _Watchers:
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
         """Show a snapshot of a query that is down to all targets, then call the listener."""
-        self.show(progress, is_up=False)
+        self.show(progress, is_up=False, failure=failure)
         self._listener.restarting(progress, failure, wait_ms)
 
-    def show(self, progress: Progress, *, is_up: bool) -> None:
+    def show(self, progress: Progress, *, is_up: bool, failure: str = "") -> None:
         """Show a snapshot to all targets, without the listener."""
         for target in self._targets:
             with self._warning():
-                target.show(progress, is_up=is_up)
+                target.show(progress, is_up=is_up, failure=failure)
 
     @contextlib.contextmanager
     def _warning(self) -> Iterator[None]:

@@ -23,6 +23,7 @@ from mayfly.mqi.reasons import (
     MQRC_UNKNOWN_OBJECT_NAME,
 )
 from mayfly.pipeline.config import ADDED_COLUMNS
+from mayfly.pipeline.counts import counts_in
 from mayfly.pipeline.expressions import as_pipeline_error, columns_of
 from mayfly.pipeline.parts import (
     ClaimedSource,
@@ -31,7 +32,7 @@ from mayfly.pipeline.parts import (
     PipelineFileError,
     QueueSource,
 )
-from mayfly.pipeline.progress import IN_PREFIX, counts_in
+from mayfly.pipeline.progress import IN_PREFIX
 from mayfly.pipeline.spark.messages import (
     ASKED_COLUMNS,
     MESSAGE_TYPE,

@@ -14,9 +14,10 @@ from mayfly.client.connection.instruments import instrumented_application
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
+from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, connection_of
-from mayfly.servers.settings import ClientLimits, ListenAddress, TlsFiles
+from mayfly.servers.settings import ClientLimits, TlsFiles
 from mayfly.servers.status import ServerStatus
 from mayfly.servers.wire.link import Limits
 from mayfly.servers.wire.server import WireServer

@@ -138,5 +138,10 @@ def folder_in_home(name: str) -> Path:
         raise mq_error(
             rc.MQRC_Q_MGR_NAME_ERROR, f"{name!r} is no name of a folder: give its folder as well"
         )
+    return home_folder() / name
+
+
+def home_folder() -> Path:
+    """Return ``$MAYFLY_HOME``, or ``~/.mayfly`` where that is not set; it need not exist."""
     home = os.environ.get(HOME_VARIABLE)
-    return (Path(home) if home else Path.home() / ".mayfly") / name
+    return Path(home) if home else Path.home() / ".mayfly"

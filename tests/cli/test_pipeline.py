@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.spinner import Spinner
 
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.pipeline import Watcher, end_of_run, status, watching
+from mayfly.cli.pipeline import Watcher, end_of_run, watching
+from mayfly.cli.progress_line import progress_line
 from mayfly.pipeline.progress import Progress
 from mayfly.pipeline.supervise import RunResult, Termination
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import ROOT, Invoke
 
 PIPELINE = """
 name = "calls"
@@ -64,7 +65,7 @@ def written(folder: Path, url: str, *, queue: str = "Q1", more: str = "") -> str
     return str(file)
 
 
-@pytest.mark.parametrize("command", ["run", "check", "explain"])
+@pytest.mark.parametrize("command", ["run", "check", "explain", "status"])
 def test_every_command_has_help_with_an_example(mayfly: Invoke, command: str) -> None:
     answer = mayfly("pipeline", command, "--help")
     assert answer.exit_code == 0
@@ -170,18 +171,24 @@ def test_metrics_that_cannot_be_shown_are_found_before_java_starts(
     assert answer.exit_code == ExitCode.FILE
     assert one_line(answer.stderr) == f"mayfly: {nowhere}: No such file or directory"
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        answer = mayfly("pipeline", "run", file, "--metrics-port", port)
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        answer = mayfly("pipeline", "run", file, "--metrics-listen", address)
     assert answer.exit_code == ExitCode.PIPELINE
     line = one_line(answer.stderr)
-    assert line == f"mayfly: --metrics-port {port}: Address already in use"
+    assert line == f"mayfly: --metrics-listen {address}: Address already in use"
+
+
+def test_an_address_for_metrics_that_is_none_is_a_mistake(mayfly: Invoke, tmp_path: Path) -> None:
+    answer = mayfly("pipeline", "run", str(tmp_path / "x.toml"), "--metrics-listen", "9415")
+    assert answer.exit_code == ExitCode.USAGE
+    assert "'9415' is not HOST:PORT, as in 127.0.0.1:1414" in answer.stderr
 
 
 def test_the_status_tells_counts_lag_and_what_is_not_known() -> None:
-    assert status(STANDING) == (
+    assert progress_line(STANDING) == (
         "calls  in 1,200  held 200  released 1,000  expired 0  refused 0  reports 0"
     )
-    late = status(STANDING._replace(held=None, lag_ms=1_250, restarts=2))
+    late = progress_line(STANDING._replace(held=None, lag_ms=1_250, restarts=2))
     assert "held ?" in late
     assert late.endswith("lag 1.2 s  restarts 2")
 
@@ -218,19 +225,19 @@ def test_on_a_terminal_the_line_changes_with_each_batch() -> None:
     watcher.started(Progress("calls"))
     assert str(spinner.text) == "calls  started, the first batch takes a while"
     watcher.batch(STANDING._replace(rows_per_second=812.5))
-    assert str(spinner.text) == f"{status(STANDING)}  batch 7  812 rows/s"
+    assert str(spinner.text) == f"{progress_line(STANDING)}  batch 7  812 rows/s"
 
 
 def test_the_systemd_unit_that_ships_signals_the_pipeline_alone(mayfly: Invoke) -> None:
     unit = ConfigParser(interpolation=None)
-    unit.read(Path(__file__).parents[2] / "examples" / "systemd" / "mayfly-pipeline@.service")
+    unit.read(ROOT / "deploy" / "mayfly-pipeline@.service")
     service = unit["Service"]
     assert service["KillMode"] == "mixed"
     program, *arguments = service["ExecStart"].split()
     assert Path(program).name == "mayfly"
     assert arguments[:3] == ["pipeline", "run", "/etc/mayfly/%i.toml"]
     helped = mayfly("pipeline", "run", "--help").output
-    assert all(option in helped for option in arguments[3:])
+    assert all(option in helped for option in arguments[3:] if option.startswith("-"))
 
 
 @pytest.mark.parametrize(
@@ -247,7 +254,7 @@ def test_a_run_that_is_done_says_what_is_still_held(
     result = RunResult(Termination.DONE, STANDING._replace(held=held))
     end_of_run(result, as_json=False)
     line, _, rest = capsys.readouterr().out.partition("\n")
-    assert (line, rest) == (f"done: {status(result.progress)}", told)
+    assert (line, rest) == (f"done: {progress_line(result.progress)}", told)
     end_of_run(result, as_json=True)
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["held"] for line in lines] == ([] if held == 0 else [held])

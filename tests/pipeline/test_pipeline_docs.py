@@ -29,24 +29,30 @@ def test_the_file_is_a_pipeline(tmp_path: Path) -> None:
     assert [sink.name for sink in config.sinks] == ["orders", "urgent"]
 
 
-def test_the_command_explains_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_explains_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(ROOT)
     commands = [
         shlex.split(command, comments=True)
         for command in re.findall(r"^\$ mayfly (.*)$", DOCS, re.MULTILINE)
     ]
-    explain, check, run = commands
+    explain, check, run, status = commands
     answer = CliRunner().invoke(app, explain, prog_name="mayfly")
     assert answer.exit_code == 0, answer.output
     assert answer.stdout.startswith("Pipeline boarding: ")
     checked = CliRunner().invoke(app, [*check, "--without-spark"], prog_name="mayfly")
     assert (checked.exit_code, checked.stdout) == (0, "examples/boarding.toml can be run\n")
     assert CliRunner().invoke(app, [*run, "--help"]).exit_code == 0
+    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
+    told = CliRunner().invoke(app, status, prog_name="mayfly")
+    assert (told.exit_code, told.stdout.splitlines()[0]) == (
+        1,
+        f"boarding: not known here  ({ROOT / 'examples/boarding.toml'})",
+    )
 
 
 def test_every_option_of_run_for_a_watcher_is_in_the_table() -> None:
     shown = CliRunner().invoke(app, ["pipeline", "run", "--help"], prog_name="mayfly").stdout
-    for option in ("--json", "--metrics-file", "--metrics-port"):
+    for option in ("--json", "--metrics-file", "--metrics-listen"):
         assert option in shown
         assert f"| `{option}" in DOCS
 

@@ -21,6 +21,9 @@ def test_counts_add_up_over_batches_and_lag_and_speed_are_those_of_the_last() ->
         "calls",
         batch=1,
         at="2026-11-20T12:00:01.000Z",
+        # 400 ms after its start.
+        batch_ended_ms=1_795_176_001_400,
+        batch_rows=5,
         batches=2,
         rows_in=12,
         held=2,

@@ -19,6 +19,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
+from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.pipeline_status import statuses
 from mayfly.pipeline.build import start
 from mayfly.pipeline.config import load
 from mayfly.pipeline.parts import AVAILABLE_NOW
@@ -29,7 +31,7 @@ from mayfly.pipeline.supervise import RestartLimits, RunResult, Supervisor, Term
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
-from tests.cli.conftest import COMMAND, environment
+from tests.cli.conftest import COMMAND, environment, run_process
 from tests.facts import wait_until
 from tests.ports import held_port
 from tests.spark.killing import descendants, kill_tree
@@ -339,7 +341,7 @@ def test_sigterm_ends_a_run_between_two_batches_and_the_next_goes_on(
         put(manager, *range(500))
         file = write_pipeline(tmp_path, from_queue(server.url, token_file))
         metrics_file = tmp_path / "calls.prom"
-        options = ("--metrics-file", str(metrics_file), "--metrics-port", "0")
+        options = ("--metrics-file", str(metrics_file), "--metrics-listen", "127.0.0.1:0")
         with running(file, *options) as process:
             url = process.metrics_url()
             told = process.until("rows_in", 100)
@@ -378,10 +380,21 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def state_of(file: Path) -> tuple[str, int | None, tuple[str, ...]]:
+    """Return state, last batch and problems of a pipeline, as its status says."""
+    [status] = statuses([str(file)])
+    assert status.batches is not None
+    return status.note.state.value, status.batches.committed, status.problems
+
+
 def test_sigterm_to_the_process_group_ends_a_run_in_good_order(
-    tmp_path: Path, token_file: Path
+    tmp_path: Path, token_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As ``timeout`` sends it: to its child and to the group."""
+    """As ``timeout`` sends it: to its child and to the group. The status says so before and after.
+
+    While it works a second run of the same file is refused.
+    """
+    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
     with (
         queue_manager(tmp_path / "QM1") as manager,
         FlightServer(manager, port=0, token=TOKEN) as server,
@@ -389,12 +402,20 @@ def test_sigterm_to_the_process_group_ends_a_run_in_good_order(
         put(manager, *range(5_000))
         file = write_pipeline(tmp_path, from_queue(server.url, token_file))
         with running(file) as process:
-            process.until("rows_in", 100)
+            told = process.until("rows_in", 100)
             started = descendants(process.process.pid)
+            state, batch, problems = state_of(file)
+            assert (state, problems, (batch or 0) >= told["batch"]) == ("running", (), True)
+            second = run_process(tmp_path, "pipeline", "run", str(file))
+            assert (second.returncode, second.stdout) == (ExitCode.PIPELINE, "")
+            said_so = f"mayfly: another process runs {file}: mayfly pipeline status\n"
+            assert second.stderr == said_so
             os.killpg(process.process.pid, signal.SIGTERM)
             code, wrong, said = process.end()
         assert (code, wrong) == (0, "")
         assert all(line["restarts"] == 0 for line in said)
+        last = [told, *said][-1]
+        assert state_of(file) == ("stopped", last["batch"], ())
         wait_until(lambda: not any(map(is_alive, started)))
         begun, done = (
             {file.name for file in (tmp_path / "checkpoint" / name).glob("[0-9]*")}
@@ -410,8 +431,9 @@ def test_sigterm_to_the_process_group_ends_a_run_in_good_order(
 
 @pytest.mark.soak
 def test_java_ends_with_its_driver_also_when_that_is_killed(
-    tmp_path: Path, token_file: Path
+    tmp_path: Path, token_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
     with (
         queue_manager(tmp_path / "QM1") as manager,
         FlightServer(manager, port=0, token=TOKEN) as server,
@@ -425,6 +447,8 @@ def test_java_ends_with_its_driver_also_when_that_is_killed(
             assert process.process.pid not in map(os.getpgid, started)
             process.process.kill()
             wait_until(lambda: not any(map(is_alive, started)))
+            process.process.wait()
+            assert state_of(file)[0] == "killed"
 
 
 def lay(folder: Path, first: int, *, delay_ms: int) -> None:

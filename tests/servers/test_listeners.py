@@ -23,9 +23,10 @@ from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import MqListener
-from mayfly.servers.settings import ClientLimits, ListenAddress, TlsFiles
+from mayfly.servers.settings import ClientLimits, TlsFiles
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ServedQueueManager
 from mayfly.verbs import requests as ask

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from mayfly.engine import Configuration
+from mayfly.servers.addresses import ListenAddress, listen_address
 from mayfly.servers.logs import LogForm
 from mayfly.servers.settings import (
     DEFAULT_LISTEN,
     ClientLimits,
     Listen,
-    ListenAddress,
     ServedFolder,
     ServeSettings,
     TlsFiles,
-    listen_address,
     read_settings,
 )
 from mayfly.verbs.contracts.files import ConfigurationError

@@ -23,9 +23,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Loop
+from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import AmqpListener, Listener
-from mayfly.servers.settings import ListenAddress
 from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.servers.wire.link import Outbox
 from mayfly.servers.wire.server import WireServer

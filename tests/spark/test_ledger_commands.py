@@ -35,6 +35,10 @@ def test_the_ledger_of_a_served_folder_comes_into_a_lake(
         code, ran = said(queue, "run", lake, "--qmgr", "QM1", "--available-now")
         row_count = ran["rows"]
         assert (code, row_count > 3) == (0, True)
+        [status] = json.loads(queue("pipeline", "status", lake, "--json").stdout)
+        assert (status["name"], status["state"], status["problems"]) == ("QM1", "done", [])
+        assert (status["position"], status["lag_rows"]) == (row_count, 0)
+        assert status["progress"]["position"] == row_count
         [row] = said(queue, "report", lake)[1]
         assert (row["queue"], row["lives"], row["outcomes"]["got"]) == ("Q1", 3, 3)
         assert said(queue, "verify", lake) == (0, {"ok": True, "rows": row_count, "problems": []})

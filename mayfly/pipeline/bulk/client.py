@@ -150,14 +150,17 @@ class LedgerClient:
         token_file: str | Path | None = None,
         manager: str | None = None,
         is_patient: bool = False,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Prepare a connection; the first call opens it.
 
         ``url`` is one that :func:`check_url` accepts. ``manager`` names the queue manager, for a
         server of several. With ``is_patient`` a call is repeated for some seconds while no server
-        answers; that is safe, because each call names its rows completely. With TLS the server's
-        certificate is checked against the file in MAYFLY_TLS_ROOTS, else gRPC's own roots. The
-        client's own certificate is in the files of MAYFLY_TLS_CERTIFICATE and MAYFLY_TLS_KEY.
+        answers; that is safe, because each call names its rows completely. A call fails that has no
+        answer after ``timeout_seconds``; None gives each call the time that its work may take. With
+        TLS the server's certificate is checked against the file in MAYFLY_TLS_ROOTS, else gRPC's
+        own roots. The client's own certificate is in the files of MAYFLY_TLS_CERTIFICATE and
+        MAYFLY_TLS_KEY.
         Raises ValueError for an invalid url or token, NoToken, NoRoots or NoCertificate if one is
         missing, and ServerNotReachable for a folder that cannot be opened.
         """
@@ -168,6 +171,7 @@ class LedgerClient:
         self._folder_socket: FlightSocket | None = None
         self._retry_waits = RETRY_WAITS_SECONDS if is_patient else ()
         self._silence_seconds = SILENCE_SECONDS
+        self._timeout_seconds = timeout_seconds
         location, options = url, {}
         if url.startswith(f"{FOLDER_SCHEME}:"):
             self._folder_socket = _folder_socket(url)
@@ -264,6 +268,8 @@ class LedgerClient:
         A patient client repeats the request while no server answers.
         """
         action = flight.Action(name, json.dumps(request).encode())
+        if self._timeout_seconds is not None:
+            timeout_seconds = self._timeout_seconds
         options = flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
 
         def ask() -> Any:

@@ -73,7 +73,7 @@ class DeltaLake:
         holds something else.
         """
         self.place = lake_url(place)
-        self._app = f"mayfly-ledger-{instance_id}"
+        self._app = _application(instance_id)
         self._sql = duckdb.connect()
         self._sql.execute(DUCKDB_MACROS)
         self._commit_count = 0
@@ -204,6 +204,22 @@ def compact_tables(place: str | Path) -> dict[str, Compacted]:
             delta.cleanup_metadata()
             done[table.name] = Compacted(file_count, len(delta.file_uris()))
     return done
+
+
+def lake_position(place: str | Path, instance_id: str) -> int:
+    """Return the last position of a ledger that a lake contains, 0 if it has none of its rows.
+
+    Nothing is created. Raises LakeError if the lake cannot be read.
+    """
+    url = lake_url(place)
+    with _delta_errors(url):
+        lives = DeltaTable(f"{url}/{LIVES.name}")
+        return lives.transaction_version(_application(instance_id)) or 0
+
+
+def _application(instance_id: str) -> str:
+    """Return the name by which the ledger of a store writes to Delta tables."""
+    return f"mayfly-ledger-{instance_id}"
 
 
 def lake_url(place: str | Path) -> str:

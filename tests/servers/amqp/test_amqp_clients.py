@@ -12,8 +12,9 @@ from proton import Delivery, Endpoint, Message
 
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.listeners import AmqpListener
-from mayfly.servers.settings import ListenAddress, TlsFiles
+from mayfly.servers.settings import TlsFiles
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client
 

@@ -17,10 +17,11 @@ from mayfly import QueueManager
 from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import DEFINITIONS, PASSWORD_VARIABLES, developer_users
 from mayfly.admin.security.users import users_of
+from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits
 from mayfly.servers.listeners import HttpListener
-from mayfly.servers.settings import ListenAddress, TlsFiles
+from mayfly.servers.settings import TlsFiles
 from mayfly.servers.status import ServerStatus, ServingState
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS

@@ -19,11 +19,12 @@ from mayfly.client.connection import LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.runtime import SystemClock
+from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.http.connection import MAX_BYTES
 from mayfly.servers.http.server import HttpServer
 from mayfly.servers.listeners import HttpListener
-from mayfly.servers.settings import ListenAddress, TlsFiles
+from mayfly.servers.settings import TlsFiles
 from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
