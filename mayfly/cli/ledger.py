@@ -1,4 +1,4 @@
-"""``mayfly ledger``: stream a ledger into a lake, maintain the lake, and query it."""
+"""``mayfly ledger``: copy a ledger into a lake, maintain the lake, and query it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import contextlib
 import dataclasses
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,14 +36,12 @@ from mayfly.pipeline.lake.part import LakePart
 from mayfly.verbs.contracts.access import ROOTS_VARIABLE
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
+    from mayfly.pipeline.lake.copying import LedgerTarget
     from mayfly.pipeline.lake.report import QueueReport
     from mayfly.pipeline.lake.timeline import LakeTimeline
 
-_POLL_SECONDS = 0.5
-#: A commit has the rows of this time, and makes at most three files.
-_DELTA_POLL_SECONDS = 1.0
+#: A batch has the rows of this time.
+_POLL_SECONDS = 1.0
 _COLUMNS = tuple("queue,lives,got,expired,other,share,p50 s,p95 s,p99 s,late".split(","))
 _BOOK_COLUMNS = (
     *("queue", "put", "ended", "present", "adds up"),
@@ -74,7 +70,7 @@ FormatOption = Annotated[
     LakeFormat | None,
     typer.Option(
         "--format",
-        help="delta: tables lives, balances and reports_owed, written without Spark. "
+        help="delta: tables lives, balances and reports_owed. "
         "[default: that of the lake; parquet for a new folder, delta for a URL]",
     ),
 ]
@@ -286,7 +282,7 @@ def run(
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stream a ledger into a lake.
+    """Copy a ledger into a lake.
 
     The server is named by --url, or found by the queue manager that `mayfly serve` has open. Goes
     on where an earlier run ended. Runs until it is interrupted or, with --available-now, done.
@@ -303,19 +299,31 @@ def run(
     if url is None:
         url, served_token_file = _served(qmgr, path)
         token_file = served_token_file if token_file is None else token_file
-    _check_server(url, token_file, qmgr)
     every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
     print_batch = _batch_printer(as_json, available_now)
-    bring = _copy_to_delta if is_of_delta else _stream_to_parquet
-    row_count = bring(
-        lake,
-        url,
-        token_file,
-        qmgr,
-        available_now=available_now,
-        every_ms=every_ms,
-        print_batch=print_batch,
-    )
+    row_count = batch = 0
+    with lake_errors():
+        from mayfly.pipeline.bulk.client import LedgerClient
+        from mayfly.pipeline.lake.copying import copy_ledger
+
+        with (
+            LedgerClient(url, token_file=token_file, manager=qmgr, is_patient=True) as client,
+            _opened(lake, client.info().instance_id, is_of_delta) as target,
+            stop_event() as stopped,
+        ):
+            upkeep_seconds = time.perf_counter()
+            is_over = False
+            while not is_over:
+                for progress in copy_ledger(client, target):
+                    row_count += progress.row_count
+                    print_batch(batch, progress.row_count)
+                    batch += 1
+                    if stopped.is_set():
+                        break
+                if every_ms and time.perf_counter() - upkeep_seconds > every_ms / SECOND_MS:
+                    _compact_beside(lake, is_of_delta)
+                    upkeep_seconds = time.perf_counter()
+                is_over = available_now or stopped.wait(_POLL_SECONDS)
     if as_json:
         # The last line of several, or the one document of a job.
         print_json({"lake": str(lake), "rows": row_count}, indent=2 if available_now else None)
@@ -338,75 +346,36 @@ def _is_of_delta(lake: str, lake_format: LakeFormat | None) -> bool:
     return lake_format is LakeFormat.DELTA
 
 
-def _copy_to_delta(
-    lake: str,
-    url: str,
-    token_file: Path | None,
-    qmgr: str | None,
-    *,
-    available_now: bool,
-    every_ms: int,
-    print_batch: Callable[[int, int], None],
-) -> int:
-    """Copy a ledger into Delta tables; return the row count.
+@contextlib.contextmanager
+def _opened(lake: str, instance_id: str, is_of_delta: bool) -> Iterator[LedgerTarget]:
+    """Return a context with a lake that is opened to add the ledger of a store.
 
-    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    tables are compacted every ``every_ms`` milliseconds, never for 0. ``print_batch`` is called
-    with the number and the rows of each batch.
+    Raises LakeError if it cannot be opened.
     """
-    row_count = batch = 0
-    with lake_errors():
-        from mayfly.pipeline.bulk.client import LedgerClient
-        from mayfly.pipeline.lake.delta import DeltaLake, compact_tables, copy_ledger
+    if is_of_delta:
+        # Each format has a package that the other does not need.
+        from mayfly.pipeline.lake.delta import DeltaLake
 
-        with (
-            LedgerClient(url, token_file=token_file, manager=qmgr, is_patient=True) as client,
-            contextlib.closing(DeltaLake(lake, client.info().instance_id)) as delta_lake,
-            stop_event() as stopped,
-        ):
-            upkeep_seconds = time.perf_counter()
-            is_over = False
-            while not is_over:
-                for progress in copy_ledger(client, delta_lake):
-                    row_count += progress.row_count
-                    print_batch(batch, progress.row_count)
-                    batch += 1
-                    if stopped.is_set():
-                        break
-                if every_ms and time.perf_counter() - upkeep_seconds > every_ms / SECOND_MS:
-                    compact_tables(lake)
-                    upkeep_seconds = time.perf_counter()
-                is_over = available_now or stopped.wait(_DELTA_POLL_SECONDS)
+        with contextlib.closing(DeltaLake(lake, instance_id)) as delta_lake:
+            yield delta_lake
             delta_lake.checkpoint()
-    return row_count
+    else:
+        from mayfly.pipeline.lake.parquet import ParquetLake
+
+        with contextlib.closing(ParquetLake(lake, instance_id)) as parquet_lake:
+            yield parquet_lake
 
 
-def _stream_to_parquet(
-    lake: str,
-    url: str,
-    token_file: Path | None,
-    qmgr: str | None,
-    *,
-    available_now: bool,
-    every_ms: int,
-    print_batch: Callable[[int, int], None],
-) -> int:
-    """Stream a ledger into Parquet files with Spark; return the row count.
+def _compact_beside(lake: str, is_of_delta: bool) -> None:
+    """Compact a lake while its ledger is copied into it; raises LakeError."""
+    if is_of_delta:
+        from mayfly.pipeline.lake.delta import compact_tables
 
-    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    files are compacted every ``every_ms`` milliseconds, never for 0. ``print_batch`` is called with
-    the number and the rows of each batch.
-    """
-    with spark_session(is_stream=True) as spark:
+        compact_tables(lake)
+    else:
         from mayfly.pipeline.lake.compaction import compact_beside
-        from mayfly.pipeline.spark.lake import ledger_to_lake
 
-        query = ledger_to_lake(
-            spark, url, token_file, lake, available_now=available_now, manager=qmgr
-        )
-        with stop_event() as stopped:
-            row_count = _await(query, stopped, print_batch, partial(compact_beside, lake), every_ms)
-    return row_count
+        compact_beside(lake)
 
 
 @ledger.command()
@@ -509,15 +478,6 @@ def _answers(
         return reports, timeline_of(spark, lake, part=part) if is_drawn(reports) else None
 
 
-def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
-    """Raise CommandFailed if the server does not answer or refuses, before Spark starts."""
-    with lake_errors():
-        from mayfly.pipeline.bulk.client import LedgerClient
-
-        with LedgerClient(url, token_file=token_file, manager=qmgr) as client:
-            client.info()
-
-
 def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
     """Return the URL and token file of the Flight server that has a queue manager open.
 
@@ -541,7 +501,6 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
         with LedgerClient(folder_url(folder), token_file=token_file) as client:
             url = client.address()
     if served.tls_certificate is not None:
-        # Spark's workers, which this process starts, find it there as well.
         os.environ.setdefault(ROOTS_VARIABLE, served.tls_certificate)
     return url, token_file
 
@@ -562,38 +521,6 @@ def _batch_printer(as_json: bool, available_now: bool) -> Callable[[int, int], N
             sys.stdout.flush()
 
     return print_batch
-
-
-def _await(
-    query: StreamingQuery,
-    stopped: threading.Event,
-    print_batch: Callable[[int, int], None],
-    upkeep: Callable[[], object],
-    every_ms: int,
-) -> int:
-    """Wait until the stream ends or ``stopped`` is set, then stop it; return its number of rows.
-
-    ``upkeep`` is called every ``every_ms`` milliseconds, never for 0. Raises the stream's error.
-    """
-    row_count, next_batch, is_over = 0, 0, False
-    upkeep_seconds = time.perf_counter()
-    while not is_over:
-        if every_ms and time.perf_counter() - upkeep_seconds > every_ms / SECOND_MS:
-            upkeep()
-            upkeep_seconds = time.perf_counter()
-        is_over = stopped.wait(_POLL_SECONDS) or not query.isActive
-        if is_over:
-            query.stop()
-        for progress in query.recentProgress:
-            if progress["batchId"] < next_batch or not progress["numInputRows"]:
-                continue
-            next_batch = progress["batchId"] + 1
-            row_count += progress["numInputRows"]
-            print_batch(progress["batchId"], progress["numInputRows"])
-    error = query.exception()
-    if error is not None:
-        raise error
-    return row_count
 
 
 def print_reports(reports: list[QueueReport]) -> None:

@@ -33,9 +33,9 @@ from mayfly.pipeline.lake.files import (
     batch_name,
     check_complete,
     existing_lake,
+    held_alone,
     is_run,
     locked,
-    maintained,
     move_into_place,
     oldest_lease,
     run_path,
@@ -174,7 +174,7 @@ def maintenance(lake: Path) -> Iterator[None]:
     work of a killed process is finished or removed. At its end, files that no reader needs are
     removed.
     """
-    with maintained(lake) as is_ours:
+    with held_alone(lake, "maintenance") as is_ours:
         if not is_ours:
             raise LakeBusy(f"lake {lake} is being maintained by another process, or read-only")
         sweep(lake)

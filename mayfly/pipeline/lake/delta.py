@@ -1,4 +1,4 @@
-"""A lake of Delta tables: a ledger copied into it exactly once, in one process, without Java.
+"""A lake of Delta tables, opened to add a ledger: each row once, without Spark and Java.
 
     LAKE/lives/, LAKE/balances/, LAKE/reports_owed/     one Delta table each (open_tables.py)
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.open_tables import (
@@ -39,21 +37,12 @@ from mayfly.pipeline.lake.open_tables import (
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.verbs.contracts.files import is_url, local_path
 
-#: Rows of one commit. They are in memory, some 500 bytes each, until it is made.
-BATCH_ROWS_MAX = 200_000
 #: A commit reads the log behind the last checkpoint, so it is made anew after this many commits.
 _CHECKPOINT_EVERY = 100
 #: Files that no version of the last week names are removed.
 _KEPT_HOURS = 168
 _ROWS = "ledger"
 _COLOUR = re.compile(r"\x1b\[\d*m")
-
-
-class Progress(NamedTuple):
-    """A commit: the last position that the lake contains, and the number of its ledger rows."""
-
-    position: int
-    row_count: int
 
 
 class Compacted(NamedTuple):
@@ -157,33 +146,6 @@ class DeltaLake:
     def _position_of(self, table: OpenTable) -> int:
         """Return the last position of the ledger that a table contains, 0 for a new one."""
         return self._tables[table.name].transaction_version(self._app) or 0
-
-
-def copy_ledger(
-    client: LedgerClient, lake: DeltaLake, *, batch_rows_max: int = BATCH_ROWS_MAX
-) -> Iterator[Progress]:
-    """Copy the ledger up to its present end, and yield the progress after each commit.
-
-    ``lake`` is of the client's store. A new one begins with the oldest row that the ledger has. The
-    next batch is read while one is written. Raises BulkError if the server fails, PositionTrimmed
-    if retention has removed rows that the lake lacks, and LakeError if the lake fails.
-    """
-    info = client.info()
-    position, last = lake.position or info.first_position - 1, info.last_position
-
-    def read(after: int) -> tuple[pa.Table, int]:
-        """Return the batch behind a position, and the position of its last row."""
-        until = min(after + batch_rows_max, last)
-        batches = client.read(after, until, instance_id=info.instance_id)
-        return pa.Table.from_batches(list(batches), LEDGER), until
-
-    with ThreadPoolExecutor(1, "mayfly-ledger") as reader:
-        coming = reader.submit(read, position) if position < last else None
-        while coming is not None:
-            rows, until = coming.result()
-            coming = reader.submit(read, until) if until < last else None
-            lake.add(rows, until)
-            yield Progress(until, rows.num_rows)
 
 
 def compact_tables(place: str | Path) -> dict[str, Compacted]:

@@ -8,8 +8,7 @@
 
 The manifest is replaced atomically. A batch's file is read unless the manifest records it in a run;
 a run is read when the manifest names it. A reader lists the files first and then reads the
-manifest; so it has every row once, at whatever point a compaction was killed. A batch that Spark
-repeats after it was compacted is recognised by its number.
+manifest; so it has every row once, at whatever point a compaction was killed.
 """
 
 from __future__ import annotations
@@ -248,18 +247,18 @@ def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterat
 
 
 @contextlib.contextmanager
-def maintained(lake: Path) -> Iterator[bool]:
-    """Return a context that tries to hold the maintenance lock of a lake, without waiting.
+def held_alone(lake: Path, name: str) -> Iterator[bool]:
+    """Return a context that tries to hold a file lock of a lake alone, without waiting.
 
     The context yields True if it holds the lock. It yields False if another process has the lock,
-    or the lake is read-only.
+    or the lake is read-only. The kernel releases the lock if the process dies.
     """
-    path = lake / MARKS / "maintenance"
+    path = lake / MARKS / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError:
-        # A read-only lake: no process can maintain it.
+        # A read-only lake: no process can write it.
         yield False
         return
     try:
