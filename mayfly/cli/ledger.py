@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,7 +35,6 @@ from mayfly.pipeline.lake.part import LakePart
 from mayfly.verbs.contracts.access import ROOTS_VARIABLE
 
 if TYPE_CHECKING:
-    from mayfly.pipeline.lake.copying import LedgerTarget
     from mayfly.pipeline.lake.report import QueueReport
     from mayfly.pipeline.lake.timeline import LakeTimeline
 
@@ -189,6 +187,47 @@ def _compact_delta(lake: str, as_json: bool) -> None:
 
 
 @ledger.command()
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            parser=lake_place, metavar="FROM", help="The lake to read, of either format."
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            parser=lake_place, metavar="TO", help="A new lake, or the one of a conversion before."
+        ),
+    ],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy a lake of Parquet files into Delta tables, or one of Delta tables into Parquet files.
+
+    The new lake has the same rows at the same positions; `mayfly ledger run` goes on there where it
+    ended in the old one, which stays as it is. A conversion that was killed is run again: it goes
+    on where it ended.
+
+    \b
+    Examples:
+      mayfly ledger convert lake s3://bucket/lake
+      mayfly ledger convert tables lake
+    """
+    check_lake(source)
+    row_count = 0
+    with lake_errors(), seconds_shown(sys.stderr, "the lake is converted"):
+        from mayfly.pipeline.lake.conversion import convert_lake
+
+        for progress in convert_lake(source, target):
+            row_count += progress.row_count
+    if as_json:
+        print_json({"lake": target, "rows": row_count})
+    else:
+        print(f"{row_count:,} rows copied into {target}")
+
+
+@ledger.command()
 def export(
     lake: Lake,
     target: Target,
@@ -304,11 +343,11 @@ def run(
     row_count = batch = 0
     with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
-        from mayfly.pipeline.lake.copying import copy_ledger
+        from mayfly.pipeline.lake.copying import copy_ledger, opened
 
         with (
             LedgerClient(url, token_file=token_file, manager=qmgr, is_patient=True) as client,
-            _opened(lake, client.info().instance_id, is_of_delta) as target,
+            opened(lake, client.info().instance_id, as_delta=is_of_delta) as target,
             stop_event() as stopped,
         ):
             upkeep_seconds = time.perf_counter()
@@ -344,26 +383,6 @@ def _is_of_delta(lake: str, lake_format: LakeFormat | None) -> bool:
     if lake_format is LakeFormat.DELTA and not is_delta_now and any(Path(lake).glob("date=*")):
         raise CommandFailed(ExitCode.USAGE, f"--format delta: {lake} is a lake of Parquet files")
     return lake_format is LakeFormat.DELTA
-
-
-@contextlib.contextmanager
-def _opened(lake: str, instance_id: str, is_of_delta: bool) -> Iterator[LedgerTarget]:
-    """Return a context with a lake that is opened to add the ledger of a store.
-
-    Raises LakeError if it cannot be opened.
-    """
-    if is_of_delta:
-        # Each format has a package that the other does not need.
-        from mayfly.pipeline.lake.delta import DeltaLake
-
-        with contextlib.closing(DeltaLake(lake, instance_id)) as delta_lake:
-            yield delta_lake
-            delta_lake.checkpoint()
-    else:
-        from mayfly.pipeline.lake.parquet import ParquetLake
-
-        with contextlib.closing(ParquetLake(lake, instance_id)) as parquet_lake:
-            yield parquet_lake
 
 
 def _compact_beside(lake: str, is_of_delta: bool) -> None:

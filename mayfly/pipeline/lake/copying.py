@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -39,6 +41,27 @@ class Progress(NamedTuple):
 
     position: int
     row_count: int
+
+
+@contextmanager
+def opened(place: str | Path, instance_id: str, *, as_delta: bool) -> Iterator[LedgerTarget]:
+    """Return a context with a lake that is opened to add the ledger of one store.
+
+    ``place`` is a folder, or with ``as_delta`` a URL as well; a new lake is created. Raises
+    LakeError if it cannot be opened.
+    """
+    if as_delta:
+        # Each format has a package that the other does not need.
+        from mayfly.pipeline.lake.delta import DeltaLake
+
+        with closing(DeltaLake(place, instance_id)) as delta_lake:
+            yield delta_lake
+            delta_lake.checkpoint()
+    else:
+        from mayfly.pipeline.lake.parquet import ParquetLake
+
+        with closing(ParquetLake(place, instance_id)) as parquet_lake:
+            yield parquet_lake
 
 
 def copy_ledger(

@@ -62,7 +62,7 @@ class DeltaLake:
         holds something else.
         """
         self.place = lake_url(place)
-        self._app = f"mayfly-ledger-{instance_id}"
+        self._app = _app(instance_id)
         self._sql = duckdb.connect()
         self._sql.execute(DUCKDB_MACROS)
         self._commit_count = 0
@@ -166,6 +166,28 @@ def compact_tables(place: str | Path) -> dict[str, Compacted]:
             delta.cleanup_metadata()
             done[table.name] = Compacted(file_count, len(delta.file_uris()))
     return done
+
+
+def has_tables(place: str | Path) -> bool:
+    """Return True if the tables of a lake exist; raises LakeError if its store cannot be asked."""
+    url = lake_url(place)
+    with _delta_errors(url):
+        return all(DeltaTable.is_deltatable(f"{url}/{table.name}") for table in TABLES)
+
+
+def position_of(place: str | Path, instance_id: str) -> int:
+    """Return the last position of a store's ledger that all tables of a lake contain, 0 for none.
+
+    Raises LakeError if there is no lake.
+    """
+    url = lake_url(place)
+    with _delta_errors(url):
+        return DeltaTable(f"{url}/{LIVES.name}").transaction_version(_app(instance_id)) or 0
+
+
+def _app(instance_id: str) -> str:
+    """Return the name of the application of Delta that copies the ledger of a store."""
+    return f"mayfly-ledger-{instance_id}"
 
 
 def lake_url(place: str | Path) -> str:
