@@ -22,17 +22,28 @@ from mayfly.cli.lake_engine import (
     lake_place,
     spark_session,
 )
-from mayfly.cli.managers import FolderOption, JsonOption, folder_of
+from mayfly.cli.managers import (
+    FolderOption,
+    JsonOption,
+    PlaceOption,
+    acting_user,
+    connected,
+    folder_of,
+)
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
 from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, print_json, seconds_shown
 from mayfly.cli.signals import stop_event
-from mayfly.cli.values import duration_ms, local_path
-from mayfly.lifetime.times import SECOND_MS
+from mayfly.cli.values import duration_ms, local_path, message_id
+from mayfly.client.connection import Administration
+from mayfly.lifetime.times import SECOND_MS, spelled_moment
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import LakePart
+from mayfly.runtime.clocks import SystemClock
+from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.access import ROOTS_VARIABLE
+from mayfly.verbs.contracts.erasure import Erasure
 
 if TYPE_CHECKING:
     from mayfly.pipeline.lake.report import QueueReport
@@ -225,6 +236,154 @@ def convert(
         print_json({"lake": target, "rows": row_count})
     else:
         print(f"{row_count:,} rows copied into {target}")
+
+
+@ledger.command()
+def erase(
+    lake: Annotated[
+        str | None,
+        typer.Argument(
+            parser=lake_place, metavar="[LAKE]", help="A lake, of either format, to erase from."
+        ),
+    ] = None,
+    *,
+    qmgr: Annotated[
+        str | None,
+        typer.Option("--qmgr", metavar="QMGR", help="Erase from the ledger of a queue manager."),
+    ] = None,
+    identifier: Annotated[
+        bytes | None,
+        typer.Option(
+            "--id", parser=message_id, metavar="ID", help="A MsgId or CorrelId, in hexadecimal."
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="USER", help="Messages that this user put or ended."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="Rows of the lake, by DuckDB's SQL."),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Kept in the record of the erasure.")
+    ],
+    vacuum: Annotated[
+        bool,
+        typer.Option("--vacuum", help="Remove replaced files of Delta tables at once."),
+    ] = False,
+    path: PlaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Erase who and what messages were: ids, users and programs become empty.
+
+    The rows stay, with queue, times and outcome, so that all figures and proofs are as before.
+    When, by whom, why and of how many rows is kept; see `mayfly ledger erasures`. Erase from the
+    queue manager before the lake: rows that come into the lake later are not erased there. Exit
+    code 1 when no row fits.
+
+    \b
+    Examples:
+      mayfly ledger erase lake --qmgr QM1 --user alice --reason 'request 17'
+      mayfly ledger erase s3://bucket/lake --where "reply_to_q = 'ALICE.IN'" --reason x --vacuum
+    """
+    selections: list[tuple[str, bytes | str]] = []
+    if identifier is not None:
+        selections.append(("id", stored_id(identifier)))
+    if user is not None:
+        selections.append(("user", user))
+    if where is not None:
+        selections.append(("where", where))
+    if len(selections) != 1:
+        raise CommandFailed(ExitCode.USAGE, "give one of --id, --user and --where")
+    if lake is None and qmgr is None:
+        raise CommandFailed(ExitCode.USAGE, "give a lake, --qmgr, or both")
+    if where is not None and qmgr is not None:
+        raise CommandFailed(ExitCode.USAGE, "--where is for lakes only")
+    if vacuum and (lake is None or not is_delta(lake)):
+        raise CommandFailed(ExitCode.USAGE, "--vacuum is for lakes of Delta tables")
+    if lake is not None:
+        check_lake(lake)
+    done: list[dict[str, Any]] = []
+    [(selected_by, value)] = selections
+    if qmgr is not None:
+        with (
+            connected(qmgr, path, program="mayfly ledger erase") as connection,
+            seconds_shown(sys.stderr, "the ledger is searched"),
+        ):
+            record = Administration(connection.call).erase_lives(
+                identifier=identifier, user=user, reason=reason
+            )
+        done.append({"place": qmgr, **record._asdict(), "old_files": 0})
+    if lake is not None:
+        with lake_errors(), seconds_shown(sys.stderr, "the lake is searched"):
+            from mayfly.pipeline.lake.erasing import Selection, erase_lives
+
+            begun = Erasure(SystemClock().now_ms(), acting_user(), selected_by, reason, 0)
+            erased = erase_lives(lake, Selection(selected_by, value), begun, is_vacuumed=vacuum)
+        done.append({"place": lake, **erased.record._asdict(), "old_files": erased.old_file_count})
+    if as_json:
+        print_json(done)
+    else:
+        for each in done:
+            print(f"{each['row_count']:,} rows erased from {each['place']}{_old_files_text(each)}")
+    if not any(each["row_count"] for each in done):
+        raise CommandFailed(ExitCode.NOTHING, "no row fits")
+
+
+def _old_files_text(erased: dict[str, Any]) -> str:
+    """Return what is left of the old rows of a lake, and when it goes; "" if nothing is left."""
+    if not erased["old_files"]:
+        return ""
+    when = (
+        "with the first compaction after a week, or with --vacuum"
+        if is_delta(erased["place"])
+        else "with the first compaction after their readers have ended"
+    )
+    return f"; {erased['old_files']:,} files with the old rows are left and go {when}"
+
+
+@ledger.command()
+def erasures(
+    lake: Annotated[
+        str | None, typer.Argument(parser=lake_place, metavar="[LAKE]", help="A lake.")
+    ] = None,
+    *,
+    qmgr: Annotated[
+        str | None, typer.Option("--qmgr", metavar="QMGR", help="A queue manager instead.")
+    ] = None,
+    path: PlaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what was erased from a lake or a ledger: when, by whom, how many rows and why.
+
+    \b
+    Examples:
+      mayfly ledger erasures lake
+      mayfly ledger erasures --qmgr QM1
+    """
+    if (lake is None) == (qmgr is None):
+        raise CommandFailed(ExitCode.USAGE, "give either a lake or --qmgr")
+    if qmgr is not None:
+        with connected(qmgr, path, program="mayfly ledger erasures") as connection:
+            records = Administration(connection.call).erasures()
+    else:
+        assert lake is not None
+        check_lake(lake)
+        with lake_errors():
+            from mayfly.pipeline.lake.erasing import erasures as records_in
+
+            records = records_in(lake)
+    if as_json:
+        print_json([record._asdict() for record in records])
+        return
+    rows = [("at (UTC)", "by", "selected by", "rows", "reason")]
+    rows += [
+        (spelled_moment(each.at_ms), each.by, each.selected_by, f"{each.row_count:,}", each.reason)
+        for each in records
+    ]
+    for line in aligned(rows, right=(3,)):
+        print(line)
 
 
 @ledger.command()

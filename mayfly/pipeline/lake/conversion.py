@@ -16,6 +16,7 @@ import pyarrow as pa
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
 from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, Progress, opened
+from mayfly.pipeline.lake.erasing import copy_records
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.part import EVERYTHING
@@ -64,6 +65,8 @@ def convert_lake(
                 until = rows["position"][-1].as_py()
                 lake.add(rows, until)
                 yield Progress(until, rows.num_rows)
+    if stores:
+        copy_records(source, target)
 
 
 def _check_format(source: str | Path, target: str | Path, *, as_delta: bool) -> None:

@@ -35,6 +35,7 @@ from mayfly.pipeline.lake.open_tables import (
     OpenTable,
 )
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.files import is_url, local_path
 
 #: A commit reads the log behind the last checkpoint, so it is made anew after this many commits.
@@ -42,6 +43,20 @@ _CHECKPOINT_EVERY = 100
 #: Files that no version of the last week names are removed.
 _KEPT_HOURS = 168
 _ROWS = "ledger"
+#: An erasure that meets rows that come meanwhile begins again, this many times in all.
+_TRIES = 5
+_ROWS_AT_ONCE = 100_000
+#: The table of the records of erasures, and its columns.
+_ERASURES = "erasures"
+_RECORD = pa.schema(
+    [
+        ("at_ms", pa.int64()),
+        ("by", pa.string()),
+        ("selected_by", pa.string()),
+        ("reason", pa.string()),
+        ("row_count", pa.int64()),
+    ]
+)
 _COLOUR = re.compile(r"\x1b\[\d*m")
 
 
@@ -102,9 +117,18 @@ class DeltaLake:
             return
         handle = self._tables[table.name]
         commit = CommitProperties(app_transactions=[Transaction(self._app, until_position)])
-        write_deltalake(
-            handle, shaped, mode="append", schema_mode="merge", commit_properties=commit
-        )
+        try:
+            write_deltalake(
+                handle, shaped, mode="append", schema_mode="merge", commit_properties=commit
+            )
+        except CommitFailedError:
+            handle.update_incremental()
+            if self._position_of(table) != has_position:
+                raise
+            # Not another copy of this ledger, but an erasure has replaced files.
+            write_deltalake(
+                handle, shaped, mode="append", schema_mode="merge", commit_properties=commit
+            )
 
     def checkpoint(self) -> None:
         """Write a checkpoint of each table, so that readers need not read its whole log."""
@@ -190,6 +214,91 @@ def _app(instance_id: str) -> str:
     return f"mayfly-ledger-{instance_id}"
 
 
+def erase_rows(place: str | Path, erased: pa.Table, record: Erasure, *, is_vacuumed: bool) -> int:
+    """Erase rows of a lake of Delta tables; return how many files with the old rows still exist.
+
+    ``erased`` has columns ``instance_id``, ``position`` and ``date``, the date as text; the files
+    of these dates are written again. ``record`` is written first. With ``is_vacuumed`` files that
+    any commit has replaced are removed at once, and older versions of the tables cannot be read any
+    more; else the first compaction after a week removes them. Raises LakeError, also if another
+    process adds rows of the dates again and again.
+    """
+    url = lake_url(place)
+    add_record(url, record)
+    old_file_count = 0
+    with _delta_errors(url), duckdb.connect() as connection:
+        connection.register("erased", erased)
+        for table in TABLES:
+            if not table.erased:
+                continue
+            dates = sorted(set(erased["date"].to_pylist())) if table.partition else [None]
+            for date in dates:
+                old_file_count += _write_again(f"{url}/{table.name}", table, date, connection)
+            if is_vacuumed:
+                # Without ``full`` files of a commit that is under way are left alone.
+                DeltaTable(f"{url}/{table.name}").vacuum(
+                    retention_hours=0, enforce_retention_duration=False, dry_run=False
+                )
+    return 0 if is_vacuumed else old_file_count
+
+
+def _write_again(
+    url: str, table: OpenTable, date: str | None, connection: duckdb.DuckDBPyConnection
+) -> int:
+    """Write the rows of one date, None for all, again with empty columns in those of ``erased``.
+
+    Return the number of files that are replaced. A merge by delta-rs would write columns of a type
+    that no filter of pyarrow can be pushed into. Raises CommitFailedError if another process adds
+    rows of the date again and again.
+    """
+    columns = ", ".join(
+        f"CASE WHEN erased.position IS NULL THEN rows.{name} END AS {name}" for name in table.erased
+    )
+    for tries_left in reversed(range(_TRIES)):
+        delta = DeltaTable(url)
+        of_date = [(str(table.partition), "=", date)] if date is not None else None
+        connection.register("rows", delta.to_pyarrow_dataset(file_pruning_predicate=of_date))
+        rows = connection.sql(
+            f"SELECT rows.* REPLACE ({columns}) FROM rows LEFT JOIN "
+            "(SELECT DISTINCT instance_id, position FROM erased) AS erased "
+            "ON erased.instance_id = rows.instance_id AND erased.position = rows.position"
+        )
+        files_before = set(delta.file_uris())
+        try:
+            write_deltalake(
+                delta,
+                rows.to_arrow_reader(_ROWS_AT_ONCE),
+                mode="overwrite",
+                predicate=None if date is None else f"{table.partition} = '{date}'",
+            )
+        except CommitFailedError:
+            if not tries_left:
+                raise
+        else:
+            return len(files_before - set(delta.file_uris()))
+    raise AssertionError("the last try has returned or raised")
+
+
+def records_in(place: str | Path) -> list[Erasure]:
+    """Return the records of erasures from a lake of Delta tables, oldest first; [] without any.
+
+    Raises LakeError if their table cannot be read.
+    """
+    url = f"{lake_url(place)}/{_ERASURES}"
+    with _delta_errors(url):
+        if not DeltaTable.is_deltatable(url):
+            return []
+        rows = DeltaTable(url).to_pyarrow_table().sort_by("at_ms").to_pylist()
+    return [Erasure(**row) for row in rows]
+
+
+def add_record(place: str | Path, record: Erasure) -> None:
+    """Add the record of an erasure to a table of its own; raises LakeError."""
+    url = f"{lake_url(place)}/{_ERASURES}"
+    with _delta_errors(url):
+        write_deltalake(url, pa.Table.from_pylist([record._asdict()], _RECORD), mode="append")
+
+
 def lake_url(place: str | Path) -> str:
     """Return the place of a lake without a slash at its end: an absolute path, or a URL.
 
@@ -225,8 +334,8 @@ def _delta_errors(place: str) -> Iterator[None]:
         yield
     except CommitFailedError as error:
         raise LakeError(
-            f"lake {place}: another process has written the same ledger meanwhile; "
-            f"run one for each queue manager ({_one_line(error)})"
+            f"lake {place}: another process has written the same ledger, or the same dates, "
+            f"meanwhile; run one for each queue manager ({_one_line(error)})"
         ) from error
     except (DeltaError, OSError, ValueError) as error:
         raise LakeError(f"lake {place}: {_one_line(error)}") from error

@@ -25,11 +25,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mayfly.pipeline.lake.errors import LakeError
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.files import is_url, local_path
 
 MARKS = "_mayfly"
 STAGING = "_staging"
 RUNS = "_runs"
+_ERASURES = "erasures.json"
 _VERSION = 2
 _BATCH = re.compile(r"batch-(\w+)-(\d+)\.parquet")
 _RUN = re.compile(r"run-\d+-\w+\.parquet")
@@ -360,6 +362,30 @@ def oldest_lease(lake: Path) -> int | None:
         finally:
             os.close(descriptor)
     return min(generations, default=None)
+
+
+# Records of erasures
+
+
+def records_in(lake: Path) -> list[Erasure]:
+    """Return the records of erasures from a lake of Parquet files, oldest first; [] without any.
+
+    Raises LakeError if they are damaged.
+    """
+    path = lake / MARKS / _ERASURES
+    try:
+        return [Erasure(**record) for record in json.loads(path.read_text())]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise LakeError(f"{path} is damaged: {error}") from error
+
+
+def add_record(lake: Path, record: Erasure) -> None:
+    """Add the record of an erasure, durably; raises LakeError if the older ones are damaged."""
+    with locked(lake):
+        records = [each._asdict() for each in (*records_in(lake), record)]
+        write_safely(lake / MARKS / _ERASURES, json.dumps(records))
 
 
 # Files that stay
