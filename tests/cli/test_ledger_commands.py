@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from pathlib import Path
 from typing import Any
@@ -74,3 +75,64 @@ def test_a_lake_is_reported_on_compacted_exported_and_verified(
     code, verified = said(mayfly, "verify", text)
     assert (code, verified["ok"]) == (ExitCode.NOTHING, False)
     assert verified["first"]["position"] == 3
+
+
+def test_a_user_is_erased_from_a_served_ledger_and_from_its_lake(queue: Invoke, home: Path) -> None:
+    for _ in range(2):
+        queue("put", "QM1", "Q1", "x")
+        queue("get", "QM1", "Q1")
+    lake, me = str(home / "lake"), getpass.getuser()
+    with serving(home, "QM1", *WITH_FLIGHT):
+        ran = said(queue, "run", lake, "--qmgr", "QM1", "--available-now")[1]
+        erasing = ["erase", lake, "--qmgr", "QM1", "--user", me, "--reason", "request 17"]
+        code, done = said(queue, *erasing)
+        assert (code, [each["row_count"] for each in done]) == (0, [2, 2])
+        assert [each["place"] for each in done] == ["QM1", lake]
+        assert {(each["by"], each["selected_by"], each["reason"]) for each in done} == {
+            (me, "user", "request 17")
+        }
+        of_ledger = said(queue, "erasures", "--qmgr", "QM1")[1]
+        again = queue("ledger", *erasing)
+        assert (again.exit_code, again.stdout) == (
+            ExitCode.NOTHING,
+            f"0 rows erased from QM1\n0 rows erased from {lake}\n",
+        )
+    [[of_ledger_one], [of_lake]] = of_ledger, said(queue, "erasures", lake)[1]
+    assert of_ledger_one["row_count"] == of_lake["row_count"] == 2
+    head, line = queue("ledger", "erasures", lake).stdout.splitlines()
+    assert head.split() == ["at", "(UTC)", "by", "selected", "by", "rows", "reason"]
+    assert line.split()[2:] == [me, "user", "2", "request", "17"]
+    assert said(queue, "verify", lake) == (0, {"ok": True, "rows": ran["rows"], "problems": []})
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["LAKE"], "give one of --id, --user and --where"),
+        (["LAKE", "--user", "a", "--where", "true"], "give one of --id, --user and --where"),
+        (["--user", "a"], "give a lake, --qmgr, or both"),
+        (["--qmgr", "QM1", "--where", "true"], "--where is for lakes only"),
+        (["LAKE", "--user", "a", "--vacuum"], "--vacuum is for lakes of Delta tables"),
+        (["LAKE", "--where", "colour = 1"], "'colour = 1' is no condition: "),
+    ],
+)
+def test_a_wrong_erasure_is_refused(
+    mayfly: Invoke, tmp_path: Path, words: list[str], text: str
+) -> None:
+    lake = tmp_path / "lake"
+    write_lake(lake, [life(1)])
+    given = [str(lake) if word == "LAKE" else word for word in words]
+    answer = mayfly("ledger", "erase", *given, "--reason", "x")
+    assert answer.exit_code == ExitCode.USAGE
+    assert answer.stderr.startswith(f"mayfly: {text}")
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_lake_is_converted_and_the_same_format_refused(mayfly: Invoke, tmp_path: Path) -> None:
+    source, target = str(tmp_path / "lake"), str(tmp_path / "tables")
+    write_lake(Path(source), [life(1), life(2), balance("Q1", 2, got=2)])
+    assert said(mayfly, "convert", source, target) == (0, {"lake": target, "rows": 3})
+    assert said(mayfly, "verify", target) == said(mayfly, "verify", source)
+    answer = mayfly("ledger", "convert", source, source)
+    assert answer.exit_code == ExitCode.PIPELINE
+    assert answer.stderr == f"mayfly: {source} and {source} are both lakes of Parquet files\n"

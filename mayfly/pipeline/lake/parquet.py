@@ -142,25 +142,24 @@ class ParquetLake:
 
         Raises LakeError if a row before the last one is missing.
         """
-        batches = self._batches()
-        if not batches:
-            return _Mark()
         with ledger_view(self._lake, EVERYTHING) as ledger:
-            assert ledger is not None, "a lake with batches has files"
+            if ledger is None:
+                return _Mark()
             first, last, count = ledger.execute(
                 f"SELECT min(position), max(position), count(*) FROM {VIEW} WHERE instance_id = ?",
                 [self._instance_id],
             ).fetchall()[0]
+        batch = max(self._batches(), default=-1)
         if last is None:
-            return _Mark(batch=max(batches))
+            return _Mark(batch=batch)
         if count != last - first + 1:
-            name = f"batch-{self._instance_id[:_SHORT_ID]}-{max(batches):012d}.parquet"
+            name = f"batch-{self._instance_id[:_SHORT_ID]}-{batch:012d}.parquet"
             raise LakeError(
                 f"lake {self._lake} has no mark of store {self._instance_id}, and rows before "
                 f"position {last} are missing or doubled (mayfly ledger verify): if a killed run "
                 f"has left {name} on some dates only, remove these files; else name a new lake"
             )
-        return _Mark(last, max(batches))
+        return _Mark(last, batch)
 
     def _batches(self) -> list[int]:
         """Return the numbers of the ledger's batches, also of those that are merged into runs."""
