@@ -78,7 +78,7 @@ def test_a_wrong_erasure_is_refused(lived: mayfly.QueueManager) -> None:
             (rc.MQRC_MD_ERROR, {"identifier": "a" * 50, "reason": "x"}),
         ):
             with pytest.raises(MQError) as refused:
-                lived.erase_lives(**arguments)  # type: ignore[arg-type]  # each is one wrong call
+                lived.erase_lives(**arguments)
             assert refused.value.reason == reason
         assert lived.erasures() == []
 
