@@ -293,6 +293,9 @@ def test_a_lake_that_spark_has_begun_is_continued_behind_its_last_row(tmp_path: 
         written = write_lake(tmp_path, [life(batch + 1)], batch + 1)
         written.rename(written.with_name(f"batch-{STORE}-{batch:012d}.parquet"))
     mark = tmp_path / "_mayfly" / f"{INSTANCE}.json"
+    killed = tmp_path / "_staging" / INSTANCE / "2-0a1b" / "date=2023-11-14"
+    killed.mkdir(parents=True)
+    shutil.copy(written.with_name(f"batch-{STORE}-000000000001.parquet"), killed / "part-0.parquet")
     for n in range(3, 5):
         mark.parent.mkdir(exist_ok=True)
         mark.write_text(json.dumps({"stream": "0a1b"}))
@@ -301,6 +304,7 @@ def test_a_lake_that_spark_has_begun_is_continued_behind_its_last_row(tmp_path: 
             lake.add(rows_of(life(n), first=n), n)
         assert json.loads(mark.read_text()) == {"position": n, "batch": n - 1}
         compact_lake(tmp_path)
+    assert not killed.exists()
     assert positions(tmp_path) == [1, 2, 3, 4]
 
 

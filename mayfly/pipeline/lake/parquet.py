@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -123,6 +124,9 @@ class ParquetLake:
                 is_marked = found is not None and found.batch == self._mark.batch
                 if is_marked and not manifest.holds(ended_on, name):
                     move_into_place(staged, self._lake / f"date={ended_on}" / name)
+                elif staged.is_dir():
+                    # Of a killed Spark of an older version.
+                    shutil.rmtree(staged)
                 else:
                     staged.unlink()
 
