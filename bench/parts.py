@@ -34,7 +34,7 @@ PARTS = (
     "flood",
     "growth",
     "timeline",
-    "pipeline",
+    "ledger_copy",
     "queue_source",
     "release_by_spark",
     "sink",

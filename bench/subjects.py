@@ -20,7 +20,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "Finding messages and lives": ("by_id", "selectors", "trace"),
     "Opening and growth": ("opening", "growth"),
     "Spark": (
-        "pipeline",
+        "ledger_copy",
         "queue_source",
         "sink",
         "release_by_spark",

@@ -23,6 +23,8 @@ from mayfly.engine.api.operating import (
     TraceCollector,
     counts_of,
     depth_of,
+    erase_lives,
+    erasures,
     follow_wall,
     message_trace,
     own_time,
@@ -33,6 +35,7 @@ from mayfly.mqi.constants import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
 from mayfly.runtime import Runtime
 from mayfly.verbs.checks import Identifier, folder_in_home
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
 from mayfly.verbs.trace import MessageTrace
 
@@ -224,6 +227,26 @@ class QueueManager:
         24 bytes.
         """
         return message_trace(self.engine, identifier)
+
+    def erase_lives(
+        self,
+        *,
+        identifier: Identifier | None = None,
+        user: str | None = None,
+        by: str = "",
+        reason: str,
+    ) -> Erasure:
+        """Erase ids, users and programs from records of ended messages; return the record of it.
+
+        One of both is given: ``identifier``, a MsgId or CorrelId, or ``user``, who has put or ended
+        the messages. ``by`` is who erases. Counts and positions stay (docs/LEDGER.md). Raises
+        MQRC_OPTIONS_ERROR, MQRC_MD_ERROR for a wrong id, MQRC_STORAGE_MEDIUM_FULL.
+        """
+        return erase_lives(self.engine, identifier=identifier, user=user, by=by, reason=reason)
+
+    def erasures(self) -> list[Erasure]:
+        """Return the records of erasures from the ledger, oldest first; [] if there was none."""
+        return erasures(self.engine)
 
     def verify(self) -> Verification:
         """Recount all messages, compare with the counters, and check each file of the folder.

@@ -129,25 +129,22 @@ def fits_one_process(lake: str, part: LakePart) -> bool:
 
 @contextlib.contextmanager
 def spark_session(
-    app_name: str = "mayfly ledger", *, master: str = "local[*]", is_stream: bool = False
+    app_name: str = "mayfly ledger", *, master: str = "local[*]"
 ) -> Iterator[SparkSession]:
     """Return a context with a Spark session, which ends with the block.
 
     ``app_name`` is the name of the application in Spark, ``master`` the Spark master. A terminal
-    shows every second how long Spark has been running. For a stream, which shows its batches, it
-    does so only until the session has started. Pipeline errors in the block become CommandFailed.
+    shows every second how long Spark has been running. Pipeline errors in the block become
+    CommandFailed.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(pipeline_errors())
         stderr = stack.enter_context(quiet_stderr())
-        showing = stack.enter_context(contextlib.ExitStack())
-        showing.enter_context(seconds_shown(stderr, "Spark is at work"))
+        stack.enter_context(seconds_shown(stderr, "Spark is at work"))
         from mayfly.pipeline.spark.session import CONSTRAINT_PROPAGATION, create_session
 
         conf = {"spark.driver.extraJavaOptions": _QUICK_START, CONSTRAINT_PROPAGATION: "false"}
         spark = create_session(master, app_name, conf)
-        if is_stream:
-            showing.close()
         try:
             yield spark
         finally:

@@ -1,17 +1,14 @@
-"""``mayfly ledger``: stream a ledger into a lake, maintain the lake, and query it."""
+"""``mayfly ledger``: copy a ledger into a lake, maintain the lake, and query it."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,10 +25,17 @@ from mayfly.cli.lake_engine import (
     fits_one_process,
     lake_errors,
     lake_part,
+    lake_place,
     spark_session,
 )
 from mayfly.cli.ledger_watch import LedgerTarget, LedgerWatch
-from mayfly.cli.managers import FolderOption, folder_of
+from mayfly.cli.managers import (
+    FolderOption,
+    PlaceOption,
+    acting_user,
+    connected,
+    folder_of,
+)
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
 from mayfly.cli.run_notes import Ledger, RunKind, RunState, lake_key, noted
 from mayfly.cli.run_outputs import MetricsFileOption, MetricsListenOption, metrics_targets
@@ -39,27 +43,26 @@ from mayfly.cli.served import served_at
 from mayfly.cli.show import JsonOption, aligned, print_json, seconds_shown
 from mayfly.cli.show import note as say
 from mayfly.cli.signals import stop_event
-from mayfly.cli.values import duration_ms, local_path
-from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.checkpoint_state import lake_checkpoint, ledger_position
+from mayfly.cli.values import duration_ms, local_path, message_id
+from mayfly.client.connection import Administration
+from mayfly.lifetime.times import SECOND_MS, spelled_moment
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import LakePart
 from mayfly.pipeline.ledger_progress import LedgerProgress
+from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.addresses import ListenAddress
+from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.access import ROOTS_VARIABLE
-from mayfly.verbs.contracts.files import is_url
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import LedgerInfo
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
     from mayfly.pipeline.lake.report import QueueReport
     from mayfly.pipeline.lake.timeline import LakeTimeline
 
-_POLL_SECONDS = 0.5
-#: A commit has the rows of this time, and makes at most three files.
-_DELTA_POLL_SECONDS = 1.0
+#: A batch has the rows of this time.
+_POLL_SECONDS = 1.0
 #: How long the end of a ledger is waited for, which is shown beside the lake's position.
 _LOOK_SECONDS = 3.0
 _COLUMNS = tuple("queue,lives,got,expired,other,share,p50 s,p95 s,p99 s,late".split(","))
@@ -84,7 +87,7 @@ FormatOption = Annotated[
     LakeFormat | None,
     typer.Option(
         "--format",
-        help="delta: tables lives, balances and reports_owed, written without Spark. "
+        help="delta: tables lives, balances and reports_owed. "
         "[default: that of the lake; parquet for a new folder, delta for a URL]",
     ),
 ]
@@ -185,6 +188,195 @@ def _compact_delta(lake: str, as_json: bool) -> None:
 
 
 @ledger.command()
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            parser=lake_place, metavar="FROM", help="The lake to read, of either format."
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            parser=lake_place, metavar="TO", help="A new lake, or the one of a conversion before."
+        ),
+    ],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy a lake of Parquet files into Delta tables, or one of Delta tables into Parquet files.
+
+    The new lake has the same rows at the same positions; `mayfly ledger run` goes on there where it
+    ended in the old one, which stays as it is. A conversion that was killed is run again: it goes
+    on where it ended.
+
+    \b
+    Examples:
+      mayfly ledger convert lake s3://bucket/lake
+      mayfly ledger convert tables lake
+    """
+    check_lake(source)
+    row_count = 0
+    with lake_errors(), seconds_shown(sys.stderr, "the lake is converted"):
+        from mayfly.pipeline.lake.conversion import convert_lake
+
+        for progress in convert_lake(source, target):
+            row_count += progress.row_count
+    if as_json:
+        print_json({"lake": target, "rows": row_count})
+    else:
+        print(f"{row_count:,} rows copied into {target}")
+
+
+@ledger.command()
+def erase(
+    lake: Annotated[
+        str | None,
+        typer.Argument(
+            parser=lake_place, metavar="[LAKE]", help="A lake, of either format, to erase from."
+        ),
+    ] = None,
+    *,
+    qmgr: Annotated[
+        str | None,
+        typer.Option("--qmgr", metavar="QMGR", help="Erase from the ledger of a queue manager."),
+    ] = None,
+    identifier: Annotated[
+        bytes | None,
+        typer.Option(
+            "--id", parser=message_id, metavar="ID", help="A MsgId or CorrelId, in hexadecimal."
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="USER", help="Messages that this user put or ended."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="Rows of the lake, by DuckDB's SQL."),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Kept in the record of the erasure.")
+    ],
+    vacuum: Annotated[
+        bool,
+        typer.Option("--vacuum", help="Remove replaced files of Delta tables at once."),
+    ] = False,
+    path: PlaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Erase who and what messages were: ids, users and programs become empty.
+
+    The rows stay, with queue, times and outcome, so that all figures and proofs are as before.
+    When, by whom, why and of how many rows is kept; see `mayfly ledger erasures`. Erase from the
+    queue manager before the lake: rows that come into the lake later are not erased there. Exit
+    code 1 when no row fits.
+
+    \b
+    Examples:
+      mayfly ledger erase lake --qmgr QM1 --user alice --reason 'request 17'
+      mayfly ledger erase s3://bucket/lake --where "reply_to_q = 'ALICE.IN'" --reason x --vacuum
+    """
+    selections: list[tuple[str, bytes | str]] = []
+    if identifier is not None:
+        selections.append(("id", stored_id(identifier)))
+    if user is not None:
+        selections.append(("user", user))
+    if where is not None:
+        selections.append(("where", where))
+    if len(selections) != 1:
+        raise CommandFailed(ExitCode.USAGE, "give one of --id, --user and --where")
+    if lake is None and qmgr is None:
+        raise CommandFailed(ExitCode.USAGE, "give a lake, --qmgr, or both")
+    if where is not None and qmgr is not None:
+        raise CommandFailed(ExitCode.USAGE, "--where is for lakes only")
+    if vacuum and (lake is None or not is_delta(lake)):
+        raise CommandFailed(ExitCode.USAGE, "--vacuum is for lakes of Delta tables")
+    if lake is not None:
+        check_lake(lake)
+    done: list[dict[str, Any]] = []
+    [(selected_by, value)] = selections
+    if qmgr is not None:
+        with (
+            connected(qmgr, path, program="mayfly ledger erase") as connection,
+            seconds_shown(sys.stderr, "the ledger is searched"),
+        ):
+            record = Administration(connection.call).erase_lives(
+                identifier=identifier, user=user, reason=reason
+            )
+        done.append({"place": qmgr, **record._asdict(), "old_files": 0})
+    if lake is not None:
+        with lake_errors(), seconds_shown(sys.stderr, "the lake is searched"):
+            from mayfly.pipeline.lake.erasing import Selection, erase_lives
+
+            begun = Erasure(SystemClock().now_ms(), acting_user(), selected_by, reason, 0)
+            erased = erase_lives(lake, Selection(selected_by, value), begun, is_vacuumed=vacuum)
+        done.append({"place": lake, **erased.record._asdict(), "old_files": erased.old_file_count})
+    if as_json:
+        print_json(done)
+    else:
+        for each in done:
+            print(f"{each['row_count']:,} rows erased from {each['place']}{_old_files_text(each)}")
+    if not any(each["row_count"] for each in done):
+        raise CommandFailed(ExitCode.NOTHING, "no row fits")
+
+
+def _old_files_text(erased: dict[str, Any]) -> str:
+    """Return what is left of the old rows of a lake, and when it goes; "" if nothing is left."""
+    if not erased["old_files"]:
+        return ""
+    when = (
+        "with the first compaction after a week, or with --vacuum"
+        if is_delta(erased["place"])
+        else "with the first compaction after their readers have ended"
+    )
+    return f"; {erased['old_files']:,} files with the old rows are left and go {when}"
+
+
+@ledger.command()
+def erasures(
+    lake: Annotated[
+        str | None, typer.Argument(parser=lake_place, metavar="[LAKE]", help="A lake.")
+    ] = None,
+    *,
+    qmgr: Annotated[
+        str | None, typer.Option("--qmgr", metavar="QMGR", help="A queue manager instead.")
+    ] = None,
+    path: PlaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what was erased from a lake or a ledger: when, by whom, how many rows and why.
+
+    \b
+    Examples:
+      mayfly ledger erasures lake
+      mayfly ledger erasures --qmgr QM1
+    """
+    if (lake is None) == (qmgr is None):
+        raise CommandFailed(ExitCode.USAGE, "give either a lake or --qmgr")
+    if qmgr is not None:
+        with connected(qmgr, path, program="mayfly ledger erasures") as connection:
+            records = Administration(connection.call).erasures()
+    else:
+        assert lake is not None
+        check_lake(lake)
+        with lake_errors():
+            from mayfly.pipeline.lake.erasing import erasures as records_in
+
+            records = records_in(lake)
+    if as_json:
+        print_json([record._asdict() for record in records])
+        return
+    rows = [("at (UTC)", "by", "selected by", "rows", "reason")]
+    rows += [
+        (spelled_moment(each.at_ms), each.by, each.selected_by, f"{each.row_count:,}", each.reason)
+        for each in records
+    ]
+    for line in aligned(rows, right=(3,)):
+        print(line)
+
+
+@ledger.command()
 def export(
     lake: Lake,
     target: Target,
@@ -282,7 +474,7 @@ def run(
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stream a ledger into a lake.
+    """Copy a ledger into a lake.
 
     The server is named by --url, or found by the queue manager that `mayfly serve` has open. Goes
     on where an earlier run ended. Runs until it is interrupted or, with --available-now, done.
@@ -301,29 +493,27 @@ def run(
         url, served_token_file = _served(qmgr, path)
         token_file = served_token_file if token_file is None else token_file
     ledger_info = _info(url, token_file, qmgr)
-    every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
+    source = Ledger(
+        url,
+        None if token_file is None else str(token_file.absolute()),
+        ledger_info.manager,
+        ledger_info.instance_id,
+    )
     with _watched(
         lake,
-        Ledger(
-            url,
-            None if token_file is None else str(token_file.absolute()),
-            ledger_info.manager,
-            ledger_info.instance_id,
-        ),
+        source,
         metrics_file,
         metrics_listen,
         _batch_printer(as_json, available_now),
         RunState.DONE if available_now else RunState.STOPPED,
     ) as watch:
-        bring = _copy_to_delta if is_of_delta else _stream_to_parquet
-        row_count = bring(
+        row_count = _copy(
             lake,
-            url,
-            token_file,
-            qmgr,
+            source,
+            watch,
+            as_delta=is_of_delta,
             available_now=available_now,
-            every_ms=every_ms,
-            watch=watch,
+            compact_every_ms=_TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms,
         )
     if as_json:
         # The last line of several, or the one document of a job.
@@ -349,7 +539,7 @@ def _watched(
     from mayfly.pipeline.bulk.client import LedgerClient
 
     place = lake_key(lake)
-    begun = LedgerProgress(ledger.manager, place, _stream_position(place, ledger.instance_id))
+    begun = LedgerProgress(ledger.manager, place)
     with contextlib.ExitStack() as stack:
         targets: list[LedgerTarget] = []
         shown, url = stack.enter_context(metrics_targets(begun, metrics_file, metrics_listen))
@@ -375,16 +565,6 @@ def _watched(
             run_note.end(end)
 
 
-def _stream_position(lake: str, instance_id: str) -> int | None:
-    """Return the last position that a stream has written into a lake of Parquet files.
-
-    None for a new lake, and for one of Delta tables, which say it themselves.
-    """
-    if is_url(lake):
-        return None
-    return ledger_position(lake_checkpoint(Path(lake), instance_id))
-
-
 def _is_of_delta(lake: str, lake_format: LakeFormat | None) -> bool:
     """Return True if a lake is, or is to be made, one of Delta tables.
 
@@ -400,76 +580,62 @@ def _is_of_delta(lake: str, lake_format: LakeFormat | None) -> bool:
     return lake_format is LakeFormat.DELTA
 
 
-def _copy_to_delta(
+def _copy(
     lake: str,
-    url: str,
-    token_file: Path | None,
-    qmgr: str | None,
-    *,
-    available_now: bool,
-    every_ms: int,
+    source: Ledger,
     watch: LedgerWatch,
+    *,
+    as_delta: bool,
+    available_now: bool,
+    compact_every_ms: int,
 ) -> int:
-    """Copy a ledger into Delta tables; return the row count.
+    """Copy a ledger into a lake, and return the number of rows.
 
-    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    tables are compacted every ``every_ms`` milliseconds, never for 0. ``watch`` is told of each
-    commit.
+    It ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
+    lake is of Delta tables with ``as_delta``, else of Parquet files; it is compacted every
+    ``compact_every_ms`` milliseconds, never for 0. ``watch`` is told of each batch. Raises
+    CommandFailed for errors of the server and the lake.
     """
     row_count = batch = 0
     with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
-        from mayfly.pipeline.lake.delta import DeltaLake, compact_tables, copy_ledger
+        from mayfly.pipeline.lake.copying import copy_ledger, opened
 
         with (
-            LedgerClient(url, token_file=token_file, manager=qmgr, is_patient=True) as client,
-            contextlib.closing(DeltaLake(lake, client.info().instance_id)) as delta_lake,
+            LedgerClient(
+                source.url, token_file=source.token_file, manager=source.manager, is_patient=True
+            ) as client,
+            opened(lake, source.instance_id, as_delta=as_delta) as target,
             stop_event() as stopped,
         ):
             upkeep_seconds = time.perf_counter()
             is_over = False
             while not is_over:
-                watch.look(delta_lake.position)
-                for progress in copy_ledger(client, delta_lake):
+                watch.look(target.position)
+                for progress in copy_ledger(client, target):
                     row_count += progress.row_count
                     watch.commit(batch, progress.row_count, progress.position)
                     batch += 1
                     if stopped.is_set():
                         break
-                if every_ms and time.perf_counter() - upkeep_seconds > every_ms / SECOND_MS:
-                    compact_tables(lake)
+                seconds = time.perf_counter() - upkeep_seconds
+                if compact_every_ms and seconds > compact_every_ms / SECOND_MS:
+                    _compact_beside(lake, as_delta)
                     upkeep_seconds = time.perf_counter()
-                is_over = available_now or stopped.wait(_DELTA_POLL_SECONDS)
-            delta_lake.checkpoint()
+                is_over = available_now or stopped.wait(_POLL_SECONDS)
     return row_count
 
 
-def _stream_to_parquet(
-    lake: str,
-    url: str,
-    token_file: Path | None,
-    qmgr: str | None,
-    *,
-    available_now: bool,
-    every_ms: int,
-    watch: LedgerWatch,
-) -> int:
-    """Stream a ledger into Parquet files with Spark; return the row count.
+def _compact_beside(lake: str, is_of_delta: bool) -> None:
+    """Compact a lake while its ledger is copied into it; raises LakeError."""
+    if is_of_delta:
+        from mayfly.pipeline.lake.delta import compact_tables
 
-    Ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    files are compacted every ``every_ms`` milliseconds, never for 0. ``watch`` is told of each
-    batch.
-    """
-    with spark_session(is_stream=True) as spark:
+        compact_tables(lake)
+    else:
         from mayfly.pipeline.lake.compaction import compact_beside
-        from mayfly.pipeline.spark.lake import ledger_to_lake
 
-        query = ledger_to_lake(
-            spark, url, token_file, lake, available_now=available_now, manager=qmgr
-        )
-        with stop_event() as stopped:
-            row_count = _await(query, stopped, watch, partial(compact_beside, lake), every_ms)
-    return row_count
+        compact_beside(lake)
 
 
 @ledger.command()
@@ -574,9 +740,10 @@ def _answers(
 
 
 def _info(url: str, token_file: Path | None, qmgr: str | None) -> LedgerInfo:
-    """Return what a server says of a ledger, before Spark starts.
+    """Return what a server says of a ledger.
 
-    Raises CommandFailed if it does not answer or refuses.
+    ``token_file`` None is the token in MAYFLY_TOKEN. ``qmgr`` None means the only queue manager
+    there. Raises CommandFailed if the server does not answer or refuses.
     """
     with lake_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
@@ -608,7 +775,6 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
         with LedgerClient(folder_url(folder), token_file=token_file) as client:
             url = client.address()
     if served.tls_certificate is not None:
-        # Spark's workers, which this process starts, find it there as well.
         os.environ.setdefault(ROOTS_VARIABLE, served.tls_certificate)
     return url, token_file
 
@@ -629,42 +795,6 @@ def _batch_printer(as_json: bool, available_now: bool) -> Callable[[int, int], N
             sys.stdout.flush()
 
     return print_batch
-
-
-def _await(
-    query: StreamingQuery,
-    stopped: threading.Event,
-    watch: LedgerWatch,
-    upkeep: Callable[[], object],
-    every_ms: int,
-) -> int:
-    """Wait until the stream ends or ``stopped`` is set, then stop it; return its number of rows.
-
-    ``print_batch`` is called with the number and the rows of each batch. ``upkeep`` is called every
-    ``every_ms`` milliseconds, never for 0. Raises the stream's error.
-    """
-    row_count, next_batch, is_over = 0, 0, False
-    upkeep_seconds = time.perf_counter()
-    while not is_over:
-        if every_ms and time.perf_counter() - upkeep_seconds > every_ms / SECOND_MS:
-            upkeep()
-            upkeep_seconds = time.perf_counter()
-        is_over = stopped.wait(_POLL_SECONDS) or not query.isActive
-        if is_over:
-            query.stop()
-        for progress in query.recentProgress:
-            if progress["batchId"] < next_batch or not progress["numInputRows"]:
-                continue
-            next_batch = progress["batchId"] + 1
-            row_count += progress["numInputRows"]
-            position = json.loads(progress.sources[0].endOffset)["position"]
-            watch.commit(progress["batchId"], progress["numInputRows"], position)
-        if not is_over:
-            watch.look()
-    error = query.exception()
-    if error is not None:
-        raise error
-    return row_count
 
 
 def print_reports(reports: list[QueueReport]) -> None:

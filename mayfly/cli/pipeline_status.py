@@ -27,12 +27,7 @@ from mayfly.cli.run_notes import (
 from mayfly.cli.run_notes import as_json as note_as_json
 from mayfly.cli.show import moment
 from mayfly.lifetime.times import SECOND_MS, spelled_duration
-from mayfly.pipeline.checkpoint_state import (
-    CheckpointState,
-    checkpoint_state,
-    lake_checkpoint,
-    ledger_position,
-)
+from mayfly.pipeline.checkpoint_state import CheckpointState, checkpoint_state
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.ledger_progress import LedgerProgress
@@ -252,16 +247,10 @@ def _of_ledger(note: RunNote, asked: _Asked) -> RunStatus:
     ledger, progress = note.ledger, note.progress
     if ledger is None:
         return RunStatus(note, "?", (), asked.now_ms)
-    batches = None
     position = progress.position if isinstance(progress, LedgerProgress) else None
     # A lake in an object store is not asked: it may take minutes to say that it is away.
     if not is_url(note.place):
-        if is_delta(note.place):
-            found = asked.ask(lambda: _delta_position(note.place, ledger))
-        else:
-            folder = lake_checkpoint(Path(note.place), ledger.instance_id)
-            batches = asked.ask(lambda: checkpoint_state(folder))
-            found = asked.ask(lambda: ledger_position(folder))
+        found = asked.ask(lambda: _lake_position(note.place, ledger))
         position = position if found is None else found
     end_position = asked.ask(lambda: _end_position(ledger))
     return RunStatus(
@@ -269,17 +258,18 @@ def _of_ledger(note: RunNote, asked: _Asked) -> RunStatus:
         ledger.manager,
         (),
         asked.now_ms,
-        batches,
         position=position,
         end_position=end_position,
     )
 
 
-def _delta_position(lake: str, ledger: Ledger) -> int:
-    """Return the last position that a Delta lake has of a ledger; raises LakeError."""
-    from mayfly.pipeline.lake.delta import lake_position
-
-    return lake_position(lake, ledger.instance_id)
+def _lake_position(lake: str, ledger: Ledger) -> int:
+    """Return the last position that a lake has of a ledger, 0 for none; raises LakeError."""
+    if is_delta(lake):
+        from mayfly.pipeline.lake.delta import position_of
+    else:
+        from mayfly.pipeline.lake.parquet import position_of
+    return position_of(lake, ledger.instance_id)
 
 
 def _end_position(ledger: Ledger) -> int:

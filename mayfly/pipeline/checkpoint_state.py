@@ -6,9 +6,8 @@ Spark writes ``offsets/N`` before batch N begins and ``commits/N`` when it is wr
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.bulk.batch_log import COMMITS, OFFSETS, LocalFiles
@@ -43,33 +42,6 @@ def checkpoint_state(folder: Path) -> CheckpointState:
             committed_ms = int(modified_seconds * SECOND_MS)
     is_unfinished = begun is not None and (committed is None or begun > committed)
     return CheckpointState(committed, committed_ms, begun if is_unfinished else None)
-
-
-def lake_checkpoint(lake: Path, instance_id: str) -> Path:
-    """Return the checkpoint of the stream that copies the ledger of a store into a Parquet lake."""
-    return lake / "_checkpoint" / instance_id
-
-
-def ledger_position(folder: Path) -> int | None:
-    """Return the last ledger position that a stream has written, by its checkpoint.
-
-    ``folder`` is the checkpoint of a stream whose only source is a ledger. None before the first
-    batch. Raises OSError if it cannot be read.
-    """
-    files = LocalFiles(folder)
-    committed = max(_batches(files, COMMITS) & _batches(files, OFFSETS), default=None)
-    if committed is None:
-        return None
-    # A line with a version, one about the batch, then one for each source in its own form.
-    *_, offset = (files.read(f"{OFFSETS}/{committed}") or "").splitlines() or [""]
-    try:
-        found: Any = json.loads(offset)
-    except ValueError:
-        return None
-    match found:
-        case {"position": int(position)}:
-            return position
-    return None
 
 
 def _batches(files: LocalFiles, folder: str) -> set[int]:

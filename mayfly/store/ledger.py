@@ -13,7 +13,7 @@ import json
 import struct
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 from typing import Any, Final
 
@@ -198,6 +198,18 @@ class LedgerIds:
         unit.statements.append((_FORGET, (_LOWS, first_block)))
         self._group.commit(unit)
         self._next_block = block
+
+    def write_again(self, blocks: Collection[int]) -> None:
+        """Write the hashes of some blocks again, whose ids have changed; others need none yet.
+
+        Call it without the engine lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        """
+        for block in sorted(blocks):
+            if block < self._next_block:
+                held = _in_buckets(block, self._hashes_of(block))
+                unit = Unit()
+                unit.statements.append((_INSERT, (json.dumps(held),)))
+                self._group.commit(unit)
 
     def blocks_with(self, identifier: bytes) -> list[tuple[int, int]]:
         """Return the ranges of ledger positions (after, until] that may hold an id, newest first.

@@ -20,6 +20,7 @@ from mayfly.store.claimed import ClaimedMessages
 from mayfly.store.damage import check_identity, damaged, identity_of, is_damage, read_identity
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.disk_space import DiskSpace
+from mayfly.store.erasure import LedgerErasure
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger, LedgerIds, Retention
@@ -157,6 +158,9 @@ class Store:
         self.ids = LedgerIds(ledger_reader, self.retention, self.group)
         instance_id = self.database.instance_id
         self.ledger = Ledger(instance_id, ledger_reader, self.ids, self.flush, self.settle)
+        self.erasure = LedgerErasure(
+            ledger_reader, self.ids, self.group, self.settle, self._runtime
+        )
         self.claimed = ClaimedMessages(self._reader("claims"))
         #: For statistics and monitoring, whose reads must not delay the other readers.
         self.statistics_reader = self._reader("statistics")

@@ -39,6 +39,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.properties.folders import Property
 from mayfly.verbs.contracts.claims import ConsumerState
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.wire import (
     BOUNDED,
     MAX_NUMBERS,
@@ -1009,6 +1010,18 @@ class AskTraces(Request[TracesFound], tag=79):
     from_ms: Int64 | None
     before_ms: Int64 | None
     limit: Int64
+
+
+class EraseLives(_NonTransactional[Erasure], tag=80):
+    """Erase ids, users and programs from the records of ended messages of an id, or of a user."""
+
+    identifier: Identifier | None
+    user: Text | None
+    reason: Text
+
+
+class AskErasures(Request[list[Erasure]], tag=81):
+    """Ask for the records of erasures, oldest first."""
 
 
 class Verify(Request[Verification], tag=54):

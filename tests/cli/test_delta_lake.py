@@ -61,12 +61,13 @@ def test_a_ledger_is_copied_reported_proved_compacted_and_exported(
     assert trace.exit_code == 0, trace.output
 
 
-def test_a_machine_without_spark_needs_none(queue: Invoke, home: Path) -> None:
+@pytest.mark.parametrize("lake_format", ["parquet", "delta"])
+def test_a_machine_without_spark_needs_none(queue: Invoke, home: Path, lake_format: str) -> None:
     queue("put", "QM1", "Q1", "x")
     queue("get", "QM1", "Q1")
     lake = str(home / "lake")
     commands = [
-        ["run", lake, "--qmgr", "QM1", "--available-now", "--format", "delta"],
+        ["run", lake, "--qmgr", "QM1", "--available-now", "--format", lake_format],
         *([verb, lake] for verb in ("report", "verify", "compact")),
     ]
     program = (

@@ -103,7 +103,7 @@ def test_the_documented_commands_print_what_is_shown(
     small_lake(tmp_path / "lake")
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs/LAKE.md").read_text("utf-8")
-    _overview, block, _delta = re.findall(
+    _overview, block, *_others = re.findall(
         r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
     )
     steps = re.findall(r"^\$ mayfly (.*)\n((?:[^$].*\n|\n)*)", block, re.MULTILINE)

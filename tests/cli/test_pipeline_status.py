@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from mayfly import QueueManager
@@ -21,8 +22,9 @@ from mayfly.cli.pipeline_status import statuses
 from mayfly.cli.run_notes import Ledger, RunKind, RunState, lake_key, noted
 from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.pipeline.bulk.client import LedgerClient
-from mayfly.pipeline.checkpoint_state import lake_checkpoint
+from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.delta import DeltaLake
+from mayfly.pipeline.lake.parquet import ParquetLake
 from mayfly.pipeline.ledger_progress import LedgerProgress
 from mayfly.pipeline.progress import Progress
 from mayfly.servers.flight import FlightServer
@@ -33,9 +35,8 @@ from tests.cli.test_claims import checkpoint
 from tests.cli.test_pipeline import PIPELINE
 from tests.cli.test_processes import ANY_PORT, serving
 from tests.facts import wait_until
-from tests.lake.test_delta import rows_of
 from tests.ports import held_port
-from tests.spark.lakes import INSTANCE
+from tests.spark.lakes import INSTANCE, rows_of
 
 STANDING = Progress(
     "calls", batch=1, batch_rows=20, batches=2, rows_in=1_200, held=200, lag_ms=1_700
@@ -337,22 +338,16 @@ def test_a_ledger_run_is_told_by_the_positions_of_its_delta_tables_and_its_ledge
     assert lines[2] == f"  position 3 of {end}: {end - 3} rows behind"
 
 
-def test_a_ledger_run_into_parquet_is_told_by_the_checkpoint_of_its_stream(
+def test_a_ledger_run_into_parquet_is_told_by_the_mark_of_its_lake(
     mayfly: Invoke, tmp_path: Path, manager: QueueManager, url: str
 ) -> None:
     live(manager, 8)
+    lake = tmp_path / "lake"
     with LedgerClient(url, token=TOKEN) as client:
         info = client.info()
-    lake = tmp_path / "lake"
-    folder = lake_checkpoint(lake, info.instance_id)
-    for name in ("offsets", "commits"):
-        (folder / name).mkdir(parents=True)
-    for batch, position in enumerate((2, 5, 8)):
-        offset = {"version": 1, "position": position, "instance": info.instance_id}
-        text = "\n".join(["v1", '{"batchWatermarkMs":0}', json.dumps(offset)])
-        (folder / "offsets" / str(batch)).write_text(text)
-    for batch in (0, 1):
-        (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+        with closing(ParquetLake(lake, info.instance_id)) as target:
+            rows = list(client.read(0, 5, instance_id=info.instance_id))
+            target.add(pa.Table.from_batches(rows, LEDGER), 5)
     with noted(
         RunKind.LEDGER, str(lake), print, of_ledger(url, tmp_path / "token", info.instance_id)
     ) as note:
@@ -360,7 +355,7 @@ def test_a_ledger_run_into_parquet_is_told_by_the_checkpoint_of_its_stream(
         note.show(LedgerProgress("QM1", str(lake)), is_up=True)
         code, [told] = asked(mayfly, lake)
     assert (code, told["position"], told["end_position"]) == (0, 5, info.last_position)
-    assert (told["batches"]["committed"], told["batches"]["unfinished"]) == (1, 2)
+    assert (told["lag_rows"], told["batches"]) == (info.last_position - 5, None)
 
 
 def test_two_ledgers_of_one_lake_are_two_runs(mayfly: Invoke, tmp_path: Path) -> None:

@@ -7,18 +7,20 @@ survive: it needs a number of its own, and a reader of the old one (docs/PIPELIN
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, LocalFiles, claim_offset, written_claims
-from mayfly.pipeline.checkpoint_state import CheckpointState, checkpoint_state, ledger_position
+from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.checkpoint_state import CheckpointState, checkpoint_state
 from mayfly.pipeline.config import load
 from mayfly.pipeline.lake import delta
 from mayfly.pipeline.lake.files import DateEntry, Manifest
+from mayfly.pipeline.lake.parquet import ParquetLake, position_of
 from mayfly.pipeline.marks import MARK, check_mark, identity
 from mayfly.pipeline.progress import KeptProgress, Progress
-from mayfly.pipeline.spark import lake as spark_lake
 from mayfly.pipeline.spark import source
 from mayfly.pipeline.spark.errors import CheckpointError
 
@@ -81,12 +83,8 @@ def test_the_offset_of_a_queue(tmp_path: Path) -> None:
     assert (written.offset, written.unfinished_batch) == (offset, None)
 
 
-def test_the_offset_of_a_ledger(tmp_path: Path) -> None:
+def test_the_offset_of_a_ledger() -> None:
     assert json.dumps(source._offset(812_100, STORE)) == LEDGER_OFFSET
-    assert ledger_position(tmp_path) is None
-    keep(tmp_path, 0, LEDGER_OFFSET)
-    keep(tmp_path, 1, LEDGER_OFFSET.replace("812100", "812200"), is_committed=False)
-    assert ledger_position(tmp_path) == 812_100
 
 
 def test_the_batches_of_a_checkpoint(tmp_path: Path) -> None:
@@ -117,7 +115,7 @@ def test_the_progress_beside_it(tmp_path: Path) -> None:
     assert (tmp_path / "_mayfly_progress.json").read_text() == PROGRESS
 
 
-def test_the_manifest_of_a_lake_and_the_mark_of_its_stream(tmp_path: Path) -> None:
+def test_the_manifest_of_a_lake(tmp_path: Path) -> None:
     (tmp_path / "_mayfly").mkdir()
     (tmp_path / "_mayfly" / "manifest.json").write_text(MANIFEST)
     manifest = Manifest.load(tmp_path)
@@ -126,10 +124,19 @@ def test_the_manifest_of_a_lake_and_the_mark_of_its_stream(tmp_path: Path) -> No
     manifest.generation = 2
     manifest.publish(tmp_path)
     assert (tmp_path / "_mayfly" / "manifest.json").read_text() == MANIFEST
-    spark_lake._write_mark(tmp_path / "x.json", "ab")
-    assert (tmp_path / "x.json").read_text() == '{"stream": "ab"}'
-    assert spark_lake._read_mark(tmp_path / "x.json") == "ab"
+
+
+def test_the_mark_of_a_ledger_in_a_lake_of_parquet_files(tmp_path: Path) -> None:
+    with closing(ParquetLake(tmp_path, STORE)) as lake:
+        assert lake.position == 0
+        lake.add(LEDGER.empty_table(), 812_100)
+    mark = tmp_path / "_mayfly" / f"{STORE}.json"
+    assert mark.read_text() == '{"position": 812100, "batch": 0}'
+    assert position_of(tmp_path, STORE) == 812_100
+    # That of Spark's stream of earlier versions: the rows say the position.
+    mark.write_text('{"stream": "ab"}')
+    assert position_of(tmp_path, STORE) == 0
 
 
 def test_the_name_by_which_a_ledger_writes_to_delta_tables() -> None:
-    assert delta._application(STORE) == f"mayfly-ledger-{STORE}"
+    assert delta._app(STORE) == f"mayfly-ledger-{STORE}"

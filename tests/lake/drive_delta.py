@@ -6,7 +6,8 @@ import sys
 from contextlib import closing
 
 from mayfly.pipeline.bulk.client import LedgerClient
-from mayfly.pipeline.lake.delta import DeltaLake, copy_ledger
+from mayfly.pipeline.lake.copying import copy_ledger
+from mayfly.pipeline.lake.delta import DeltaLake
 
 
 def main(url: str, token_file: str, lake: str) -> None:

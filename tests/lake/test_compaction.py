@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -22,8 +19,9 @@ from mayfly.pipeline.lake.compaction import (
     compact_lake,
 )
 from mayfly.pipeline.lake.errors import LakeError
-from mayfly.pipeline.lake.files import Lease, Manifest, maintained
+from mayfly.pipeline.lake.files import Lease, Manifest, held_alone
 from tests.bulk.books import life
+from tests.lake.knife import CutOffError, Knife
 from tests.spark.lakes import balance, write_lake
 
 DATES = ("2023-11-14", "2023-11-15")
@@ -139,44 +137,6 @@ def test_a_reader_that_began_before_finds_its_files(tmp_path: Path) -> None:
     assert positions(tmp_path) == seen_by_others(tmp_path) == list(range(1, end))
 
 
-class CutOffError(BaseException):
-    """What stands in for the end of the process."""
-
-
-class Knife:
-    """Ends us just before the n-th change to a file under a folder; armed by ``cut_at``."""
-
-    EVENTS = frozenset(("os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir"))
-
-    def __init__(self) -> None:
-        self.folder = ""
-        self.left: int | None = None
-        sys.addaudithook(self._see)
-
-    def _see(self, event: str, arguments: tuple[object, ...]) -> None:
-        if self.left is None or event not in self.EVENTS:
-            return
-        if str(arguments[0]).startswith(self.folder):
-            self.left -= 1
-            if self.left < 0:
-                self.left = None
-                raise CutOffError
-
-    @contextmanager
-    def cut_at(self, folder: Path, number: int) -> Iterator[None]:
-        self.folder, self.left = str(folder), number
-        try:
-            yield
-        finally:
-            self.left = None
-
-
-@pytest.fixture(scope="module")
-def knife() -> Knife:
-    """One for all tests: an audit hook cannot be taken away."""
-    return Knife()
-
-
 @pytest.mark.soak
 def test_cut_off_at_any_change_of_a_file_nobody_sees_a_row_twice_or_misses_one(
     tmp_path: Path, knife: Knife
@@ -220,7 +180,7 @@ def test_a_batch_that_comes_again_after_it_was_compacted_is_not_read(tmp_path: P
 
 def test_only_one_compacts_at_a_time(tmp_path: Path) -> None:
     fill(tmp_path, 4)
-    with maintained(tmp_path) as is_ours:
+    with held_alone(tmp_path, "maintenance") as is_ours:
         assert is_ours
         with pytest.raises(LakeBusy, match="being maintained by another process"):
             compact_lake(tmp_path)

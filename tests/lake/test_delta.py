@@ -23,16 +23,11 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.errors import PositionTrimmed
-from mayfly.pipeline.bulk.schema import LEDGER, ledger_batch
+from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.check import check_lake
-from mayfly.pipeline.lake.delta import (
-    DeltaLake,
-    Progress,
-    compact_tables,
-    copy_ledger,
-    lake_url,
-)
+from mayfly.pipeline.lake.copying import Progress, copy_ledger
+from mayfly.pipeline.lake.delta import DeltaLake, compact_tables, lake_url
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.lives import lives_with_ids
@@ -42,14 +37,9 @@ from mayfly.servers.flight import FlightServer
 from tests.bulk.books import START_MS, TOKEN, kept_books, life
 from tests.bulk.lives import live, queue_manager
 from tests.lake.made import varied_lake
-from tests.spark.lakes import INSTANCE, Entry, balance, numbered
+from tests.spark.lakes import INSTANCE, Entry, balance, rows_of
 
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
-
-
-def rows_of(*entries: Entry, first: int = 1) -> pa.Table:
-    """Return lives and balances as ledger rows, at positions from ``first`` on."""
-    return pa.Table.from_batches([ledger_batch(numbered(entries, first), "QM1", INSTANCE)])
 
 
 @contextmanager

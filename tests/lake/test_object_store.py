@@ -18,8 +18,7 @@ from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.delta import DeltaLake, compact_tables
 from mayfly.pipeline.lake.errors import LakeError
 from tests.bulk.books import life
-from tests.lake.test_delta import rows_of
-from tests.spark.lakes import INSTANCE, balance
+from tests.spark.lakes import INSTANCE, balance, rows_of
 
 pytestmark = [
     pytest.mark.object_store,

@@ -43,6 +43,11 @@ def numbered(entries: Sequence[Entry], first: int = 1) -> list[tuple[Any, ...]]:
     ]
 
 
+def rows_of(*entries: Entry, first: int = 1, instance: str = INSTANCE) -> pa.Table:
+    """Return lives and balances as ledger rows, at positions from ``first`` on."""
+    return pa.Table.from_batches([ledger_batch(numbered(entries, first), "QM1", instance)])
+
+
 def write_lake(
     lake: Path,
     entries: Sequence[Entry],
@@ -54,7 +59,7 @@ def write_lake(
     """Write lives and balances as a file of a lake, at positions from ``first`` on."""
     folder = lake / f"date={date}"
     folder.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_batches([ledger_batch(numbered(entries, first), "QM1", instance)])
+    table = rows_of(*entries, first=first, instance=instance)
     file = folder / f"batch-{instance}-{first}.parquet"
     pq.write_table(table, file)
     return file

@@ -7,7 +7,6 @@ comes late shortens the wait of its calls, and shifts nothing.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -44,9 +43,6 @@ _COLUMNS = pa.schema(
 )
 #: Interval of the batches; one that takes longer delays the next.
 _TRIGGER = "250 milliseconds"
-#: Two streams run at once: one puts calls, one brings rows into the lake.
-_TASKS_AT_ONCE = 2
-_OVERLAP_SECONDS = 1.0
 
 
 class Compression(NamedTuple):
@@ -175,20 +171,17 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: max(start[_OFFSET], due_count)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return the messages from offset ``start`` to offset ``end`` as one partition.
+        """Return the messages of a batch as one partition.
 
-        An empty first batch has several partitions instead. Their tasks run in parallel, so that
-        all Python workers that the streams will need are started. A later start would take hours of
-        the day.
+        The empty first batch has one, too: its task starts the Python worker that the stream will
+        need. A later start would take hours of the day.
         """
-        share_count = 1 if end[_OFFSET] else _TASKS_AT_ONCE
-        return [CallRange(start[_OFFSET], end[_OFFSET]) for _ in range(share_count)]
+        return [CallRange(start[_OFFSET], end[_OFFSET])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a partition; for an empty partition wait a second."""
+        """Yield the messages of a partition; nothing for an empty one."""
         assert isinstance(partition, CallRange)
         if partition.first == partition.after:
-            threading.Event().wait(_OVERLAP_SECONDS)
             return
         calls = pq.read_table(self._path, columns=_COLUMNS.names)
         yield from calls.slice(partition.first, partition.after - partition.first).to_batches()

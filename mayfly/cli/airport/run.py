@@ -20,7 +20,6 @@ import pandas  # noqa: F401  # imported here: two threads that import it at once
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.cli.airport import plots, summary, wall_clock
 from mayfly.cli.airport.day import (
@@ -40,11 +39,11 @@ from mayfly.cli.airport.flights import (
     flights_table,
     trace_of,
 )
-from mayfly.cli.airport.lake import book_problems, ends_in_lake, rows_in_lake
+from mayfly.cli.airport.lake import LedgerCopy, book_problems, ends_in_lake
 from mayfly.cli.airport.plots import draw_wall_png
 from mayfly.cli.airport.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.spark.lake import ledger_to_lake, read_ledger
+from mayfly.pipeline.spark.lake import read_ledger
 from mayfly.pipeline.spark.replay import EXPIRED, GOT, ordered, replay_in_process, replay_in_spark
 from mayfly.pipeline.spark.session import create_session
 from mayfly.queue_manager import QueueManager
@@ -240,7 +239,7 @@ def _session(out: Path) -> Iterator[SparkSession]:
 
 
 def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoWatcher) -> _LiveDay:
-    """Run the day on the virtual clock while a stream fills the lake; return what both recorded."""
+    """Run the day on the virtual clock while a thread fills the lake; return the results."""
     lake, folder = plan.out / "lake", plan.out / "queue-manager"
     of_day = flights_of_day(plan.month, plan.day, flights)
     queue_manager, clock = open_queue_manager(of_day, folder)
@@ -248,36 +247,31 @@ def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoW
     with (
         queue_manager,
         FlightServer(queue_manager, port=0, token=token_file.read_text()) as server,
+        LedgerCopy(server.url, token_file, lake) as copy,
     ):
         watcher.step(f"Living through {plan.day} {summary.MONTHS[plan.month - 1]} 2013")
-        query = ledger_to_lake(spark, server.url, token_file, lake)
-        pace = _Pace(plan, queue_manager, query, watcher)
+        pace = _Pace(plan, queue_manager, copy, watcher)
         day = drive_day(queue_manager, clock, of_day, pace.report)
-        rows_during_day = rows_in_lake(query)
-        watcher.step("Letting the stream finish, and proving the lake complete")
-        query.processAllAvailable()
-        batch_count = sum(progress["numInputRows"] > 0 for progress in query.recentProgress)
-        query.stop()
+        rows_during_day = copy.row_count
+        watcher.step("Letting the copy finish, and proving the lake complete")
+        copy.finish()
         lake_rows = read_ledger(spark, lake).count()
         problems = [*problems_of(day), *book_problems(queue_manager, lake, lake_rows)]
     lives = ends_in_lake(spark, lake)
-    return _LiveDay(day, lives, lake_rows, rows_during_day, batch_count, problems)
+    return _LiveDay(day, lives, lake_rows, rows_during_day, copy.batch_count, problems)
 
 
 class _Pace:
-    """Slows down the day, so that it takes ``plan.day_seconds`` and the stream can follow."""
+    """Slows down the day, so that it takes ``plan.day_seconds`` and the lake can follow."""
 
     def __init__(
-        self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: DemoWatcher
+        self, plan: Plan, queue_manager: QueueManager, copy: LedgerCopy, watcher: DemoWatcher
     ) -> None:
-        """Start to measure the day, which is to take ``plan.day_seconds`` seconds.
-
-        ``query`` is the stream that fills the lake. ``watcher`` is told of the progress.
-        """
+        """Start to measure the day, of ``plan.day_seconds`` seconds; ``copy`` fills the lake."""
         self._day_seconds = plan.day_seconds
         self._begin_ms = queue_manager.now_ms()
         self._ledger = queue_manager.ledger
-        self._query = query
+        self._copy = copy
         self._watcher = watcher
         self._began_seconds = time.perf_counter()
         self._catch_up_count = 0
@@ -285,26 +279,23 @@ class _Pace:
         self._pause = threading.Event()
 
     def report(self, seen: DaySnapshot) -> None:
-        """Report a snapshot of the day, then wait if the day is too fast.
-
-        It is too fast if it would end before ``plan.day_seconds``, or if the stream to the lake is
-        behind.
-        """
+        """Report a snapshot of the day, then wait if the day is ahead of its pace or the lake."""
         done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
-        self._watcher.day(seen, done, rows_in_lake(self._query))
+        self._watcher.day(seen, done, self._copy.row_count)
         early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
         if early_seconds > 0:
             self._pause.wait(early_seconds)
         if done * _CATCH_UPS >= self._catch_up_count + 1:
             self._wait_for_lake()
-            self._watcher.day(seen, done, rows_in_lake(self._query))
+            self._watcher.day(seen, done, self._copy.row_count)
 
     def _wait_for_lake(self) -> None:
         """Wait until the lake has the ledger rows that existed at the call before this one.
 
-        Returns at once if the query has ended.
+        Raises the error of the copy if it has failed.
         """
-        while self._query.isActive and rows_in_lake(self._query) < self._position:
+        while self._copy.row_count < self._position:
+            self._copy.check()
             self._pause.wait(_LOOK_SECONDS)
         self._catch_up_count += 1
         self._position = self._ledger.last_position()

@@ -1,9 +1,10 @@
 """The day on the wall clock: runs the boarding calls of a day in real time, and checks them.
 
-A boarding call is the message about one flight. Spark puts the calls, gates (threads) get them, a
-stream fills the lake. The queue manager is a new one; its timer releases delayed calls and discards
-expired ones. A call that expires on one clock and is got on the other left shortly before its
-deadline: it was put, or asked for, too late. A difference with another cause is a problem.
+A boarding call is the message about one flight. Spark puts the calls, gates (threads) get them,
+and a thread copies the ledger into the lake. The queue manager is a new one; its timer releases
+delayed calls and discards expired ones. A call that expires on one clock and is got on the other
+left shortly before its deadline: it was put, or asked for, too late. A difference with another
+cause is a problem.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mayfly.cli.airport.calls import Compression, deadline_ms, put_calls, write_calls
 from mayfly.cli.airport.day import REPORTS, define_queues, make_token, run_mqsc
 from mayfly.cli.airport.flights import LIFE_MS, MINUTE_MS, Flight, spelled
-from mayfly.cli.airport.lake import book_problems, ends_in_lake, rows_in_lake
+from mayfly.cli.airport.lake import LedgerCopy, book_problems, ends_in_lake
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.constants import MQFB_EXPIRATION
-from mayfly.pipeline.spark.lake import ledger_to_lake, read_ledger
+from mayfly.pipeline.spark.lake import read_ledger
 from mayfly.pipeline.spark.replay import EXPIRED, GOT
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.clocks import SystemClock
@@ -230,23 +231,23 @@ def live_by_the_wall(
 ) -> WallDay:
     """Run a day on the wall clock, ``factor`` times as fast as it was; return its results.
 
-    ``folder``, which must be empty, gets the queue manager, the lake and the checkpoint. ``report``
+    ``folder``, which must be empty, gets the queue manager, the lake and a checkpoint. ``report``
     is called five times a second. Raises the error of a stream or gate that fails.
     """
     token_file = make_token(folder)
     with (
         QueueManager(NAME, folder / "queue-manager", SystemClock()) as queue_manager,
         FlightServer(queue_manager, port=0, token=token_file.read_text()) as server,
+        LedgerCopy(server.url, token_file, folder / "lake") as copy,
     ):
         define_queues(queue_manager, flights, _SCAN_SECONDS)
         calls = folder / "calls.parquet"
-        to_lake = _running(ledger_to_lake(spark, server.url, token_file, folder / "lake"))
         puts = _running(put_calls(spark, calls, server.url, token_file, folder / "checkpoint"))
         first_ms = min(flight.put_ms for flight in flights) // MINUTE_MS * MINUTE_MS - MINUTE_MS
         compression = Compression(first_ms, queue_manager.now_ms(), factor)
         write_calls(flights, compression, REPORTS, calls)
         gates = Gates(queue_manager, flights, compression, REPORTS)
-        day = _WallDrive(queue_manager, flights, gates, puts, to_lake, compression)
+        day = _WallDrive(queue_manager, flights, gates, puts, copy, compression)
         with gates:
             day.drive(report)
         return day.result(spark, folder / "lake")
@@ -270,17 +271,16 @@ class _WallDrive:
         flights: Sequence[Flight],
         gates: Gates,
         puts: StreamingQuery,
-        to_lake: StreamingQuery,
+        copy: LedgerCopy,
         compression: Compression,
     ) -> None:
-        """Keep the gates, the stream ``puts``, which puts the messages, and ``to_lake``.
+        """Keep the gates, the stream ``puts``, which puts the messages, and ``copy``.
 
-        The stream ``to_lake`` copies the ledger to the lake. ``compression`` is the time scale of
-        the day.
+        ``copy`` fills the lake from the ledger. ``compression`` is the time scale of the day.
         """
         self._queue_manager = queue_manager
         self._flights = flights
-        self._gates, self._puts, self._to_lake = gates, puts, to_lake
+        self._gates, self._puts, self._copy = gates, puts, copy
         self._compression = compression
         self._end_ms = compression.on_the_wall(max(flight.put_ms for flight in flights) + LIFE_MS)
         self._calls = Counter(flight.queue for flight in flights)
@@ -297,7 +297,7 @@ class _WallDrive:
         """
         while self._queue_manager.now_ms() < self._end_ms:
             self._look(report)
-        self._rows_during_day = rows_in_lake(self._to_lake)
+        self._rows_during_day = self._copy.row_count
         self._puts.processAllAvailable()
         self._batch_count = sum(p["numInputRows"] > 0 for p in self._puts.recentProgress)
         self._puts.stop()
@@ -316,8 +316,7 @@ class _WallDrive:
         run_mqsc(queue_manager, "ALTER QMGR EXPRYINT(OFF)")
         while queue_manager.engine.due_work.next_due_ms() is not None:
             self._rest.wait(_LOOK_SECONDS)
-        self._to_lake.processAllAvailable()
-        self._to_lake.stop()
+        self._copy.finish()
         lake_rows = read_ledger(spark, lake).count()
         return WallDay(
             self._flights,
@@ -337,10 +336,10 @@ class _WallDrive:
         """Wait 0.2 s, then keep and report a snapshot; raises the error of a gate or stream."""
         self._rest.wait(_LOOK_SECONDS)
         self._gates.check()
-        for query in (self._puts, self._to_lake):
-            failure = query.exception()
-            if failure is not None:
-                raise failure
+        self._copy.check()
+        failure = self._puts.exception()
+        if failure is not None:
+            raise failure
         seen = self._seen_now()
         self._seen.append(seen)
         report(seen)
@@ -369,7 +368,7 @@ class _WallDrive:
             min(max(done, 0.0), 1.0),
             tuple(queues),
             reported.total(),
-            rows_in_lake(self._to_lake),
+            self._copy.row_count,
         )
 
 

@@ -83,6 +83,7 @@ from mayfly.queue_manager import QueueManager
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_max_messages
 from mayfly.verbs.contracts.claims import ConsumerState
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.wire import descriptor_of
@@ -1281,6 +1282,19 @@ def _trace(connection: LocalConnection, request: ask.AskTrace) -> MessageTrace:
     return connection.operated.traces.of(request.identifier)
 
 
+def _erase_lives(connection: LocalConnection, request: ask.EraseLives) -> Erasure:
+    """Erase ids, users and programs from records of ended messages; the session's user does it.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
+    return connection.operated.erase_lives(
+        identifier=request.identifier,
+        user=request.user,
+        by=connection.session.context.user_identifier,
+        reason=request.reason,
+    )
+
+
 def _run_due(connection: LocalConnection, _request: ask.RunDue) -> None:
     """Do all work of the queue manager that is due now, such as deliveries.
 
@@ -1459,6 +1473,8 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Why: lambda connection, request: connection.operated.why(request.identifier),
     ask.AskTrace: _trace,
     ask.AskTraces: _traces,
+    ask.EraseLives: _erase_lives,
+    ask.AskErasures: lambda connection, _request: connection.operated.erasures(),
     ask.Verify: lambda connection, _request: connection.operated.verify(),
     ask.AskDelayProcessorStatus: lambda connection, _request: (
         connection.operated.delay_processor_status()

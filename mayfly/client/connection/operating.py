@@ -9,6 +9,7 @@ from typing import Any
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.claims import ConsumerState
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
 from mayfly.verbs.requests import Calls
@@ -301,6 +302,22 @@ class Administration:
         MQRC_MD_ERROR for a wrong id.
         """
         return self._call(ask.Why(stored_id(identifier)))
+
+    def erase_lives(
+        self, *, identifier: bytes | str | None = None, user: str | None = None, reason: str
+    ) -> Erasure:
+        """Erase ids, users and programs from records of ended messages; return the record of it.
+
+        One of both is given: ``identifier``, a MsgId or CorrelId, or ``user``, who has put or ended
+        the messages. Counts and positions stay (docs/LEDGER.md). Raises MQRC_OPTIONS_ERROR without
+        a reason, or for not one of both; MQRC_MD_ERROR for a wrong id.
+        """
+        stored = None if identifier is None else stored_id(identifier)
+        return self._call(ask.EraseLives(stored, user, reason))
+
+    def erasures(self) -> builtins.list[Erasure]:
+        """Return the records of erasures from the ledger, oldest first; [] if there was none."""
+        return self._call(ask.AskErasures())
 
     def verify(self) -> Verification:
         """Count all messages of the queue manager again, and return how its counters compare.

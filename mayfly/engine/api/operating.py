@@ -9,6 +9,7 @@ from mayfly.engine.ended import (
     expired_present,
     write_trace,
 )
+from mayfly.engine.erasure import erase_lives, erasures
 from mayfly.engine.expiry import Expired, watch_expiry
 from mayfly.engine.figures import PUT, Figures, LiveFigures, QueueFigures, Watch, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
@@ -37,6 +38,8 @@ __all__ = [
     "depth_of",
     "ended_messages",
     "ended_summary",
+    "erase_lives",
+    "erasures",
     "expired_present",
     "figures",
     "follow_wall",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly.lifetime.life import LifeRecord
@@ -40,6 +41,7 @@ from mayfly.pipeline.lake.queries import (
 )
 from mayfly.pipeline.lake.report import QueueReport, reports_of
 from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
+from mayfly.verbs.contracts.erasure import ERASED
 
 #: Up to this size of its files a lake is read in this process: some hundred million messages.
 ONE_PROCESS_BYTES = 8 * 1024**3
@@ -58,6 +60,16 @@ _TEXTS = (
     "ended_by",
     "ended_program",
 )
+#: All rows, with empty columns in those that are to be erased.
+_WITH_ERASED = f"""
+SELECT rows.* REPLACE ({
+    ", ".join(
+        f"CASE WHEN erased.position IS NULL THEN rows.{name} ELSE {value} END AS {name}"
+        for name, value in ERASED.items()
+    )
+})
+FROM rows LEFT JOIN erased
+ON erased.instance_id = rows.instance_id AND erased.position = rows.position"""
 
 
 def fits_one_process(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
@@ -131,15 +143,19 @@ def export_lives(
     return int(count)
 
 
-def write_run(files: Sequence[Path], target: Path) -> None:
+def write_run(files: Sequence[Path], target: Path, erased: pa.Table | None = None) -> None:
     """Write the rows of some files of one date to one new file, by queue, store and position.
 
-    Raises LakeError for a damaged file.
+    ``erased`` has columns ``instance_id`` and ``position``: the rows to erase. Raises LakeError for
+    a damaged file.
     """
     try:
         with _connected() as (connection, spilled):
             # The dates of the folders are no columns of the files.
             rows = _parquet_rows(connection, files, spilled, has_dates=False)
+            if erased is not None:
+                connection.register("erased", erased)
+                rows = rows.query("rows", _WITH_ERASED)
             rows.order("queue, instance_id, position").write_parquet(
                 str(target), compression="zstd"
             )

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from mayfly.pipeline.lake.answers import write_run
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import (
@@ -30,17 +32,19 @@ from mayfly.pipeline.lake.files import (
     LakeFile,
     Manifest,
     Snapshot,
+    add_record,
     batch_name,
     check_complete,
     existing_lake,
+    held_alone,
     is_run,
     locked,
-    maintained,
     move_into_place,
     oldest_lease,
     run_path,
     sync,
 )
+from mayfly.verbs.contracts.erasure import Erasure
 
 #: A date with at most this many files of batches is left alone, unless all is to be compacted.
 FILES_LEFT_MAX = 7
@@ -79,6 +83,30 @@ def compact_lake(lake_path: str | Path, *, is_thorough: bool = True) -> LakeComp
         for sources in to_merge:
             _merge(lake, sources)
     return LakeCompaction(len(to_merge), sum(map(len, to_merge)), len(to_merge))
+
+
+def erase_rows(lake_path: str | Path, erased: pa.Table, record: Erasure) -> int:
+    """Erase rows of a lake of Parquet files; return how many files with the old rows still exist.
+
+    ``erased`` has columns ``instance_id``, ``position`` and ``date``, the date as text. All files
+    of these dates become one run. The old files go when their last reader has ended, with the next
+    compaction. ``record`` is written first. Raises LakeError if a file is missing or has a foreign
+    name, LakeBusy when another process maintains the lake.
+    """
+    lake = existing_lake(lake_path)
+    sources: list[LakeFile] = []
+    with maintenance(lake):
+        snapshot = Snapshot.take(lake)
+        check_complete(snapshot)
+        add_record(lake, record)
+        for date in sorted(set(erased["date"].to_pylist())):
+            of_date = [file for file in snapshot.files if file.date == date]
+            for file in of_date:
+                if not (is_run(file.path.name) or batch_name(file.path.name)):
+                    raise LakeError(f"{file.path} has not the name of a batch or a run")
+            _merge(lake, of_date, erased)
+            sources += of_date
+    return sum(file.path.exists() for file in sources)
 
 
 def compact_beside(lake_path: str | Path) -> None:
@@ -134,12 +162,15 @@ def _small_tail(sizes_bytes: Sequence[int]) -> int:
     return count
 
 
-def _merge(lake: Path, sources: list[LakeFile]) -> None:
-    """Merge files of one date into a run, and list the run in the manifest in their place."""
+def _merge(lake: Path, sources: list[LakeFile], erased: pa.Table | None = None) -> None:
+    """Merge files of one date into a run, and list the run in the manifest in their place.
+
+    Rows at the stores and positions of ``erased`` are erased.
+    """
     date = sources[0].date
     staging = lake / _STAGING / uuid.uuid4().hex
     staging.mkdir(parents=True)
-    write_run([file.path for file in sources], staging / "run.parquet")
+    write_run([file.path for file in sources], staging / "run.parquet", erased)
     manifest = Manifest.load(lake)
     name = f"run-{manifest.generation + 1:06d}-{uuid.uuid4().hex[:8]}.parquet"
     move_into_place(staging / "run.parquet", run_path(lake, date, name, is_hidden=True))
@@ -174,7 +205,7 @@ def maintenance(lake: Path) -> Iterator[None]:
     work of a killed process is finished or removed. At its end, files that no reader needs are
     removed.
     """
-    with maintained(lake) as is_ours:
+    with held_alone(lake, "maintenance") as is_ours:
         if not is_ours:
             raise LakeBusy(f"lake {lake} is being maintained by another process, or read-only")
         sweep(lake)

@@ -1,4 +1,4 @@
-"""A lake of Delta tables: a ledger copied into it exactly once, in one process, without Java.
+"""A lake of Delta tables, opened to add a ledger: each row once, without Spark and Java.
 
     LAKE/lives/, LAKE/balances/, LAKE/reports_owed/     one Delta table each (open_tables.py)
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.open_tables import (
@@ -37,23 +35,29 @@ from mayfly.pipeline.lake.open_tables import (
     OpenTable,
 )
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.files import is_url, local_path
 
-#: Rows of one commit. They are in memory, some 500 bytes each, until it is made.
-BATCH_ROWS_MAX = 200_000
 #: A commit reads the log behind the last checkpoint, so it is made anew after this many commits.
 _CHECKPOINT_EVERY = 100
 #: Files that no version of the last week names are removed.
 _KEPT_HOURS = 168
 _ROWS = "ledger"
+#: An erasure that meets rows that come meanwhile begins again, this many times in all.
+_TRIES = 5
+_ROWS_AT_ONCE = 100_000
+#: The table of the records of erasures, and its columns.
+_ERASURES = "erasures"
+_RECORD = pa.schema(
+    [
+        ("at_ms", pa.int64()),
+        ("by", pa.string()),
+        ("selected_by", pa.string()),
+        ("reason", pa.string()),
+        ("row_count", pa.int64()),
+    ]
+)
 _COLOUR = re.compile(r"\x1b\[\d*m")
-
-
-class Progress(NamedTuple):
-    """A commit: the last position that the lake contains, and the number of its ledger rows."""
-
-    position: int
-    row_count: int
 
 
 class Compacted(NamedTuple):
@@ -73,7 +77,7 @@ class DeltaLake:
         holds something else.
         """
         self.place = lake_url(place)
-        self._app = _application(instance_id)
+        self._app = _app(instance_id)
         self._sql = duckdb.connect()
         self._sql.execute(DUCKDB_MACROS)
         self._commit_count = 0
@@ -113,9 +117,18 @@ class DeltaLake:
             return
         handle = self._tables[table.name]
         commit = CommitProperties(app_transactions=[Transaction(self._app, until_position)])
-        write_deltalake(
-            handle, shaped, mode="append", schema_mode="merge", commit_properties=commit
-        )
+        try:
+            write_deltalake(
+                handle, shaped, mode="append", schema_mode="merge", commit_properties=commit
+            )
+        except CommitFailedError:
+            handle.update_incremental()
+            if self._position_of(table) != has_position:
+                raise
+            # Not another copy of this ledger, but an erasure has replaced files.
+            write_deltalake(
+                handle, shaped, mode="append", schema_mode="merge", commit_properties=commit
+            )
 
     def checkpoint(self) -> None:
         """Write a checkpoint of each table, so that readers need not read its whole log."""
@@ -159,33 +172,6 @@ class DeltaLake:
         return self._tables[table.name].transaction_version(self._app) or 0
 
 
-def copy_ledger(
-    client: LedgerClient, lake: DeltaLake, *, batch_rows_max: int = BATCH_ROWS_MAX
-) -> Iterator[Progress]:
-    """Copy the ledger up to its present end, and yield the progress after each commit.
-
-    ``lake`` is of the client's store. A new one begins with the oldest row that the ledger has. The
-    next batch is read while one is written. Raises BulkError if the server fails, PositionTrimmed
-    if retention has removed rows that the lake lacks, and LakeError if the lake fails.
-    """
-    info = client.info()
-    position, last = lake.position or info.first_position - 1, info.last_position
-
-    def read(after: int) -> tuple[pa.Table, int]:
-        """Return the batch behind a position, and the position of its last row."""
-        until = min(after + batch_rows_max, last)
-        batches = client.read(after, until, instance_id=info.instance_id)
-        return pa.Table.from_batches(list(batches), LEDGER), until
-
-    with ThreadPoolExecutor(1, "mayfly-ledger") as reader:
-        coming = reader.submit(read, position) if position < last else None
-        while coming is not None:
-            rows, until = coming.result()
-            coming = reader.submit(read, until) if until < last else None
-            lake.add(rows, until)
-            yield Progress(until, rows.num_rows)
-
-
 def compact_tables(place: str | Path) -> dict[str, Compacted]:
     """Replace small files of a lake by large ones, and remove those replaced a week ago.
 
@@ -206,20 +192,111 @@ def compact_tables(place: str | Path) -> dict[str, Compacted]:
     return done
 
 
-def lake_position(place: str | Path, instance_id: str) -> int:
-    """Return the last position of a ledger that a lake contains, 0 if it has none of its rows.
+def has_tables(place: str | Path) -> bool:
+    """Return True if the tables of a lake exist; raises LakeError if its store cannot be asked."""
+    url = lake_url(place)
+    with _delta_errors(url):
+        return all(DeltaTable.is_deltatable(f"{url}/{table.name}") for table in TABLES)
 
-    Nothing is created. Raises LakeError if the lake cannot be read.
+
+def position_of(place: str | Path, instance_id: str) -> int:
+    """Return the last position of a store's ledger that all tables of a lake contain, 0 for none.
+
+    Raises LakeError if there is no lake.
     """
     url = lake_url(place)
     with _delta_errors(url):
-        lives = DeltaTable(f"{url}/{LIVES.name}")
-        return lives.transaction_version(_application(instance_id)) or 0
+        return DeltaTable(f"{url}/{LIVES.name}").transaction_version(_app(instance_id)) or 0
 
 
-def _application(instance_id: str) -> str:
-    """Return the name by which the ledger of a store writes to Delta tables."""
+def _app(instance_id: str) -> str:
+    """Return the name of the application of Delta that copies the ledger of a store."""
     return f"mayfly-ledger-{instance_id}"
+
+
+def erase_rows(place: str | Path, erased: pa.Table, record: Erasure, *, is_vacuumed: bool) -> int:
+    """Erase rows of a lake of Delta tables; return how many files with the old rows still exist.
+
+    ``erased`` has columns ``instance_id``, ``position`` and ``date``, the date as text; the files
+    of these dates are written again. ``record`` is written first. With ``is_vacuumed`` files that
+    any commit has replaced are removed at once, and older versions of the tables cannot be read any
+    more; else the first compaction after a week removes them. Raises LakeError, also if another
+    process adds rows of the dates again and again.
+    """
+    url = lake_url(place)
+    add_record(url, record)
+    old_file_count = 0
+    with _delta_errors(url), duckdb.connect() as connection:
+        connection.register("erased", erased)
+        for table in TABLES:
+            if not table.erased:
+                continue
+            dates = sorted(set(erased["date"].to_pylist())) if table.partition else [None]
+            for date in dates:
+                old_file_count += _write_again(f"{url}/{table.name}", table, date, connection)
+            if is_vacuumed:
+                # Without ``full`` files of a commit that is under way are left alone.
+                DeltaTable(f"{url}/{table.name}").vacuum(
+                    retention_hours=0, enforce_retention_duration=False, dry_run=False
+                )
+    return 0 if is_vacuumed else old_file_count
+
+
+def _write_again(
+    url: str, table: OpenTable, date: str | None, connection: duckdb.DuckDBPyConnection
+) -> int:
+    """Write the rows of one date, None for all, again with empty columns in those of ``erased``.
+
+    Return the number of files that are replaced. A merge by delta-rs would write columns of a type
+    that no filter of pyarrow can be pushed into. Raises CommitFailedError if another process adds
+    rows of the date again and again.
+    """
+    columns = ", ".join(
+        f"CASE WHEN erased.position IS NULL THEN rows.{name} END AS {name}" for name in table.erased
+    )
+    for tries_left in reversed(range(_TRIES)):
+        delta = DeltaTable(url)
+        of_date = [(str(table.partition), "=", date)] if date is not None else None
+        connection.register("rows", delta.to_pyarrow_dataset(file_pruning_predicate=of_date))
+        rows = connection.sql(
+            f"SELECT rows.* REPLACE ({columns}) FROM rows LEFT JOIN "
+            "(SELECT DISTINCT instance_id, position FROM erased) AS erased "
+            "ON erased.instance_id = rows.instance_id AND erased.position = rows.position"
+        )
+        files_before = set(delta.file_uris())
+        try:
+            write_deltalake(
+                delta,
+                rows.to_arrow_reader(_ROWS_AT_ONCE),
+                mode="overwrite",
+                predicate=None if date is None else f"{table.partition} = '{date}'",
+            )
+        except CommitFailedError:
+            if not tries_left:
+                raise
+        else:
+            return len(files_before - set(delta.file_uris()))
+    raise AssertionError("the last try has returned or raised")
+
+
+def records_in(place: str | Path) -> list[Erasure]:
+    """Return the records of erasures from a lake of Delta tables, oldest first; [] without any.
+
+    Raises LakeError if their table cannot be read.
+    """
+    url = f"{lake_url(place)}/{_ERASURES}"
+    with _delta_errors(url):
+        if not DeltaTable.is_deltatable(url):
+            return []
+        rows = DeltaTable(url).to_pyarrow_table().sort_by("at_ms").to_pylist()
+    return [Erasure(**row) for row in rows]
+
+
+def add_record(place: str | Path, record: Erasure) -> None:
+    """Add the record of an erasure to a table of its own; raises LakeError."""
+    url = f"{lake_url(place)}/{_ERASURES}"
+    with _delta_errors(url):
+        write_deltalake(url, pa.Table.from_pylist([record._asdict()], _RECORD), mode="append")
 
 
 def lake_url(place: str | Path) -> str:
@@ -257,8 +334,8 @@ def _delta_errors(place: str) -> Iterator[None]:
         yield
     except CommitFailedError as error:
         raise LakeError(
-            f"lake {place}: another process has written the same ledger meanwhile; "
-            f"run one for each queue manager ({_one_line(error)})"
+            f"lake {place}: another process has written the same ledger, or the same dates, "
+            f"meanwhile; run one for each queue manager ({_one_line(error)})"
         ) from error
     except (DeltaError, OSError, ValueError) as error:
         raise LakeError(f"lake {place}: {_one_line(error)}") from error

@@ -8,8 +8,7 @@
 
 The manifest is replaced atomically. A batch's file is read unless the manifest records it in a run;
 a run is read when the manifest names it. A reader lists the files first and then reads the
-manifest; so it has every row once, at whatever point a compaction was killed. A batch that Spark
-repeats after it was compacted is recognised by its number.
+manifest; so it has every row once, at whatever point a compaction was killed.
 """
 
 from __future__ import annotations
@@ -26,11 +25,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mayfly.pipeline.lake.errors import LakeError
+from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.files import is_url, local_path
 
 MARKS = "_mayfly"
 STAGING = "_staging"
 RUNS = "_runs"
+_ERASURES = "erasures.json"
 _VERSION = 2
 _BATCH = re.compile(r"batch-(\w+)-(\d+)\.parquet")
 _RUN = re.compile(r"run-\d+-\w+\.parquet")
@@ -248,18 +249,18 @@ def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterat
 
 
 @contextlib.contextmanager
-def maintained(lake: Path) -> Iterator[bool]:
-    """Return a context that tries to hold the maintenance lock of a lake, without waiting.
+def held_alone(lake: Path, name: str) -> Iterator[bool]:
+    """Return a context that tries to hold a file lock of a lake alone, without waiting.
 
     The context yields True if it holds the lock. It yields False if another process has the lock,
-    or the lake is read-only.
+    or the lake is read-only. The kernel releases the lock if the process dies.
     """
-    path = lake / MARKS / "maintenance"
+    path = lake / MARKS / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError:
-        # A read-only lake: no process can maintain it.
+        # A read-only lake: no process can write it.
         yield False
         return
     try:
@@ -361,6 +362,30 @@ def oldest_lease(lake: Path) -> int | None:
         finally:
             os.close(descriptor)
     return min(generations, default=None)
+
+
+# Records of erasures
+
+
+def records_in(lake: Path) -> list[Erasure]:
+    """Return the records of erasures from a lake of Parquet files, oldest first; [] without any.
+
+    Raises LakeError if they are damaged.
+    """
+    path = lake / MARKS / _ERASURES
+    try:
+        return [Erasure(**record) for record in json.loads(path.read_text())]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise LakeError(f"{path} is damaged: {error}") from error
+
+
+def add_record(lake: Path, record: Erasure) -> None:
+    """Add the record of an erasure, durably; raises LakeError if the older ones are damaged."""
+    with locked(lake):
+        records = [each._asdict() for each in (*records_in(lake), record)]
+        write_safely(lake / MARKS / _ERASURES, json.dumps(records))
 
 
 # Files that stay

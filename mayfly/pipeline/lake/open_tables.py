@@ -46,6 +46,8 @@ class OpenTable:
     condition: str
     from_rows: str = "{ledger}"
     partition: str | None = None
+    #: Columns that are null in a row that was erased.
+    erased: tuple[str, ...] = ()
 
     def query(self, ledger: str) -> str:
         """Return the SQL that makes this table; ``ledger`` is a table or view of ledger rows."""
@@ -127,6 +129,10 @@ LIVES = OpenTable(
     ),
     IS_LIFE,
     partition="ended_date",
+    erased=(
+        *("msg_id", "correl_id", "origin_msg_id"),
+        *("user_id", "terminated_by", "terminated_program"),
+    ),
 )
 
 BALANCES = OpenTable(
@@ -169,6 +175,7 @@ REPORTS_OWED = OpenTable(
     ),
     "true",
     from_rows=f"({_with_causes()}) AS owing",
+    erased=("msg_id", "correl_id"),
 )
 
 #: LIVES is written last: its position is that of the whole lake.

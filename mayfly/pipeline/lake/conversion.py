@@ -1,0 +1,128 @@
+"""Converts a lake of Parquet files into Delta tables, or back, with every row once.
+
+The rows go through the writers that copy a ledger, so the new lake keeps its position with its
+rows. A conversion that was killed goes on behind that position when it is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.lake.answers import VIEW, ledger_view
+from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, Progress, opened
+from mayfly.pipeline.lake.erasing import copy_records
+from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.lake.files import is_delta
+from mayfly.pipeline.lake.part import EVERYTHING
+from mayfly.verbs.contracts.files import local_path
+
+_STORES = f"""
+SELECT instance_id, any_value(manager), min(position)
+FROM {VIEW} GROUP BY instance_id ORDER BY instance_id"""
+#: In order of the positions, by which the new lake knows where it is.
+_ROWS = f"""
+SELECT {", ".join(LEDGER.names)} FROM {VIEW}
+WHERE instance_id = ? AND position > ? AND position <= ? ORDER BY position"""
+
+
+class _Store(NamedTuple):
+    """A store of which a lake has rows: its id, its queue manager, and its first position there."""
+
+    instance_id: str
+    manager: str
+    first_position: int
+
+
+def convert_lake(
+    source: str | Path, target: str | Path, *, batch_rows_max: int = BATCH_ROWS_MAX
+) -> Iterator[Progress]:
+    """Copy a lake of one format into one of the other, and yield the progress after each batch.
+
+    Rows that the target has are left out. The rows of a batch are in memory. Raises LakeError if
+    the source is no lake or not complete, if another process copies a ledger into either, if the
+    target is of the same format or has rows that the source lacks.
+    """
+    as_delta = not is_delta(source)
+    _check_format(source, target, as_delta=as_delta)
+    stores = _stores(source)
+    _check_target(stores, source, target, as_delta=as_delta)
+    for store in stores:
+        with (
+            _complete_until(source, store) as last_position,
+            opened(target, store.instance_id, as_delta=as_delta) as lake,
+            ledger_view(source, EVERYTHING) as ledger,
+        ):
+            assert ledger is not None, "a lake with a store has rows"
+            found = ledger.execute(_ROWS, [store.instance_id, lake.position, last_position])
+            for batch in found.to_arrow_reader(batch_rows_max):
+                rows = pa.Table.from_batches([batch]).cast(LEDGER)
+                until = rows["position"][-1].as_py()
+                lake.add(rows, until)
+                yield Progress(until, rows.num_rows)
+    if stores:
+        copy_records(source, target)
+
+
+def _check_format(source: str | Path, target: str | Path, *, as_delta: bool) -> None:
+    """Raise LakeError if the target is, or can only be, of the source's own format."""
+    is_parquet = not is_delta(target) and any(local_path(target).glob("date=*"))
+    if is_parquet if as_delta else is_delta(target):
+        format_name = "Parquet files" if as_delta else "Delta tables"
+        raise LakeError(f"{source} and {target} are both lakes of {format_name}")
+
+
+def _check_target(
+    stores: list[_Store], source: str | Path, target: str | Path, *, as_delta: bool
+) -> None:
+    """Raise LakeError if the target has rows of a store, or first rows, that the source lacks."""
+    if not _exists(target, as_delta=as_delta):
+        return
+    first_positions = {store.instance_id: store.first_position for store in stores}
+    for store in _stores(target):
+        with _complete_until(target, store) as position:
+            # Where none is complete, a killed conversion has left rows in one of several tables.
+            is_other = position and first_positions.get(store.instance_id) != store.first_position
+        if is_other:
+            raise LakeError(
+                f"lake {target} has the ledger of {store.manager}, store {store.instance_id}, "
+                f"from position {store.first_position} on, and {source} has not: name a new lake"
+            )
+
+
+def _exists(target: str | Path, *, as_delta: bool) -> bool:
+    """Return True if there is a lake of a format at a place."""
+    if as_delta:
+        from mayfly.pipeline.lake.delta import has_tables
+
+        return has_tables(target)
+    return local_path(target).is_dir()
+
+
+def _stores(place: str | Path) -> list[_Store]:
+    """Return the stores of which a lake has rows, [] if it is new; raises LakeError."""
+    with ledger_view(place, EVERYTHING) as ledger:
+        return (
+            [] if ledger is None else [_Store(*row) for row in ledger.execute(_STORES).fetchall()]
+        )
+
+
+@contextmanager
+def _complete_until(place: str | Path, store: _Store) -> Iterator[int]:
+    """Return a context with the position up to which a lake has all rows of a store.
+
+    In the context no other process adds rows of the store to a lake of Parquet files. In Delta
+    tables rows may come behind that position. Raises LakeError.
+    """
+    if is_delta(place):
+        from mayfly.pipeline.lake.delta import position_of
+
+        yield position_of(place, store.instance_id)
+    else:
+        with opened(place, store.instance_id, as_delta=False) as lake:
+            yield lake.position
