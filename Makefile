@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CLASSES := .venv/spark-classes.jsa
 COMPILED := tests/spec/__pycache__
-SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
+SOURCES := mayfly pyspark_mayfly.py tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
