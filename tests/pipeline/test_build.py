@@ -414,7 +414,7 @@ MISTAKES = [
     ),
     (
         ("cast(n as binary)", "n"),
-        "[[source]] 1: column payload is bigint; it must be binary",
+        "[[source]] 1: column payload is bigint; it must be binary or string",
     ),
     (
         ("cast(n as binary)", "cast(uuid() as binary)"),
