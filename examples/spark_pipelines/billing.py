@@ -16,4 +16,4 @@ def priced() -> DataFrame:
     calls = spark.readStream.format("mayfly").options(**SERVER, queue="CALLS", consumer="billing")
     seconds = f.col("payload").cast("string").cast("int")
     bill = f.format_string("%d cents", f.ceil(seconds / 60) * 25)
-    return calls.load().select(bill.cast("binary").alias("payload"), "expire_at_ms", "priority")
+    return calls.load().select(bill.alias("payload"), "expire_at_ms", "priority")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -72,6 +73,14 @@ def test_sql_makes_a_view_of_a_queue_in_a_new_session(
         "SELECT CAST(payload AS STRING) text, COUNT(*) number FROM calls GROUP BY text ORDER BY 1"
     )
     assert [tuple(row) for row in counted.collect()] == [("a", 1), ("b", 2)]
+
+
+def test_the_page_shows_the_program_of_the_example() -> None:
+    programs = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "SPARK.md").read_text("utf-8"), re.DOTALL
+    )
+    example = (ROOT / "examples" / "spark_pipelines" / "billing.py").read_text("utf-8")
+    assert example.partition("\n\n")[2] in programs
 
 
 def test_the_wheel_has_the_module_by_which_spark_finds_the_format(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ And Spark's declarative pipelines, whose program is such a client: examples/spar
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -160,6 +161,19 @@ def test_a_client_without_mayfly_reads_and_writes_queues(
 ) -> None:
     put(calls, "Q0", "1", "2", "4")
     (tmp_path / "client.py").write_text(CLIENT)
+    page = (ROOT / "docs" / "SPARK.md").read_text("utf-8")
+    [shown] = re.findall(r"```python\n([^`]*sc://[^`]*)```", page)
+    for old, new in {
+        "sc://spark.example.com": remote,
+        "grpc://127.0.0.1:9414": manager_server.url,
+        "/etc/mayfly/token": str(token_file),
+        "CALLS": "Q0",
+    }.items():
+        assert old in shown
+        shown = shown.replace(old, new)
+    counted = shown.replace("spark.read.", "count = spark.read.") + "assert count == 3\n"
+    (tmp_path / "page.py").write_text(counted)
+    run([sys.executable, "page.py"], tmp_path)
     arguments = (remote, manager_server.url, str(token_file), str(tmp_path))
     printed = run([sys.executable, "client.py", *arguments], tmp_path)
     assert printed.splitlines()[-1] == "[3, 7]"
