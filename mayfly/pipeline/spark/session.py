@@ -120,6 +120,9 @@ def create_session(
         _start_java(all_settings)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF" if fast else "ERROR")
+    # Spark finds it by name, by the Python that the environment of its Java names. A module of
+    # another package that cannot be imported there hides it, and so does a Java without SPARK_HOME.
+    spark.dataSource.register(MayflyDataSource)
     write_from_any_thread()
     return spark
 
