@@ -103,7 +103,7 @@ $(CONNECT): $(READY)
 # The Spark before, in an environment that takes all other packages from .venv.
 SPARK_4_2 := .venv/spark-4.2
 SITE := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
-$(SPARK_4_2): $(READY)
+$(SPARK_4_2): | $(READY)
 	@{ $(BIN)/python -m venv --without-pip $@ && \
 	  $(BIN)/python -m pip --python $@/bin/python install -qq --no-deps \
 	  --disable-pip-version-check pyspark==4.2.1 && \
