@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CLASSES := .venv/spark-classes.jsa
 COMPILED := tests/spec/__pycache__
-SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
+SOURCES := mayfly pyspark_mayfly.py tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -95,11 +95,37 @@ mutants: $(READY)
 shape: $(READY)
 	@$(BIN)/python -m tests.shape $(OF)
 
+CONNECT := .venv/.connect
+$(CONNECT): $(READY)
+	-@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt \
+	  -e '.[connect]' && touch $@ || echo "Spark Connect is left out: its packages cannot be fetched"
+
+# The Spark before, in an environment that takes all other packages from .venv.
+SPARK_4_2 := .venv/spark-4.2
+SITE := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+$(SPARK_4_2): | $(READY)
+	@{ $(BIN)/python -m venv --without-pip $@ && \
+	  $(BIN)/python -m pip --python $@/bin/python install -qq --no-deps \
+	  --disable-pip-version-check pyspark==4.2.1 && \
+	  $(BIN)/python $(SITE) > "$$($@/bin/python $(SITE))/beside.pth"; } || \
+	  { rm -rf $@; echo "Spark 4.2 is left out: its package cannot be fetched"; }
+
+# Delta's own JARs for it.
+DELTA_JARS := interop/delta/target
+$(DELTA_JARS): interop/delta/pom.xml
+	-@mvn -q -B -f interop/delta dependency:copy-dependencies -DexcludeTransitive=true \
+	  > /dev/null 2>&1 || echo "Delta's JARs are left out: Maven cannot fetch them"
+
 # Clients of AMQP in other languages; each is skipped where its toolchain is missing, or where its
 # packages cannot be fetched. A lake in an object store, whose S3 is moto's, where that is installed.
-interop: $(AMQP)
+# Spark Connect; then format("mayfly") in the Spark before, which reads a lake of Delta tables too.
+interop: $(AMQP) $(CONNECT) $(SPARK_4_2) $(DELTA_JARS)
 	@$(BIN)/python -m interop
 	@$(BIN)/python -m pytest -q -m object_store tests/lake tests/cli/test_production.py
+	@$(BIN)/python -m pytest -q -m interop tests/spark/test_connect.py
+	@if test -d $(SPARK_4_2); then $(SPARK_4_2)/bin/python -m pytest -q -m "spark or interop" \
+	  $(addprefix tests/spark/test_,by_name.py source.py queue_source.py sink.py delay_line_stream.py \
+	  delta_read_by_spark.py); else echo "Spark 4.2: skipped, its package is not here"; fi
 
 WHEEL := $(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps --no-build-isolation .
 

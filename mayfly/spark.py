@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mayfly.pipeline.spark.session import create_session, register
+from mayfly.pipeline.spark.session import create_session, write_from_any_thread
 from mayfly.pipeline.spark.source import MayflyDataSource
 
 if TYPE_CHECKING:
     from mayfly.pipeline.spark.delay_line import lifetime
 
-__all__ = ["MayflyDataSource", "create_session", "lifetime", "register"]
+__all__ = ["MayflyDataSource", "create_session", "lifetime", "write_from_any_thread"]
 
 
 def __getattr__(name: str) -> Any:

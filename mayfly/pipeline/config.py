@@ -119,6 +119,7 @@ def _queue_source(table: Table) -> QueueSource:
         url=_url(table),
         queue=queue,
         consumer=table.text("consumer"),
+        columns=_columns_of_queue(table),
         token_file=_token_file(table),
         manager=table.plain_text("manager"),
         rows_per_batch=table.number("rows_per_batch"),
@@ -188,6 +189,21 @@ def _columns(table: Table) -> dict[str, str]:
             raise table.error(f"columns.{name}", "is called life_ms here, did you mean 'life_ms'?")
         if not re.fullmatch(r"\w+", name):
             raise table.error(f"columns.{name}", "is not a name of letters, digits and underscores")
+    return columns
+
+
+def _columns_of_queue(table: Table) -> dict[str, str]:
+    """Return the SQL expressions of a queue source by column name in lower case; {} without any.
+
+    Raises PipelineFileError for a wrong name, and for an interval: the moments of a message that
+    was put before are fixed.
+    """
+    columns = _columns(table)
+    for name in ("life_ms", "delay_ms", "cap_ms"):
+        if name in columns:
+            raise table.error(
+                f"columns.{name}", "is for rows that are no message yet: change expire_at_ms"
+            )
     return columns
 
 

@@ -23,11 +23,15 @@ class PipelineFileError(ConfigurationError):
 
 @dataclass(frozen=True)
 class QueueSource:
-    """A queue whose messages a consumer claims: reserves until their batch is written."""
+    """A queue whose messages a consumer claims: reserves until their batch is written.
+
+    ``columns`` are SQL expressions over a message that replace its columns or add others.
+    """
 
     url: str
     queue: str
     consumer: str
+    columns: Mapping[str, str] = field(default_factory=dict)
     token_file: str | None = None
     manager: str | None = None
     rows_per_batch: int | None = None

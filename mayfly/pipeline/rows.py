@@ -60,7 +60,7 @@ def routed_again(
     """
     source = config.sources[number - 1]
     assert isinstance(source, QueueSource)
-    rows = claimed_rows(source, number, spark, ranges)
+    rows = claimed_rows(source, number, spark, ranges, config.path)
     return _routed(config, [_of_queue(config, source, rows)])
 
 
@@ -99,7 +99,7 @@ def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]
     for number, source in enumerate(config.sources, 1):
         if isinstance(source, ClaimedSource):
             with as_pipeline_error(config.path, source_title(number)):
-                rows = queue_rows(source, number, spark)
+                rows = queue_rows(source, number, spark, config.path)
             found.append(_of_queue(config, source, rows))
     return found
 

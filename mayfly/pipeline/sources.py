@@ -36,6 +36,7 @@ from mayfly.pipeline.progress import IN_PREFIX
 from mayfly.pipeline.spark.messages import (
     ASKED_COLUMNS,
     MESSAGE_TYPE,
+    MOMENTS,
     REQUIRED_COLUMNS,
     as_messages,
 )
@@ -64,22 +65,43 @@ def source_title(number: int) -> str:
     return f"[[source]] {number}"
 
 
-def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataFrame:
+def queue_rows(source: ClaimedSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
     """Return the stream of messages of a queue source, which its consumer claims (reserves).
 
     The rows are counted for Spark's progress event. Rows of a queue source have the column
-    SOURCE_ROW.
+    SOURCE_ROW. Raises PipelineFileError, which names the pipeline's file ``path``, for a wrong
+    expression.
     """
     rows = spark.readStream.format("mayfly").options(**queue_options(source)).load()
-    return _numbered(rows, number).observe(f"{IN_PREFIX}{number}", *counts_in())
+    rows = _numbered(rows, number).observe(f"{IN_PREFIX}{number}", *counts_in())
+    return _with_columns(rows, source, number, path) if isinstance(source, QueueSource) else rows
 
 
 def claimed_rows(
-    source: QueueSource, number: int, spark: SparkSession, ranges: Iterable[RowRange]
+    source: QueueSource, number: int, spark: SparkSession, ranges: Iterable[RowRange], path: Path
 ) -> DataFrame:
-    """Return messages that the consumer has reserved before, read again by row number."""
+    """Return messages that the consumer has reserved before, read again by row number.
+
+    ``path`` is the pipeline's file, for errors.
+    """
     options = {**queue_options(source), CLAIMED_ROWS: ranges_text(ranges)}
-    return _numbered(spark.read.format("mayfly").options(**options).load(), number)
+    rows = spark.read.format("mayfly").options(**options).load()
+    return _with_columns(_numbered(rows, number), source, number, path)
+
+
+def _with_columns(rows: DataFrame, source: QueueSource, number: int, path: Path) -> DataFrame:
+    """Return messages with the columns that the source's expressions replace or add.
+
+    Raises PipelineFileError for a wrong expression, or one whose type its column cannot have.
+    """
+    if not source.columns:
+        return rows
+    columns = columns_of(rows, source.columns, path, f"{source_title(number)}, columns")
+    with as_pipeline_error(path, source_title(number)):
+        # A moment by the name of a TIMESTAMP takes the place of the message's own.
+        own = [MOMENTS[name] for name in columns if name in MOMENTS]
+        replaced = [name for name in own if name not in columns]
+        return as_messages(rows.withColumns(columns).drop(*replaced), ADDED_COLUMNS)
 
 
 def source_row(value: int) -> tuple[int, int]:

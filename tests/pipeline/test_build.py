@@ -396,6 +396,49 @@ topic = "done"
 ROUTE = '[[route]]\nto = "lake"\nwhen = "{}"\n'
 
 
+OWN_COLUMNS = """
+[[source]]
+kind = "queue"
+URL
+manager = "A"
+queue = "IN"
+consumer = "billing"
+[source.columns]
+payload = "upper(string(payload))"
+expire_at = "timestamp_millis(put_ms + 3600000)"
+size = "length(payload)"
+[[route]]
+when = "size > 3"
+to = "long"
+[[sink]]
+name = "short"
+kind = "queue"
+URL
+manager = "B"
+queue = "OUT"
+[[sink]]
+name = "long"
+kind = "queue"
+URL
+manager = "B"
+queue = "IN"
+"""
+
+
+def test_columns_of_a_queue_change_its_messages_and_routes_have_them(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    with scene(tmp_path) as s:
+        with s.a.session() as putter:
+            for text in ("abc", "abcd"):
+                putter.put("IN", text.encode(), persistent=True)
+        config = written(s, OWN_COLUMNS)
+        run_until(start(config, session), lambda: [s.b.curdepth(q) for q in ("OUT", "IN")], [1, 1])
+        [short], [long] = taken(s.b, "OUT"), taken(s.b, "IN")
+        assert (short.body, long.body) == (b"ABC", b"ABCD")
+        assert 3_000_000 < short.remaining_ms <= 3_600_000
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """A scene that is looked at only."""
@@ -414,7 +457,7 @@ MISTAKES = [
     ),
     (
         ("cast(n as binary)", "n"),
-        "[[source]] 1: column payload is bigint; it must be binary",
+        "[[source]] 1: column payload is bigint; it must be binary or string",
     ),
     (
         ("cast(n as binary)", "cast(uuid() as binary)"),

@@ -115,6 +115,7 @@ token_file = "token"
 manager = "QM1"
 queue = "CALLS"
 consumer = "billing"
+columns = { Size = "length(payload)" }
 rows_per_batch = 10
 bytes_per_batch = 4294967296
 partitions = 2
@@ -189,6 +190,7 @@ options = { acks = "all" }
                 "grpc+tls://mq.example:9414",
                 "CALLS",
                 "billing",
+                columns={"size": "length(payload)"},
                 token_file=str(tmp_path / "token"),
                 manager="QM1",
                 rows_per_batch=10,
@@ -373,6 +375,10 @@ def test_a_wrong_key_at_the_top_is_named(tmp_path: Path, parts: str, said: str) 
         (
             FILES.replace("payload =", '"a.b" ='),
             "columns.a.b: is not a name of letters, digits and underscores",
+        ),
+        (
+            QUEUE + "columns = { delay_ms = '5' }",
+            "columns.delay_ms: is for rows that are no message yet: change expire_at_ms",
         ),
         (KAFKA.replace('topic = "calls"', ""), "topic: is missing"),
         (KAFKA + 'group = "x"\n', "group: is no key here"),

@@ -19,7 +19,7 @@ import pytest
 import mayfly
 from mayfly.cli.outcomes import ExitCode
 from mayfly.pipeline.spark import keeper
-from mayfly.pipeline.spark.cluster import ClusterFailed, Daemon, Worker, cluster
+from mayfly.pipeline.spark.cluster import ClusterFailed, Daemon, Worker, _environment, cluster
 from mayfly.pipeline.spark.jvm import JavaNotFound
 from mayfly.pipeline.spark.session import _is_this_machine
 from tests.spark.killing import descendants
@@ -205,6 +205,22 @@ def test_a_driver_hides_from_the_network_only_when_all_is_on_this_machine(
     master: str, expected: bool
 ) -> None:
     assert _is_this_machine(master) is expected
+
+
+def test_executors_find_this_package_and_none_of_its_rooms_under_another_name(
+    tmp_path: Path,
+) -> None:
+    """mayfly.pymqi in the place of pymqi would change the programs of others."""
+    code = "from importlib.util import find_spec as f; print(f('mayfly').origin, f('pipeline'))"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.split() == [mayfly.__file__, "None"]
 
 
 @pytest.mark.slow

@@ -196,15 +196,45 @@ def test_a_bad_option_is_refused_by_name_and_value(
         lifetime(table(session, [Asked(T, *[None] * 5)]), **options)
 
 
+def test_text_and_timestamps_are_taken_as_the_message_they_mean(session: SparkSession) -> None:
+    rows = table(session, [Asked(T, None, None, None, T + 5, T + 9)])
+    meant = rows.select(
+        f.lit("Grüße").alias("payload"),
+        "queue",
+        f.timestamp_micros(f.col("put_ms") * 1_000 + 999).alias("put_ms"),
+        f.timestamp_millis("deliver_at_ms").alias("Deliver_At"),
+        f.timestamp_millis("expire_at_ms").alias("expire_at"),
+    )
+    [found] = lifetime(meant, as_of_ms=T + 5).collect()
+    assert bytes(found.payload).decode() == "Grüße"
+    assert (found.put_ms, found.deliver_at_ms, found.expire_at_ms) == (T, T + 5, T + 9)
+    assert (found.outcome, "expire_at" in found) == ("released", False)
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
         (lambda rows: rows.drop("payload"), "column payload is missing"),
         (
-            lambda rows: rows.withColumn("put_ms", f.current_timestamp()),
-            "column put_ms is timestamp; it must be bigint .unix_millis",
+            lambda rows: rows.withColumn("put_ms", f.localtimestamp()),
+            "column put_ms is timestamp_ntz; it must be bigint or timestamp",
         ),
-        (lambda rows: rows.withColumn("payload", f.lit("x")), "payload is string; .* binary"),
+        (
+            lambda rows: rows.withColumn("payload", f.lit(1)),
+            "column payload is int; it must be binary or string",
+        ),
+        (
+            lambda rows: rows.withColumn("delay_ms", f.current_timestamp()),
+            "column delay_ms is timestamp; it must be bigint$",
+        ),
+        (
+            lambda rows: rows.drop("expire_at_ms").withColumn("Expire_At", f.lit("12:00")),
+            "column Expire_At is string; it must be timestamp, ms since 1970 are expire_at_ms",
+        ),
+        (
+            lambda rows: rows.withColumn("deliver_at", f.current_timestamp()),
+            "columns deliver_at and deliver_at_ms say the same: drop one of them",
+        ),
         (
             lambda rows: rows.withColumn("report", f.lit(1).cast("bigint")),
             "report is bigint; .* int",

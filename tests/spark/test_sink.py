@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -120,10 +121,31 @@ def test_a_missing_url_is_refused() -> None:
         (with_column("msg_id", t.StringType()), "column msg_id is string, a message has binary"),
         (with_column("delay_ms", t.DoubleType()), "column delay_ms is double, a message has bigi"),
         (
-            with_column("expire_at_ms", t.TimestampType()),
-            "is timestamp, a message has bigint there",
+            with_column("expire_at_ms", t.StringType()),
+            "column expire_at_ms is string, a message has bigint or timestamp there",
         ),
-        (with_column("expire_at_ms", t.TimestampType()), "column expire_at_ms is timestamp"),
+        (
+            with_column("deliver_at_ms", t.TimestampNTZType()),
+            "column deliver_at_ms is timestamp_ntz, a message has bigint or timestamp there",
+        ),
+        (with_column("delay_ms", t.TimestampType()), "delay_ms is timestamp, a message has bigint"),
+        (
+            with_column("expire_at", t.LongType()),
+            "column expire_at is bigint; it must be timestamp, ms since 1970 are expire_at_ms",
+        ),
+        (
+            t.StructType(
+                [
+                    *with_column("deliver_at", t.TimestampType()).fields,
+                    t.StructField("DELIVER_AT_MS", t.LongType()),
+                ]
+            ),
+            "columns deliver_at and deliver_at_ms say the same: drop one of them",
+        ),
+        (
+            t.StructType([PLAIN.fields[0], t.StructField("payload", t.DoubleType())]),
+            "column payload is double, a message has binary or string there",
+        ),
         (with_column("reply_to_q", t.IntegerType()), "column reply_to_q is int, a message has str"),
     ],
 )
@@ -137,6 +159,16 @@ def test_rows_of_a_queue_can_be_written_as_they_were_read() -> None:
     check_columns(with_column("delay_ms", t.ShortType()), None)
     check_columns(with_column("PRIORITY", t.LongType()), None)
     check_columns(t.StructType(PLAIN.fields[1:]), "Q1")
+
+
+def test_columns_that_no_message_has_are_ignored_where_an_option_says_so() -> None:
+    schema = with_column("carrier", t.StringType())
+    with pytest.raises(OptionError, match=r"column carrier .* set option ignoreExtraColumns"):
+        batch_sink({"url": URL}, schema, overwrite=False)
+    batch_sink({"url": URL, "ignoreExtraColumns": "true"}, schema, overwrite=False)
+    wrong = t.StructType([*schema.fields, t.StructField("priority", t.StringType())])
+    with pytest.raises(OptionError, match="column priority is string"):
+        batch_sink({"url": URL, "ignoreExtraColumns": "true"}, wrong, overwrite=False)
 
 
 def test_modes_that_would_empty_a_queue_are_refused() -> None:
@@ -169,6 +201,28 @@ def test_options_say_what_rows_leave_open() -> None:
     assert [tuple(row.values()) for row in said] == [
         ("Q1", 1, 3, b"a", None),
         ("Q2", 1, None, b"b", None),
+    ]
+
+
+def test_text_becomes_utf_8_and_timestamps_ms() -> None:
+    at = datetime(2026, 11, 28, 12, 0, 0, 1_999, UTC)
+    rows = pa.RecordBatch.from_pylist(
+        [{"payload": "Grüße", "Deliver_At": at, "expire_at_ms": at}, {"payload": None}],
+        schema=pa.schema(
+            [
+                ("payload", pa.string()),
+                ("Deliver_At", pa.timestamp("us", "UTC")),
+                ("expire_at_ms", pa.timestamp("us", "Europe/Paris")),
+            ]
+        ),
+    )
+    found = staged_rows(rows, parse(queue="Q1"))
+    assert found.schema == STAGED
+    at_ms = 1_795_867_200_001
+    said = found.select(["payload", "deliver_at_ms", "expire_at_ms"]).to_pylist()
+    assert [tuple(row.values()) for row in said] == [
+        ("Grüße".encode(), at_ms, at_ms),
+        (None, None, None),
     ]
 
 
@@ -297,13 +351,36 @@ def test_errors_reach_the_user_of_spark_in_our_words_and_put_nothing(
     rows = numbered(spark, 10)
     with pytest.raises(PySparkException, match="column payload is missing"):
         write(rows.drop("payload"))
-    with pytest.raises(PySparkException, match="column payload is string, a message has binary"):
-        write(rows.withColumn("payload", f.col("payload").cast("string")))
+    with pytest.raises(PySparkException, match="column payload is double, a message has binary or"):
+        write(rows.withColumn("payload", f.lit(1.5).cast("double")))
     with pytest.raises(PySparkException, match="option color"):
         write(rows, color="red")
     with pytest.raises(PySparkException, match=r"deadLetterQueue.*2085"):
         write(rows.withColumn("queue", f.lit("NOWHERE")), deadLetterQueue="GONE")
     assert all_numbers(manager, "Q0", "Q1", "Q2") == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_text_and_timestamps_of_a_dataframe_are_put_as_the_message_they_mean(
+    spark: SparkSession, manager: QueueManager, manager_server: FlightServer, token_file: Path
+) -> None:
+    """The session is in Paris; a moment is the same there, and the extra column is left out."""
+    now_ms = manager.now_ms()
+    moment = f.timestamp_millis(f.lit(now_ms + 3_600_000))
+    rows = spark.range(1).select(
+        f.lit("Grüße").alias("payload"), moment.alias("expire_at"), f.lit(1).alias("carrier")
+    )
+    given = options(manager_server, token_file, queue="Q1", ignoreExtraColumns="true")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Paris")
+    try:
+        rows.write.format("mayfly").options(**given).mode("append").save()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    read = spark.read.format("mayfly").options(**options(manager_server, token_file, queue="Q1"))
+    [found] = read.load().select("payload", "expire_at_ms").collect()
+    assert (found.payload.decode(), found.expire_at_ms) == ("Grüße", now_ms + 3_600_000)
 
 
 @pytest.mark.spark

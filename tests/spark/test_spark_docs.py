@@ -70,7 +70,7 @@ def test_the_function_for_batches_writes_each_batch_once(
 ) -> None:
     manager.mqsc("DEFINE QLOCAL(ORDERS)\nDEFINE QLOCAL(URGENT)")
     options = {"url": manager_server.url, "tokenFile": str(token_file)}
-    write = run("SPARK.md", 1, {}, options=options)["write"]
+    write = run("SPARK.md", 3, {}, options=options)["write"]
     number = f.col("id").cast("int")
     batch = spark.range(10).select(
         number.alias("priority"), number.cast("string").cast("binary").alias("payload")

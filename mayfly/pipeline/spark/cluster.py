@@ -204,8 +204,8 @@ def _environment() -> dict[str, str]:
 
     Raises JavaNotFound if no Java can run Spark.
     """
-    package = str(Path(__file__).parents[2])
-    path = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    root = str(Path(__file__).parents[3])
+    path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
         "JAVA_HOME": str(ensure_java().path),

@@ -1,4 +1,4 @@
-"""Creates the Spark session of a pipeline: by default local and quiet, with our data source."""
+"""Creates the Spark session of a pipeline: by default local and quiet."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def create_session(
     *,
     fast: bool = False,
 ) -> SparkSession:
-    """Return a Spark session in which ``format("mayfly")`` is registered.
+    """Return a Spark session whose threads all read and write ``format("mayfly")``.
 
     Java is found by ``ensure_java``, which raises JavaNotFound; workers run this Python. ``conf``
     overrides all other settings. ``fast`` suits tests: short jobs at the cost of throughput. If a
@@ -120,7 +120,10 @@ def create_session(
         _start_java(all_settings)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF" if fast else "ERROR")
-    register(spark)
+    # Spark finds it by name, by the Python that the environment of its Java names. A module of
+    # another package that cannot be imported there hides it, and so does a Java without SPARK_HOME.
+    spark.dataSource.register(MayflyDataSource)
+    write_from_any_thread()
     return spark
 
 
@@ -164,16 +167,16 @@ def _is_this_machine(master: str) -> bool:
     return master.startswith("local") or urlsplit(master).hostname in ("127.0.0.1", "localhost")
 
 
-def register(spark: SparkSession) -> None:
-    """Register ``format("mayfly")`` with a Spark session, for writes on any of its threads.
+def write_from_any_thread() -> None:
+    """Let each thread of this process write ``format("mayfly")``, those of a pool too.
 
-    Also patches Spark's writer classes once for the process; a second call does not patch again.
+    Without it a write that another thread than the session's own plans ends with
+    DATA_SOURCE_NOT_FOUND. Patches Spark's writer classes once for the process; a second call does
+    nothing.
     """
     # Spark looks up a Python source in the session that is active on the thread. A Python thread
-    # has none until something sets it; a pool or a scheduler does not. A write planned on another
-    # thread would then end with DATA_SOURCE_NOT_FOUND.
-    spark.dataSource.register(MayflyDataSource)
-    # The classes are patched: neither has a hook, and each ``df.write`` makes a new instance.
+    # has none until something sets it; a pool or a scheduler does not. The classes are patched:
+    # neither has a hook, and each ``df.write`` makes a new instance.
     writers: tuple[Any, ...] = (DataFrameWriter, DataStreamWriter)
     for writer in writers:
         if not hasattr(writer.format, "is_of_mayfly"):

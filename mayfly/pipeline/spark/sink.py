@@ -29,16 +29,18 @@ from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQPER_PERSISTENT
 from mayfly.pipeline.bulk.errors import UnknownManager
 from mayfly.pipeline.bulk.stages import STAGED, StageClient, Upload
 from mayfly.pipeline.spark.errors import OptionError
+from mayfly.pipeline.spark.messages import MOMENTS, MOMENTS_MS, PAYLOAD, check_moment
 from mayfly.pipeline.spark.options import OptionReader
 from mayfly.verbs.contracts.stages import JOB_PREFIX
 
 #: Columns about the former life of a message; a put begins a new one.
 IGNORED_COLUMNS = ("put_ms", "backout_count")
-_PAYLOAD, _QUEUE, _MANAGER, _PERSISTENCE = "payload", "queue", "manager", "persistence"
+_QUEUE, _MANAGER, _PERSISTENCE = "queue", "manager", "persistence"
 #: The names that Delta gave to these two, for the same purpose.
 _APPLICATION, _VERSION, _JOB = "txnAppId", "txnVersion", "jobId"
 _VERSION_LIMIT = 2**63
 _QUERY_PROPERTY, _BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
+_IGNORES_EXTRA = "ignoreExtraColumns"
 _ASYNCHRONOUS = "asyncProgressTracking"
 #: Options of a stream that Spark itself reads.
 _SPARKS_OWN = (
@@ -52,8 +54,9 @@ _PERSISTENCES: dict[str, int | None] = {
     "nonpersistent": MQPER_NOT_PERSISTENT,
     "asqueue": None,
 }
-_KINDS = {pa.binary(): ("binary",), pa.string(): ("string", "varchar", "char")}
+_TEXTS = ("string", "varchar", "char")
 _WHOLE_NUMBERS = ("bigint", "int", "smallint", "tinyint", "long", "integer", "short", "byte")
+_KINDS = {pa.binary(): ("binary",), pa.string(): _TEXTS}
 
 
 class SinkOptions(NamedTuple):
@@ -61,7 +64,8 @@ class SinkOptions(NamedTuple):
 
     ``transaction`` is (txnAppId, txnVersion): the DataFrame is this batch of this application. A
     version not above the last one written changes nothing. With ``surrenders`` rows that no queue
-    accepts are reported to the pipeline that read them, instead of an error.
+    accepts are reported to the pipeline that read them, instead of an error. With
+    ``ignores_extra_columns`` columns that no message has are left out, instead of an error.
     """
 
     url: str
@@ -73,6 +77,7 @@ class SinkOptions(NamedTuple):
     job_id: str
     transaction: tuple[str, int] | None
     surrenders: bool
+    ignores_extra_columns: bool
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -100,6 +105,7 @@ class SinkOptions(NamedTuple):
             persistence=_PERSISTENCES[persistence.lower()],
             job_id=given.text(_JOB, secrets.token_hex(16)),
             surrenders=given.flag("surrenders"),
+            ignores_extra_columns=given.flag(_IGNORES_EXTRA),
             transaction=_transaction(given, has_job=any(n.lower() == "jobid" for n in options)),
         )
         if parsed.queue == "":
@@ -167,7 +173,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(_QUERY_PROPERTY)
         batch = context.getLocalProperty(_BATCH_PROPERTY)
         if query is None or batch is None:
-            raise OptionError("a streaming write has no query id: is this Spark older than 4.3?")
+            raise OptionError("a streaming write has no query id: is this Spark older than 4.2?")
         return _write(self._options, query, int(batch), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
@@ -222,7 +228,7 @@ def stream_sink(
     parsed = SinkOptions.parse(options)
     if parsed.transaction is not None:
         raise OptionError(f"option {_APPLICATION}: a stream has its own in its checkpoint")
-    check_columns(schema, parsed.queue)
+    check_columns(schema, parsed.queue, ignores_extra=parsed.ignores_extra_columns)
     return StreamSink(parsed)
 
 
@@ -236,41 +242,53 @@ def batch_sink(
     if overwrite:
         raise OptionError('mode "overwrite": a queue only takes more; use "append"')
     parsed = SinkOptions.parse(options)
-    check_columns(schema, parsed.queue)
+    check_columns(schema, parsed.queue, ignores_extra=parsed.ignores_extra_columns)
     return BatchSink(parsed)
 
 
-def check_columns(schema: StructType, queue: str | None) -> None:
+def check_columns(schema: StructType, queue: str | None, *, ignores_extra: bool = False) -> None:
     """Raise OptionError, which names the column, unless rows of this schema can be put.
 
-    Names are in any case, whole numbers of any width. ``queue`` is the queue for all rows; with
-    None a queue column is required. A column that no put knows is refused, because its values would
-    be lost.
+    Names are in any case, whole numbers of any width. A payload may be text, a moment a TIMESTAMP.
+    ``queue`` is the queue for all rows; with None a queue column is required. A column that no put
+    knows is refused, because its values would be lost, unless ``ignores_extra``.
     """
     names = [field.name.lower() for field in schema]
-    if _PAYLOAD not in names:
-        raise OptionError(f"column {_PAYLOAD} is missing: it holds the data of a message")
+    if PAYLOAD not in names:
+        raise OptionError(f"column {PAYLOAD} is missing: it holds the data of a message")
     if _QUEUE not in names and queue is None:
         raise OptionError(f"column {_QUEUE} is missing, and option {_QUEUE}: where do rows go?")
     for field in schema:
         name = field.name.lower()
-        if names.count(name) > 1:
-            raise OptionError(f"column {name} is there {names.count(name)} times")
         if name in IGNORED_COLUMNS:
             continue
-        if name not in STAGED.names:
+        if name not in STAGED.names and name not in MOMENTS:
+            if ignores_extra:
+                continue
             raise OptionError(
-                f"column {field.name} is none that a message has: {', '.join(STAGED.names)}"
+                f"column {field.name} is none that a message has: {', '.join(STAGED.names)}; "
+                f"drop it, or set option {_IGNORES_EXTRA}"
             )
+        if names.count(name) > 1:
+            raise OptionError(f"column {name} is there {names.count(name)} times")
+        if name in MOMENTS:
+            check_moment(field, names)
+            continue
         kinds = _KINDS.get(STAGED.field(name).type, _WHOLE_NUMBERS)
+        other = {PAYLOAD: _TEXTS}.get(name, ("timestamp",) if name in MOMENTS_MS else ())
         found = field.dataType.simpleString()
-        if found.partition("(")[0] not in (*kinds, "void"):
-            raise OptionError(f"column {field.name} is {found}, a message has {kinds[0]} there")
+        if found.partition("(")[0] not in (*kinds, *other, "void"):
+            wanted = " or ".join((kinds[0], *other[:1]))
+            raise OptionError(f"column {field.name} is {found}, a message has {wanted} there")
 
 
 def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
-    """Return rows with the columns of STAGED; nulls get queue and persistence of the options."""
-    given = {name.lower(): column for name, column in zip(batch.schema.names, batch, strict=True)}
+    """Return rows with the columns of STAGED; nulls get queue and persistence of the options.
+
+    A text payload is in UTF-8 then, and a moment in ms since 1970.
+    """
+    lower = [name.lower() for name in batch.schema.names]
+    given = {MOMENTS.get(name, name): column for name, column in zip(lower, batch, strict=True)}
     defaults = {_QUEUE: options.queue, _PERSISTENCE: options.persistence}
     columns = []
     for field in STAGED:
@@ -278,6 +296,9 @@ def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
         default = defaults.get(field.name)
         if column is None:
             column = pa.nulls(batch.num_rows, field.type)
+        if pa.types.is_timestamp(column.type):
+            # Spark's are in microseconds.
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
         column = column.cast(field.type)
         if default is not None and column.null_count:
             column = pc.fill_null(column, pa.scalar(default, field.type))

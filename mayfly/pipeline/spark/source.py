@@ -127,7 +127,7 @@ def split_range(
 
 
 class MayflyDataSource(DataSource):
-    """Spark's data source ``format("mayfly")``; ``register`` registers it with a session."""
+    """Spark's data source ``format("mayfly")``, which Spark finds by module pyspark_mayfly."""
 
     @classmethod
     def name(cls) -> str:
