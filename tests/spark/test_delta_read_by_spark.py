@@ -20,11 +20,10 @@ from deltalake import DeltaTable
 from mayfly.pipeline.lake.delta import DeltaLake
 from mayfly.pipeline.lake.open_tables import TABLES
 from tests.cli.conftest import Invoke
+from tests.cli.test_ledger_commands import said
 from tests.cli.test_processes import WITH_FLIGHT, serving
 from tests.lake.made import varied
-from tests.lake.test_delta import rows_of
-from tests.spark.lakes import INSTANCE, balance
-from tests.spark.test_ledger_commands import said
+from tests.spark.lakes import INSTANCE, balance, rows_of
 
 ROOT = Path(__file__).parents[2]
 JARS = sorted((ROOT / "interop" / "delta" / "target" / "dependency").glob("*.jar"))
