@@ -24,8 +24,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for progra
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:
-    """Print a value as JSON; ``indent`` None prints it on one line."""
-    print(json.dumps(value, indent=indent, ensure_ascii=False))
+    """Print a value as JSON, at once also into a pipe; ``indent`` None prints it on one line."""
+    print(json.dumps(value, indent=indent, ensure_ascii=False), flush=True)
 
 
 def note(text: str) -> None:

@@ -30,7 +30,7 @@ UID = 1414
 #: As the example says.
 DRAIN_SECONDS = 30
 #: An image is made of others, which are loaded over the network, and of packages.
-BUILD_SECONDS = 600
+BUILD_SECONDS = 1_800
 
 
 def instructions() -> list[tuple[str, str]]:
