@@ -380,8 +380,7 @@ def test_PING_says_whether_the_partner_would_answer(one: QueueManager, two: Queu
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("DEFINE CHANNEL(C) CHLTYPE(CLUSSDR)", "it must be SDR or RCVR"),
-        ("DEFINE CHANNEL(C) CHLTYPE(SVR)", "it must be SDR or RCVR"),
+        ("DEFINE CHANNEL(C) CHLTYPE(CLUS)", "it must be SDR or RCVR"),
         ("DEFINE CHANNEL(C) CHLTYPE(SDR) TRPTYPE(LU62)", "it must be LOCAL or TCP"),
         ("DEFINE CHANNEL(C)", "CHLTYPE is missing"),
         ("DEFINE CHANNEL(C) CHLTYPE(SDR) CONNAME(QM2)", "XMITQ is missing"),

@@ -243,10 +243,12 @@ def test_a_wrong_command_line_is_refused(
 
 @pytest.mark.slow
 def test_a_script_with_a_wrong_command_ends_the_start(mayfly: Invoke, home: Path) -> None:
-    (home / "a.mqsc").write_text("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(Q2) MAXDEPTH(-1)\n")
+    (home / "a.mqsc").write_text("DEFINE QLOCAL(Q1) DISTL(YES)\nDEFINE QLOCAL(Q2) MAXDEPTH(-1)\n")
     answer = mayfly("serve", "QM1", "--flight", "127.0.0.1:0", "--mqsc", str(home / "a.mqsc"))
     assert answer.exit_code == ExitCode.MQ
     assert f"{home / 'a.mqsc'}: DEFINE QLOCAL(Q2) MAXDEPTH(-1): AMQ8405E" in answer.stderr
+    lost = "MFY1003I: These are kept, and have no effect here: QLOCAL DISTL(YES): Q1"
+    assert f"mayfly: {home / 'a.mqsc'}: {lost}\n" in answer.stderr
     assert (home / "QM1").is_dir()
 
 

@@ -394,6 +394,10 @@ def test_CHCKCLNT_of_a_rule_goes_before_that_of_CONNAUTH(
     assert refused(without)[:2] == (2035, "AMQ5540E")
     mqsc(qm, "ALTER QMGR CONNAUTH(NONE.SUCH)")
     assert refused(anna)[2] == "CONNAUTH names NONE.SUCH, which is not defined"
+    for word in ("OCSP", "CRLLDAP"):
+        mqsc(qm, f"DEFINE AUTHINFO({word}) AUTHTYPE({word})", f"ALTER QMGR CONNAUTH({word})")
+        said = f"CONNAUTH names {word}, which does not say how passwords are checked"
+        assert refused(anna)[2] == said
 
 
 def test_a_right_password_is_remembered_for_minutes_until_it_changes(
