@@ -1012,7 +1012,7 @@ class AskTraces(Request[TracesFound], tag=79):
     limit: Int64
 
 
-class EraseLives(_NonTransactional[Erasure], tag=80):
+class EraseLives(_NonTransactional[Erasure], tag=66):
     """Erase ids, users and programs from the records of ended messages of an id, or of a user."""
 
     identifier: Identifier | None
@@ -1020,7 +1020,7 @@ class EraseLives(_NonTransactional[Erasure], tag=80):
     reason: Text
 
 
-class AskErasures(Request[list[Erasure]], tag=81):
+class AskErasures(Request[list[Erasure]], tag=67):
     """Ask for the records of erasures, oldest first."""
 
 
