@@ -214,14 +214,13 @@ def _app(instance_id: str) -> str:
     return f"mayfly-ledger-{instance_id}"
 
 
-def erase_rows(place: str | Path, erased: pa.Table, record: Erasure, *, is_vacuumed: bool) -> int:
-    """Erase rows of a lake of Delta tables; return how many files with the old rows still exist.
+def erase_rows(place: str | Path, erased: pa.Table, record: Erasure) -> int:
+    """Erase rows of a lake of Delta tables; return the number of files with the old rows.
 
     ``erased`` has columns ``instance_id``, ``position`` and ``date``, the date as text; the files
-    of these dates are written again. ``record`` is written first. With ``is_vacuumed`` files that
-    any commit has replaced are removed at once, and older versions of the tables cannot be read any
-    more; else the first compaction after a week removes them. Raises LakeError, also if another
-    process adds rows of the dates again and again.
+    of these dates are written again. ``record`` is written first. The first compaction after a week
+    removes the old files, or :func:`vacuum`. Raises LakeError, also if another process adds rows of
+    the dates again and again.
     """
     url = lake_url(place)
     add_record(url, record)
@@ -234,12 +233,21 @@ def erase_rows(place: str | Path, erased: pa.Table, record: Erasure, *, is_vacuu
             dates = sorted(set(erased["date"].to_pylist())) if table.partition else [None]
             for date in dates:
                 old_file_count += _write_again(f"{url}/{table.name}", table, date, connection)
-            if is_vacuumed:
-                # Without ``full`` files of a commit that is under way are left alone.
-                DeltaTable(f"{url}/{table.name}").vacuum(
-                    retention_hours=0, enforce_retention_duration=False, dry_run=False
-                )
-    return 0 if is_vacuumed else old_file_count
+    return old_file_count
+
+
+def vacuum(place: str | Path) -> None:
+    """Remove the files that commits have replaced, at once; older versions cannot be read then.
+
+    Files of a commit that is under way stay. Raises LakeError.
+    """
+    url = lake_url(place)
+    with _delta_errors(url):
+        for table in TABLES:
+            # ``full`` would remove files of a commit that is under way as well.
+            DeltaTable(f"{url}/{table.name}").vacuum(
+                retention_hours=0, enforce_retention_duration=False, dry_run=False, full=False
+            )
 
 
 def _write_again(

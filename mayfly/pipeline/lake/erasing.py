@@ -80,13 +80,19 @@ def erase_lives(
             text = str(error).partition("\n")[0]
             raise PartError(f"{selection.value!r} is no condition: {text}") from error
     record = begun._replace(row_count=erased.num_rows)
-    if not erased.num_rows:
-        return LakeErasure(record, 0)
     if not is_of_delta:
-        return LakeErasure(record, compaction.erase_rows(lake_path, erased, record))
+        old_file_count = 0
+        if record.row_count:
+            old_file_count = compaction.erase_rows(lake_path, erased, record)
+        return LakeErasure(record, old_file_count)
     from mayfly.pipeline.lake import delta
 
-    return LakeErasure(record, delta.erase_rows(lake_path, erased, record, is_vacuumed=is_vacuumed))
+    old_file_count = delta.erase_rows(lake_path, erased, record) if record.row_count else 0
+    if is_vacuumed:
+        # Also what an erasure before has left.
+        delta.vacuum(lake_path)
+        old_file_count = 0
+    return LakeErasure(record, old_file_count)
 
 
 def erasures(lake_path: str | Path) -> list[Erasure]:
