@@ -1,6 +1,6 @@
 """The API of pymqi on Mayfly: a program changes only its import."""
 
-from mayfly.pymqi import CMQC
+from mayfly.pymqi import CMQC, CMQCFC, CMQXC, CMQZC
 from mayfly.pymqi.connection import CD, SCO, QueueManager, connect
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
 from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, RFH2, TM, TMC2, XQH
@@ -30,6 +30,9 @@ __all__ = [
     "CD",
     "CMHO",
     "CMQC",
+    "CMQCFC",
+    "CMQXC",
+    "CMQZC",
     "DDH",
     "DLH",
     "DMHO",
