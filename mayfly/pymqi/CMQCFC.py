@@ -1,4 +1,4 @@
-"""CMQCFC of pymqi: the constants of commands and events (PCF): MQCMD_*, MQRCCF_*, MQIACF_* and others."""
+"""CMQCFC of pymqi: the constants of commands and events (PCF), such as MQCMD_* and MQRCCF_*."""
 
 from typing import Any
 

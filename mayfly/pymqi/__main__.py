@@ -1,6 +1,6 @@
 """Run an unchanged pymqi program: ``python -m mayfly.pymqi program.py arguments``.
 
-For the program, ``import pymqi``, ``import CMQC`` and those of the other constants mean this package.
+For the program, ``import pymqi``, ``import CMQC`` and ``import CMQCFC`` mean this package.
 """
 
 from __future__ import annotations
