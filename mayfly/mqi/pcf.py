@@ -15,7 +15,7 @@ from mayfly.mqi import command_constants as k
 from mayfly.mqi.code_pages import codec_name
 from mayfly.mqi.constants import MQCC_OK, MQCCSI_DEFAULT, MQENC_NATIVE
 from mayfly.mqi.errors import OptionsError
-from mayfly.mqi.reasons import MQRC_NONE
+from mayfly.mqi.reasons import MQRC_NONE, reason_name
 
 #: The value of a structure: a number, bytes (text too), several of one of them, or the members of
 #: a group.
@@ -37,9 +37,10 @@ _REASON_NAMES: Final = {
 
 
 class PcfError(OptionsError):
-    """A PCF message is malformed, or a parameter of a command is wrong; the reason is MQRCCF_*.
+    """A PCF message is malformed, or a parameter of a command is wrong.
 
-    ``parameter`` is the number of the wrong parameter (MQIA_* and so on), 0 for none.
+    The reason is MQRCCF_*, or MQRC_* for an object that does not exist. ``parameter`` is the number
+    of the wrong parameter (MQIA_* and so on), 0 for none.
     """
 
     def __init__(self, reason: int, detail: str, parameter: int = 0) -> None:
@@ -49,7 +50,7 @@ class PcfError(OptionsError):
 
     def __str__(self) -> str:
         """Return name and number of the reason code, and the text."""
-        name = _REASON_NAMES.get(self.reason, "MQRCCF")
+        name = _REASON_NAMES.get(self.reason) or reason_name(self.reason)
         return f"{name} ({self.reason}): {self.detail}"
 
 

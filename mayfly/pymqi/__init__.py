@@ -6,6 +6,28 @@ from mayfly.pymqi.errors import Error, MQMIError, PYIFError
 from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, RFH2, TM, TMC2, XQH
 from mayfly.pymqi.message_handle import MessageHandle
 from mayfly.pymqi.objects import Queue, Subscription, Topic
+from mayfly.pymqi.pcf import (
+    ByteString,
+    Filter,
+    FilterOperator,
+    IntegerFilter,
+    PCFExecute,
+    StringFilter,
+)
+from mayfly.pymqi.pcf_structures import (
+    CFBF,
+    CFBS,
+    CFGR,
+    CFH,
+    CFIF,
+    CFIL,
+    CFIL64,
+    CFIN,
+    CFIN64,
+    CFSF,
+    CFSL,
+    CFST,
+)
 from mayfly.pymqi.structures import (
     CMHO,
     DMHO,
@@ -70,4 +92,22 @@ __all__ = [
     "od",
     "pmo",
     "sco",
+    "ByteString",
+    "Filter",
+    "FilterOperator",
+    "IntegerFilter",
+    "PCFExecute",
+    "StringFilter",
+    "CFBF",
+    "CFBS",
+    "CFGR",
+    "CFH",
+    "CFIF",
+    "CFIL",
+    "CFIL64",
+    "CFIN",
+    "CFIN64",
+    "CFSF",
+    "CFSL",
+    "CFST",
 ]
