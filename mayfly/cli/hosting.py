@@ -380,9 +380,10 @@ def _open_manager(
 
 
 def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> None:
-    """Set each queue manager's expiry scan and lake, run its MQSC scripts, start its command server.
+    """Set each queue manager's expiry scan and lake, run its MQSC scripts, start its PCF commands.
 
-    A server without room on its disk starts all the same. Raises CommandFailed, which names the first command that fails.
+    A server without room on its disk starts all the same. Raises CommandFailed, which names the
+    first command that fails.
     """
     for manager, served in zip(opened.managers, queue_managers, strict=True):
         set_scan(manager, served.expiry_interval_seconds)

@@ -47,7 +47,11 @@ def start_command_server(manager: QueueManager) -> CommandServer:
     is closed. Raises MQError when the queue cannot be opened.
     """
     server = _RUNNING.setdefault(manager, CommandServer(manager))
-    server.start()
+    try:
+        server.start()
+    except MQError:
+        _RUNNING.pop(manager, None)
+        raise
     return server
 
 
@@ -81,7 +85,7 @@ class CommandServer:
             except MQError as error:
                 if error.reason != rc.MQRC_OBJECT_ALREADY_EXISTS:
                     raise
-            self._connection = LocalConnection(manager.session(program=_PROGRAM), manager)
+            self._connection = self._connect()
             manager.engine.before_close.insert(0, self.stop)
             self._loop.start()
 
@@ -100,6 +104,10 @@ class CommandServer:
         with suppress(MQError):
             connection.close(commit=False)
 
+    def _connect(self) -> Connection:
+        """Return a new connection, which may do everything."""
+        return LocalConnection(self._manager.session(program=_PROGRAM), self._manager)
+
     def _turn(self) -> bool:
         """Wait for a command, run and answer it; return False when the server ends.
 
@@ -112,7 +120,11 @@ class CommandServer:
         except NoMessage:
             return not self._is_stopping
         except ConnectionBroken:
-            return False
+            if self._is_stopping or self._manager.is_stopped:
+                return False
+            # STOP CONN has ended it.
+            self._connection, self._handle = self._connect(), None
+            return True
         except MQError:
             if self._is_stopping:
                 return False
@@ -125,6 +137,9 @@ class CommandServer:
         if self._handle is None:
             opened = connection.call(ask.Open(COMMAND_QUEUE, c.MQOO_INPUT_SHARED))
             self._handle = opened.handle
+        if self._is_stopping:
+            # A stop that did not find the handle, to close it, waits for this thread.
+            raise NoMessage(rc.MQRC_NO_MSG_AVAILABLE, "the command server ends")
         try:
             return connection.get(self._handle, _GET, wait_ms=c.MQWI_UNLIMITED).message
         except NoMessage:
