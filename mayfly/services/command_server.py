@@ -15,6 +15,7 @@ from mayfly.admin.pcf import answer, refusal
 from mayfly.admin.security.applicant import Admitted
 from mayfly.admin.security.roles import admitted_as
 from mayfly.client.connection import Connection, LocalConnection
+from mayfly.engine import manager_definition
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -34,7 +35,7 @@ _PROGRAM: Final = "mayfly commands"
 _FORMAT: Final = c.MQFMT_ADMIN.decode().rstrip()
 _GET: Final = c.MQGMO_WAIT | c.MQGMO_NO_SYNCPOINT | c.MQGMO_NO_PROPERTIES
 _MAX_DEPTH: Final = 3_000
-#: Replies in one unit of work: an inquiry may have more than MAXUMSGS.
+#: Replies in one unit of work, at most: an inquiry may have many, and they wait in memory.
 _REPLIES_AT_ONCE: Final = 500
 #: The servers that run, by queue manager.
 _RUNNING: Final[dict[QueueManager, CommandServer]] = {}
@@ -160,7 +161,8 @@ class CommandServer:
         if descriptor.msg_type == c.MQMT_DATAGRAM:
             return
         waiting = iter(replies)
-        while some := list(islice(waiting, _REPLIES_AT_ONCE)):
+        limit = min(_REPLIES_AT_ONCE, manager_definition(self._manager.engine).maxumsgs)
+        while some := list(islice(waiting, limit)):
             try:
                 _put_replies(connection, message, some)
             except MQError as error:

@@ -103,9 +103,7 @@ def test_names_may_be_generic_and_attributes_are_chosen(
     assert run("INQUIRE_Q", everything) == run("INQUIRE_Q", {NAME: b"A.1"})
 
 
-def test_names_come_in_one_message_with_their_types(
-    queue_manager: QueueManager, run: Run
-) -> None:
+def test_names_come_in_one_message_with_their_types(queue_manager: QueueManager, run: Run) -> None:
     queue_manager.mqsc("DEFINE QLOCAL(A.1)\nDEFINE QALIAS(A.2)")
     (found,) = run("INQUIRE_Q_NAMES", {NAME: b"A.*"})
     assert [text(each) for each in found[CMQCFC.MQCACF_Q_NAMES]] == ["A.1", "A.2"]
@@ -300,9 +298,7 @@ def test_a_ping_finds_no_partner(queue_manager: QueueManager, run: Run, fails: F
     assert fails("PING_CHANNEL", {CHANNEL: b"TO.QM2"})[0] == CMQCFC.MQRCCF_HOST_NOT_AVAILABLE
 
 
-def test_a_channel_of_clients_has_a_table_of_its_own(
-    queue_manager: QueueManager, run: Run
-) -> None:
+def test_a_channel_of_clients_has_a_table_of_its_own(queue_manager: QueueManager, run: Run) -> None:
     given = {
         CHANNEL: b"APP",
         CHANNEL_TYPE: CMQC.MQCHT_CLNTCONN,
