@@ -138,7 +138,8 @@ class PcfStructure:
             raise ValueError(f"{type(self).__name__} has type {self._type}, not {found.type}")
         self.Parameter = found.parameter
         self.Operator, self.CodedCharSetId = found.operator, found.ccsid
-        setattr(self, self._value_name, value_of(found))
+        value = found.value
+        setattr(self, self._value_name, list(value) if isinstance(value, tuple) else value)
 
     def _packable(self, value: Any) -> Any:
         """Return a value as ``mayfly.mqi.pcf`` has it; raises TypeError for another type."""

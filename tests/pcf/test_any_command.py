@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from mayfly import QueueManager
 from mayfly.admin.pcf import COMMANDS, answer
+from mayfly.admin.pcf.objects import keywords_of
 from mayfly.admin.security.applicant import Admitted
 from mayfly.mqi import command_constants as k
-from mayfly.mqi.pcf import Header, Structure, pack, unpack
+from mayfly.mqi.pcf import Header, Structure, integer, pack, string, unpack
 from mayfly.pymqi import CMQC, CMQCFC
 
 OPERATOR = Admitted(user="", is_operator=True)
@@ -65,48 +66,40 @@ STRUCTURES = st.one_of(
     st.builds(Structure, st.just(k.MQCFT_INTEGER_FILTER), PARAMETERS, NUMBERS, NUMBERS, st.just(0)),
     st.builds(Structure, st.just(k.MQCFT_STRING_FILTER), PARAMETERS, TEXTS, NUMBERS, st.just(0)),
 )
-#: The parameter that names an object, so that more than its absence is tried.
-NAMES = st.sampled_from(
-    [
-        CMQC.MQCA_Q_NAME,
-        CMQCFC.MQCACH_CHANNEL_NAME,
-        CMQC.MQCA_TOPIC_NAME,
-        CMQC.MQCA_TOPIC_STRING,
-        CMQCFC.MQCACF_SUB_NAME,
-        CMQC.MQCA_PROCESS_NAME,
-        CMQC.MQCA_AUTH_INFO_NAME,
-        CMQCFC.MQCACF_AUTH_PROFILE_NAME,
-    ]
+#: The parameters that name objects of commands without a type of object.
+NAMES = (
+    CMQC.MQCA_TOPIC_STRING,
+    CMQCFC.MQCACF_AUTH_PROFILE_NAME,
+    CMQCFC.MQCACH_CHANNEL_NAME,
 )
-NAMED = st.builds(
-    Structure,
-    st.just(k.MQCFT_STRING),
-    NAMES,
-    st.sampled_from([b"*", b"A.1", b"TO.QM2", b"GATES", b"watch", b"JOB", b"NEW"]),
-    st.just(0),
-    st.just(0),
-)
-TYPED = st.builds(
-    Structure,
-    st.just(k.MQCFT_INTEGER),
-    st.sampled_from([CMQC.MQIA_Q_TYPE, CMQCFC.MQIACH_CHANNEL_TYPE, CMQCFC.MQIACF_OBJECT_TYPE]),
-    st.integers(0, 9),
-    st.just(0),
-    st.just(0),
-)
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> bytes:
+    """Return a command: mostly a right one but for some of its parameters."""
+    number = draw(st.sampled_from(sorted(COMMANDS)))
+    noun = COMMANDS[number].noun
+    structures = draw(st.lists(STRUCTURES, max_size=2))
+    texts = st.sampled_from(["*", "A.1", "TO.QM2", "GATES", "watch", "JOB", "NEW"])
+    names = NAMES if noun is None else (noun.name, noun.copy_from, noun.copy_to)
+    numbers = names if number in (noun.copy if noun else 0, 0) else names[:1]
+    structures += [string(each, draw(texts)) for each in numbers]
+    if noun is not None:
+        kind = draw(st.sampled_from(noun.kinds))
+        if noun.type:
+            structures.append(integer(noun.type, draw(st.integers(0, 8))))
+        for each in draw(st.lists(st.sampled_from(sorted(keywords_of(kind))), max_size=2)):
+            value = draw(st.one_of(NUMBERS, texts))
+            made = string(each, value) if isinstance(value, str) else integer(each, value)
+            structures.append(made)
+    if draw(st.integers(0, 9)):
+        structures = list({each.parameter: each for each in structures}.values())
+    return pack(Header(k.MQCFT_COMMAND, number), draw(st.permutations(structures)))
 
 
 @settings(max_examples=300)
-@given(
-    st.sampled_from(sorted(COMMANDS)),
-    st.lists(NAMED, max_size=1),
-    st.lists(TYPED, max_size=1),
-    st.lists(STRUCTURES, max_size=3),
-)
-def test_each_command_answers_whatever_it_is_given(
-    number: int, named: list[Structure], typed: list[Structure], others: list[Structure]
-) -> None:
-    body = pack(Header(k.MQCFT_COMMAND, number), [*named, *typed, *others])
+@given(commands())
+def test_each_command_answers_whatever_it_is_given(body: bytes) -> None:
     with QueueManager("QM1") as manager:
         manager.mqsc(
             "DEFINE QLOCAL(A.1)\nDEFINE QLOCAL(TO.QM2) USAGE(XMITQ)\nDEFINE PROCESS(JOB)\n"

@@ -9,7 +9,18 @@ import pytest
 from mayfly import QueueManager, admin
 from mayfly.admin.pcf import COMMANDS
 from mayfly.admin.pcf.objects import NOUNS, QUEUE_TYPES, keywords_of
-from mayfly.pymqi import CFIL, CFIN, CFST, CMQC, CMQCFC, CMQZC, ByteString, Filter
+from mayfly.pymqi import (
+    CFIL,
+    CFIN,
+    CFST,
+    CMQC,
+    CMQCFC,
+    CMQZC,
+    ByteString,
+    Filter,
+    IntegerFilter,
+    StringFilter,
+)
 from tests.pcf.conftest import Fails, Run
 
 NAME, TYPE, LOCAL = CMQC.MQCA_Q_NAME, CMQC.MQIA_Q_TYPE, CMQC.MQQT_LOCAL
@@ -123,14 +134,17 @@ def test_names_come_in_one_message_with_their_types(queue_manager: QueueManager,
     ],
 )
 def test_a_filter_chooses_objects(
-    queue_manager: QueueManager, run: Run, condition: object, names: list[str]
+    queue_manager: QueueManager, run: Run, condition: IntegerFilter | StringFilter, names: list[str]
 ) -> None:
     queue_manager.mqsc(
         "DEFINE QLOCAL(A.1) MAXDEPTH(5) DESCR('left side')\n"
         "DEFINE QLOCAL(A.2) MAXDEPTH(6) DESCR('right') CAPEXPRY(10)"
     )
-    found = run("INQUIRE_Q", {NAME: b"A.*"}, [condition])
+    wanted = {NAME: b"A.*", CMQCFC.MQIACF_Q_ATTRS: [CMQC.MQIA_INHIBIT_PUT]}
+    found = run("INQUIRE_Q", wanted, [condition])
     assert [text(each[NAME]) for each in found] == names
+    # What is asked for, and what the condition is about.
+    assert found[0].keys() == {NAME, TYPE, CMQC.MQIA_INHIBIT_PUT, condition.selector}
 
 
 def test_the_status_of_a_queue_is_shown(queue_manager: QueueManager, run: Run) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from mayfly import admin
-from mayfly.admin import CHSTATUS, CONN, HANDLE, SEQUENCE, Engine, Record, channels_of
-from mayfly.admin.pcf.objects import structures_of, take_filters
+from mayfly.admin import CHSTATUS, CONN, HANDLE, SEQUENCE, Engine, channels_of
+from mayfly.admin.pcf.objects import take_selection
 from mayfly.admin.pcf.parameters import Parameters, missing, wrong_value
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
@@ -42,23 +42,17 @@ def inquire_status(manager: Engine, parameters: Parameters) -> list[list[Structu
     """
     pattern = parameters.needed_text(k.MQCACH_CHANNEL_NAME)
     parameters.number(k.MQIACH_CHANNEL_INSTANCE_TYPE, (c.MQOT_CURRENT_CHANNEL,))
-    wanted = parameters.numbers(k.MQIACH_CHANNEL_INSTANCE_ATTRS)
-    filters = take_filters(parameters, (CHSTATUS,))
+    selection = take_selection(parameters, k.MQIACH_CHANNEL_INSTANCE_ATTRS, (CHSTATUS,))
     parameters.end()
-    found = [
-        record
-        for record in admin.inquire(manager, (CHSTATUS,), pattern)
-        if all(each.passes(record) for each in filters)
-    ]
+    found = list(filter(selection.passes, admin.inquire(manager, (CHSTATUS,), pattern)))
     if not found:
         text = f"no channel like {pattern!r} has a status, or passes the conditions"
         raise PcfError(k.MQRCCF_CHL_STATUS_NOT_FOUND, text, k.MQCACH_CHANNEL_NAME)
-    shown = None if wanted is None else (*wanted, *_STATUS_ALWAYS)
     return [
         [
             string(k.MQCACH_CHANNEL_NAME, record.name, _CHANNEL_BYTES),
             integer(k.MQIACH_CHANNEL_INSTANCE_TYPE, c.MQOT_CURRENT_CHANNEL),
-            *structures_of(record, shown),
+            *selection.structures(record, _STATUS_ALWAYS),
         ]
         for record in found
     ]
@@ -138,14 +132,12 @@ def inquire_connections(manager: Engine, parameters: Parameters) -> list[list[St
     is_asked = _connections_asked(parameters)
     info_type = parameters.number(k.MQIACF_CONN_INFO_TYPE, _KINDS)
     kinds = _KINDS[k.MQIACF_CONN_INFO_CONN if info_type is None else info_type]
-    wanted = parameters.numbers(k.MQIACF_CONNECTION_ATTRS)
-    filters = take_filters(parameters, kinds)
+    selection = take_selection(parameters, k.MQIACF_CONNECTION_ATTRS, kinds)
     parameters.end()
     found = [
         record
         for record in admin.inquire(manager, kinds, "*")
-        if is_asked(_connection_id(manager, record.name))
-        and all(each.passes(record) for each in filters)
+        if is_asked(_connection_id(manager, record.name)) and selection.passes(record)
     ]
     if not found:
         raise PcfError(k.MQRCCF_NONE_FOUND, "no connection has this id and passes the conditions")
@@ -153,9 +145,9 @@ def inquire_connections(manager: Engine, parameters: Parameters) -> list[list[St
         [
             byte_string(k.MQBACF_CONNECTION_ID, _connection_id(manager, record.name)),
             integer(k.MQIACF_CONN_INFO_TYPE, _INFO_TYPE[record.kind]),
-            *structures_of(record, wanted),
+            *selection.structures(record),
         ]
-        for record in sorted(found, key=_by_connection)
+        for record in sorted(found, key=lambda record: record.name)
     ]
 
 
@@ -168,11 +160,6 @@ def _connections_asked(parameters: Parameters) -> Callable[[bytes], bool]:
     if identifier is not None:
         return identifier.__eq__
     return lambda found: found.startswith(generic or b"")
-
-
-def _by_connection(record: Record) -> str:
-    """Return the connection id by which records are sorted; handles follow their connection."""
-    return record.name
 
 
 def stop_connection(manager: Engine, parameters: Parameters) -> None:

@@ -29,10 +29,11 @@ from mayfly.admin.pcf.objects import (
     QUEUE_TYPES,
     SUBSCRIPTIONS,
     Noun,
+    Selection,
     keywords_of,
     structures_of,
     take_attributes,
-    take_filters,
+    take_selection,
 )
 from mayfly.admin.pcf.parameters import Parameters, missing
 from mayfly.admin.security.applicant import Admitted
@@ -229,16 +230,14 @@ def _inquire(noun: Noun, manager: Engine, parameters: Parameters) -> Answer:
     """Return the objects whose names match, one message each: name, type, attributes."""
     pattern = _name(noun, manager, parameters)
     kinds, channel_type = _kinds_asked(noun, parameters)
-    wanted = parameters.numbers(noun.attributes)
-    filters = take_filters(parameters, kinds)
+    selection = take_selection(parameters, noun.attributes, kinds)
     parameters.end()
     found = [
         record
         for record in admin.inquire(manager, kinds, pattern)
-        if all(each.passes(record) for each in filters)
-        and channel_type in (None, record.values.get("CHLTYPE"))
+        if selection.passes(record) and channel_type in (None, record.values.get("CHLTYPE"))
     ]
-    return [_object(noun, record, wanted) for record in _some(found, noun, pattern)]
+    return [_object(noun, record, selection) for record in _some(found, noun, pattern)]
 
 
 def _inquire_names(noun: Noun, manager: Engine, parameters: Parameters) -> Answer:
@@ -258,16 +257,13 @@ def _inquire_names(noun: Noun, manager: Engine, parameters: Parameters) -> Answe
     return [[names, *types]]
 
 
-def _object(noun: Noun, record: Record, wanted: Sequence[int] | None) -> list[Structure]:
-    """Return an object as structures: its name and type first, then attributes that are wanted."""
+def _object(noun: Noun, record: Record, selection: Selection) -> list[Structure]:
+    """Return an object as structures: its name and type first, then attributes that are shown."""
     length = _CHANNEL_BYTES if noun is CHANNELS else _NAME_BYTES
     head = [string(noun.name, record.name, length)]
     if noun is QUEUE:
         head.append(integer(c.MQIA_Q_TYPE, QUEUE_TYPES[record.kind]))
-    always = _ALWAYS.get(noun.inquire, ())
-    if wanted is not None:
-        wanted = (*wanted, *always)
-    return [*head, *structures_of(record, wanted)]
+    return [*head, *selection.structures(record, _ALWAYS.get(noun.inquire, ()))]
 
 
 #: Attributes that an inquiry returns whatever is wanted.
@@ -400,14 +396,9 @@ def _inquire_queue_status(manager: Engine, parameters: Parameters) -> Answer:
     """Return the status of local queues, one message each."""
     pattern = parameters.needed_text(c.MQCA_Q_NAME)
     parameters.number(k.MQIACF_Q_STATUS_TYPE, (k.MQIACF_Q_STATUS,))
-    wanted = parameters.numbers(k.MQIACF_Q_STATUS_ATTRS)
-    filters = take_filters(parameters, (QSTATUS,))
+    selection = take_selection(parameters, k.MQIACF_Q_STATUS_ATTRS, (QSTATUS,))
     parameters.end()
-    found = [
-        record
-        for record in admin.inquire(manager, (QSTATUS,), pattern)
-        if all(each.passes(record) for each in filters)
-    ]
+    found = list(filter(selection.passes, admin.inquire(manager, (QSTATUS,), pattern)))
     if not found:
         if not pattern.endswith(_GENERIC) and admin.inquire(manager, QUEUE_KINDS, pattern):
             text = f"queue {pattern} is not local, or does not pass the conditions"
@@ -418,7 +409,7 @@ def _inquire_queue_status(manager: Engine, parameters: Parameters) -> Answer:
         [
             string(c.MQCA_Q_NAME, record.name, _NAME_BYTES),
             integer(k.MQIACF_Q_STATUS_TYPE, k.MQIACF_Q_STATUS),
-            *structures_of(record, wanted),
+            *selection.structures(record),
         ]
         for record in found
     ]
@@ -448,16 +439,15 @@ def _clear_topic(manager: Engine, parameters: Parameters) -> None:
 def _inquire_subscription_status(manager: Engine, parameters: Parameters) -> Answer:
     """Return the status of subscriptions, one message each."""
     pattern = _name(SUBSCRIPTIONS, manager, parameters)
-    wanted = parameters.numbers(k.MQIACF_SUB_STATUS_ATTRS)
-    filters = take_filters(parameters, (SUB,))
+    selection = take_selection(parameters, k.MQIACF_SUB_STATUS_ATTRS, (SUB,))
     parameters.end()
     found = [
         record._replace(values={name: record.values[name] for name in _SUBSCRIPTION_STATUS})
         for record in admin.inquire(manager, (SUB,), pattern)
-        if all(each.passes(record) for each in filters)
+        if selection.passes(record)
     ]
     some = _some(found, SUBSCRIPTIONS, pattern)
-    return [_object(SUBSCRIPTIONS, record, wanted) for record in some]
+    return [_object(SUBSCRIPTIONS, record, selection) for record in some]
 
 
 def _refresh_security(manager: Engine, parameters: Parameters) -> None:

@@ -261,8 +261,34 @@ def _structure_of(kind: str, row: Attribute, number: int, value: Value) -> Struc
     return string(number, value, row.length if row.length <= _LONGEST_PADDED_BYTES else 0)
 
 
-def take_filters(parameters: Parameters, kinds: Iterable[str]) -> list[Filter]:
-    """Take the conditions of an inquiry about objects or status of some kinds; all must hold.
+class Selection(NamedTuple):
+    """What an inquiry shows: numbers of attributes, None for all, and conditions that all hold."""
+
+    wanted: Collection[int] | None
+    filters: list[Filter]
+
+    def passes(self, record: Record) -> bool:
+        """Return True if a record fulfils all conditions."""
+        return all(each.passes(record) for each in self.filters)
+
+    def structures(self, record: Record, always: Collection[int] = ()) -> list[Structure]:
+        """Return the attributes of a record that are shown; those of ``always`` in any case."""
+        return structures_of(record, None if self.wanted is None else (*self.wanted, *always))
+
+
+def take_selection(parameters: Parameters, attributes: int, kinds: Iterable[str]) -> Selection:
+    """Take the list of attributes, by its number, and the conditions of an inquiry.
+
+    An attribute of a condition is shown as well. Raises PcfError for a wrong condition.
+    """
+    wanted = parameters.numbers(attributes)
+    if wanted is not None:
+        wanted += [each.parameter for each in parameters.filters]
+    return Selection(wanted, _take_filters(parameters, kinds))
+
+
+def _take_filters(parameters: Parameters, kinds: Iterable[str]) -> list[Filter]:
+    """Take the conditions of an inquiry about objects or status of some kinds.
 
     Raises PcfError for an attribute that these kinds do not have, an operator that is not for it,
     and a number for a text or the reverse.
