@@ -121,6 +121,7 @@ MQWARN_NO = 0
 MQUSRC_NOACCESS = 1
 MQWARN_YES = 1
 MQUSRC_CHANNEL = 2
+MQAIT_ALL = 0
 MQAIT_IDPW_OS = 3
 
 # Whether the dead-letter queue is used.

@@ -79,7 +79,7 @@ def commands(draw: st.DrawFn) -> bytes:
     """Return a command: mostly a right one but for some of its parameters."""
     number = draw(st.sampled_from(sorted(COMMANDS)))
     noun = COMMANDS[number].noun
-    structures = draw(st.lists(STRUCTURES, max_size=2))
+    structures = draw(st.one_of(st.just([]), st.lists(STRUCTURES, max_size=2)))
     texts = st.sampled_from(["*", "A.1", "TO.QM2", "GATES", "watch", "JOB", "NEW"])
     names = NAMES if noun is None else (noun.name, noun.copy_from, noun.copy_to)
     numbers = names if number in (noun.copy if noun else 0, 0) else names[:1]

@@ -390,9 +390,7 @@ def test_topics_and_subscriptions_are_objects_too(queue_manager: QueueManager, r
     run("DELETE_TOPIC", {topic: b"GATES"})
 
 
-def test_processes_and_auth_information_are_objects_too(
-    queue_manager: QueueManager, run: Run
-) -> None:
+def test_processes_and_auth_information_are_objects_too(run: Run, fails: Fails) -> None:
     run("CREATE_PROCESS", {CMQC.MQCA_PROCESS_NAME: b"JOB", CMQC.MQCA_APPL_ID: b"run.sh"})
     (found,) = run("INQUIRE_PROCESS", {CMQC.MQCA_PROCESS_NAME: b"*"})
     assert text(found[CMQC.MQCA_APPL_ID]) == "run.sh"
@@ -403,6 +401,9 @@ def test_processes_and_auth_information_are_objects_too(
     run("CREATE_AUTH_INFO", given)
     (found,) = run("INQUIRE_AUTH_INFO", {CMQC.MQCA_AUTH_INFO_NAME: b"OURS"})
     assert found[CMQC.MQIA_AUTH_INFO_TYPE] == CMQC.MQAIT_IDPW_OS
+    assert len(run("INQUIRE_AUTH_INFO", {**given, CMQC.MQCA_AUTH_INFO_NAME: b"*"})) == 2
+    other = {**given, CMQC.MQIA_AUTH_INFO_TYPE: CMQC.MQAIT_CRL_LDAP}
+    assert fails("INQUIRE_AUTH_INFO", other)[0] == CMQC.MQRC_UNKNOWN_OBJECT_NAME
 
 
 # Access

@@ -23,6 +23,7 @@ from mayfly.admin import (
 )
 from mayfly.admin.pcf import access, channels
 from mayfly.admin.pcf.objects import (
+    AUTHENTICATION,
     CHANNELS,
     NOUNS,
     QUEUE,
@@ -66,6 +67,9 @@ _QUEUE_KINDS_OF_TYPE: Final = {
     **{number: (kind,) for kind, number in QUEUE_TYPES.items()},
     c.MQQT_ALL: QUEUE_KINDS,
 }
+#: The attribute with the type of an object, and the number that means all types.
+_TYPE_KEYWORDS: Final = {CHANNELS: "CHLTYPE", AUTHENTICATION: "AUTHTYPE"}
+_ALL_TYPES: Final = {"CHLTYPE": c.MQCHT_ALL, "AUTHTYPE": c.MQAIT_ALL}
 #: The attributes of a subscription that are its status.
 _SUBSCRIPTION_STATUS: Final = ("SUBID", "TOPICSTR", "SUBUSER", "SUBTYPE", "DURABLE")
 #: Reasons of the engine, and those of commands that say the same.
@@ -229,13 +233,13 @@ def _kinds_to_delete(noun: Noun, parameters: Parameters) -> tuple[str, ...]:
 def _inquire(noun: Noun, manager: Engine, parameters: Parameters) -> Answer:
     """Return the objects whose names match, one message each: name, type, attributes."""
     pattern = _name(noun, manager, parameters)
-    kinds, channel_type = _kinds_asked(noun, parameters)
+    kinds, is_asked = _types_asked(noun, parameters)
     selection = take_selection(parameters, noun.attributes, kinds)
     parameters.end()
     found = [
         record
         for record in admin.inquire(manager, kinds, pattern)
-        if selection.passes(record) and channel_type in (None, record.values.get("CHLTYPE"))
+        if selection.passes(record) and is_asked(record)
     ]
     return [_object(noun, record, selection) for record in _some(found, noun, pattern)]
 
@@ -243,13 +247,9 @@ def _inquire(noun: Noun, manager: Engine, parameters: Parameters) -> Answer:
 def _inquire_names(noun: Noun, manager: Engine, parameters: Parameters) -> Answer:
     """Return one message with the names that match, and their types where there are several."""
     pattern = parameters.needed_text(noun.name)
-    kinds, channel_type = _kinds_asked(noun, parameters)
+    kinds, is_asked = _types_asked(noun, parameters)
     parameters.end()
-    found = [
-        record
-        for record in admin.inquire(manager, kinds, pattern)
-        if channel_type in (None, record.values.get("CHLTYPE"))
-    ]
+    found = list(filter(is_asked, admin.inquire(manager, kinds, pattern)))
     some = _some(found, noun, pattern)
     length = _CHANNEL_BYTES if noun is CHANNELS else _NAME_BYTES
     names = string_list(noun.names, [record.name for record in some], length)
@@ -317,15 +317,20 @@ def _kinds(noun: Noun, parameters: Parameters) -> tuple[str, ...]:
     return noun.kinds
 
 
-def _kinds_asked(noun: Noun, parameters: Parameters) -> tuple[tuple[str, ...], int | None]:
-    """Take the type of an inquiry; return kinds of objects, and the type of channels.
+def _types_asked(
+    noun: Noun, parameters: Parameters
+) -> tuple[tuple[str, ...], Callable[[Record], bool]]:
+    """Take the type of an inquiry; return kinds of objects, and whether a record is of the type.
 
-    The latter is None for channels of all types, and for other objects.
+    The type of a queue is its kind; those of channels and AUTHINFO objects are attributes.
     """
-    if noun is not CHANNELS:
-        return _kinds(noun, parameters), None
+    keyword = _TYPE_KEYWORDS.get(noun)
+    if keyword is None:
+        return _kinds(noun, parameters), lambda _record: True
     number = parameters.number(noun.type)
-    return noun.kinds, None if number == c.MQCHT_ALL else number
+    if number in (None, _ALL_TYPES[keyword]):
+        return noun.kinds, lambda _record: True
+    return noun.kinds, lambda record: record.values[keyword] == number
 
 
 def _needed_kind(noun: Noun, parameters: Parameters) -> str:

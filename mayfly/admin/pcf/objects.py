@@ -178,6 +178,7 @@ AUTHENTICATION: Final = Noun(
     copy_to=k.MQCACF_TO_AUTH_INFO_NAME,
     names=k.MQCACF_AUTH_INFO_NAMES,
     not_found=rc.MQRC_UNKNOWN_OBJECT_NAME,
+    type=c.MQIA_AUTH_INFO_TYPE,
     inquire=k.MQCMD_INQUIRE_AUTH_INFO,
     inquire_names=k.MQCMD_INQUIRE_AUTH_INFO_NAMES,
     create=k.MQCMD_CREATE_AUTH_INFO,
