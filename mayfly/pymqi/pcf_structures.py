@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
@@ -77,6 +77,11 @@ class PcfStructure:
             self.pack()
         except pcf.PcfError as error:
             raise ValueError(f"{type(self).__name__}: {error.detail}") from error
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Inform type checkers that fields are attributes."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._fields:

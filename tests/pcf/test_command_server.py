@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,7 +169,7 @@ def test_texts_are_read_in_the_character_set_of_the_message(qm: QueueManager) ->
     ],
 )
 def test_what_is_no_command_has_one_answer_with_the_reason(
-    qm: QueueManager, body: bytes, md: dict[str, object], reason: int
+    qm: QueueManager, body: bytes, md: dict[str, Any], reason: int
 ) -> None:
     put(qm, body, **md)
     header = reply(qm)[0].header

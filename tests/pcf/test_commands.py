@@ -245,10 +245,10 @@ def test_a_wrong_filter_is_refused(fails: Fails, condition: object, reason: int)
 
 
 def test_a_parameter_that_is_given_twice_is_refused(fails: Fails) -> None:
-    twice = [CFST(Parameter=NAME, String=b"A")] * 2
-    assert fails("INQUIRE_Q", twice)[0] == CMQCFC.MQRCCF_CFST_DUPLICATE_PARM
-    twice = [CFST(Parameter=NAME, String=b"A"), *[CFIN(Parameter=TYPE, Value=1)] * 2]
-    assert fails("INQUIRE_Q", twice)[0] == CMQCFC.MQRCCF_CFIN_DUPLICATE_PARM
+    names = [CFST(Parameter=NAME, String=b"A")] * 2
+    assert fails("INQUIRE_Q", names)[0] == CMQCFC.MQRCCF_CFST_DUPLICATE_PARM
+    types = [CFIN(Parameter=TYPE, Value=1)] * 2
+    assert fails("INQUIRE_Q", [names[0], *types])[0] == CMQCFC.MQRCCF_CFIN_DUPLICATE_PARM
     assert fails("INQUIRE_Q", [CFIL(Parameter=NAME, Values=[1])])[0] == (
         CMQCFC.MQRCCF_CFIL_PARM_ID_ERROR
     )

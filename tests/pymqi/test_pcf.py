@@ -211,7 +211,8 @@ def test_disconnecting_closes_the_reply_queue_and_what_was_connected_here(
     assert execute.is_connected
     execute.disconnect()
     execute.disconnect()
-    assert (execute.reply_queue, execute.reply_queue_name) == (None, None)
+    left: tuple[object, object] = (execute.reply_queue, execute.reply_queue_name)
+    assert left == (None, None)
     assert not execute.is_connected
     assert served.is_connected
     assert not queue_manager.mqsc("DISPLAY QLOCAL(REPLY.*)").ok
