@@ -208,9 +208,10 @@ def test_disconnecting_closes_the_reply_queue_and_what_was_connected_here(
     assert execute.reply_queue
     assert execute.reply_queue_name is not None
     assert execute.reply_queue_name.startswith(b"REPLY.")
-    assert execute.is_connected
+    was_connected = execute.is_connected
     execute.disconnect()
     execute.disconnect()
+    assert was_connected
     left: tuple[object, object] = (execute.reply_queue, execute.reply_queue_name)
     assert left == (None, None)
     assert not execute.is_connected
