@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,16 @@ def test_it_is_started_once_and_ends_with_the_queue_manager(tmp_path: Path) -> N
         server.stop()
     with pytest.raises(pymqi.MQMIError):
         pymqi.PCFExecute("QM1")
+
+
+def test_programs_that_start_it_together_have_one(queue_manager: QueueManager) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        servers = list(pool.map(lambda _: start_command_server(queue_manager), range(8)))
+    assert all(each is servers[0] for each in servers)
+    queue_manager.mqsc("DEFINE QLOCAL(REPLIES)")
+    assert reason_of(queue_manager, PING) == 0
+    shown = queue_manager.mqsc("DISPLAY CONN(*) WHERE(APPLTAG EQ 'mayfly commands')")
+    assert len(shown.rows) == 1
 
 
 def test_a_queue_manager_that_is_closed_starts_none(tmp_path: Path) -> None:

@@ -70,6 +70,12 @@ _QUEUE_KINDS_OF_TYPE: Final = {
 #: The attribute with the type of an object, and the number that means all types.
 _TYPE_KEYWORDS: Final = {CHANNELS: "CHLTYPE", AUTHENTICATION: "AUTHTYPE"}
 _ALL_TYPES: Final = {"CHLTYPE": c.MQCHT_ALL, "AUTHTYPE": c.MQAIT_ALL}
+#: Attributes that an inquiry returns whatever is wanted.
+_ALWAYS: Final = {
+    k.MQCMD_INQUIRE_CHANNEL: (k.MQIACH_CHANNEL_TYPE,),
+    k.MQCMD_INQUIRE_AUTH_INFO: (c.MQIA_AUTH_INFO_TYPE,),
+    k.MQCMD_INQUIRE_SUBSCRIPTION: (k.MQBACF_SUB_ID,),
+}
 #: The attributes of a subscription that are its status.
 _SUBSCRIPTION_STATUS: Final = ("SUBID", "TOPICSTR", "SUBUSER", "SUBTYPE", "DURABLE")
 #: Reasons of the engine, and those of commands that say the same.
@@ -264,14 +270,6 @@ def _object(noun: Noun, record: Record, selection: Selection) -> list[Structure]
     if noun is QUEUE:
         head.append(integer(c.MQIA_Q_TYPE, QUEUE_TYPES[record.kind]))
     return [*head, *selection.structures(record, _ALWAYS.get(noun.inquire, ()))]
-
-
-#: Attributes that an inquiry returns whatever is wanted.
-_ALWAYS: Final = {
-    k.MQCMD_INQUIRE_CHANNEL: (k.MQIACH_CHANNEL_TYPE,),
-    k.MQCMD_INQUIRE_AUTH_INFO: (c.MQIA_AUTH_INFO_TYPE,),
-    k.MQCMD_INQUIRE_SUBSCRIPTION: (k.MQBACF_SUB_ID,),
-}
 
 
 def _type_of(record: Record) -> int:
