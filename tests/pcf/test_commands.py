@@ -355,12 +355,14 @@ def test_a_connection_is_shown_and_ended(queue_manager: QueueManager, run: Run) 
 
 def test_topics_and_subscriptions_are_objects_too(queue_manager: QueueManager, run: Run) -> None:
     topic, sub = CMQC.MQCA_TOPIC_NAME, CMQCFC.MQCACF_SUB_NAME
-    run("CREATE_TOPIC", {topic: b"GATES", CMQC.MQCA_TOPIC_STRING: b"gates"})
+    local = {CMQC.MQIA_TOPIC_TYPE: CMQC.MQTOPT_LOCAL}
+    run("CREATE_TOPIC", {topic: b"GATES", **local, CMQC.MQCA_TOPIC_STRING: b"gates"})
     run("CHANGE_TOPIC", {topic: b"GATES", CMQC.MQIA_INHIBIT_PUB: CMQC.MQTA_PUB_INHIBITED})
     assert row(queue_manager, "DISPLAY TOPIC(GATES)")["PUB"] == "DISABLED"
     (names,) = run("INQUIRE_TOPIC_NAMES", {topic: b"G*"})
     assert [text(each) for each in names[CMQCFC.MQCACF_TOPIC_NAMES]] == ["GATES"]
-    (found,) = run("INQUIRE_TOPIC", {topic: b"GATES"})
+    (found,) = run("INQUIRE_TOPIC", {topic: b"GATES", **local})
+    assert found[CMQC.MQIA_TOPIC_TYPE] == CMQC.MQTOPT_LOCAL
     assert text(found[CMQC.MQCA_TOPIC_STRING]) == "gates"
     queue_manager.mqsc("DEFINE QLOCAL(A.1)")
     given = {

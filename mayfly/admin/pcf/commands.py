@@ -29,6 +29,7 @@ from mayfly.admin.pcf.objects import (
     QUEUE,
     QUEUE_TYPES,
     SUBSCRIPTIONS,
+    TOPICS,
     Noun,
     Selection,
     keywords_of,
@@ -268,7 +269,9 @@ def _object(noun: Noun, record: Record, selection: Selection) -> list[Structure]
     length = _CHANNEL_BYTES if noun is CHANNELS else _NAME_BYTES
     head = [string(noun.name, record.name, length)]
     if noun is QUEUE:
-        head.append(integer(c.MQIA_Q_TYPE, QUEUE_TYPES[record.kind]))
+        head.append(integer(noun.type, QUEUE_TYPES[record.kind]))
+    elif noun is TOPICS:
+        head.append(integer(noun.type, c.MQTOPT_LOCAL))
     return [*head, *selection.structures(record, _ALWAYS.get(noun.inquire, ()))]
 
 
@@ -312,6 +315,9 @@ def _kinds(noun: Noun, parameters: Parameters) -> tuple[str, ...]:
         if number is None:
             return noun.kinds
         return (CLNTCONN,) if number == c.MQCHT_CLNTCONN else (CHANNEL,)
+    if noun is TOPICS:
+        # All are local: clusters have none.
+        parameters.number(noun.type, (c.MQTOPT_LOCAL, c.MQTOPT_ALL))
     return noun.kinds
 
 
@@ -337,7 +343,7 @@ def _needed_kind(noun: Noun, parameters: Parameters) -> str:
     Raises PcfError (MQRCCF_PARM_MISSING) without a type where there are several.
     """
     if len(noun.kinds) == 1:
-        return noun.kinds[0]
+        return _kinds(noun, parameters)[0]
     if not parameters.has(noun.type):
         raise missing(noun.type)
     if noun is CHANNELS:

@@ -135,6 +135,7 @@ TOPICS: Final = Noun(
     copy_to=k.MQCACF_TO_TOPIC_NAME,
     names=k.MQCACF_TOPIC_NAMES,
     not_found=rc.MQRC_UNKNOWN_OBJECT_NAME,
+    type=c.MQIA_TOPIC_TYPE,
     inquire=k.MQCMD_INQUIRE_TOPIC,
     inquire_names=k.MQCMD_INQUIRE_TOPIC_NAMES,
     create=k.MQCMD_CREATE_TOPIC,
