@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from mayfly import pymqi
+from mayfly.pymqi import CMQC
+from mayfly.testing.served import PASSWORDS, ServedQueueManager
+
 PROGRAM = """
 import pymqi
 from pymqi import CMQC, CMQCFC
@@ -72,3 +76,38 @@ def test_a_program_of_pymqi_gives_commands_to_a_server_before_and_after_its_kill
         assert (done.returncode, done.stderr) == (0, "")
         said.append(done.stdout.split())
     assert said == [["created", "A.1", "True"], ["A.1", "True"]]
+
+
+def test_over_a_network_an_administrator_gives_commands_and_a_program_does_not(
+    served_queue_manager: ServedQueueManager,
+) -> None:
+    served = served_queue_manager
+
+    def connected(channel: str, user: str) -> pymqi.QueueManager:
+        return pymqi.connect("QM1", channel, served.conn_info, user, PASSWORDS[user])
+
+    administrator = connected("DEV.ADMIN.SVRCONN", "admin")
+    execute = pymqi.PCFExecute(administrator)
+    given = {CMQC.MQCA_Q_NAME: b"A.1", CMQC.MQIA_Q_TYPE: CMQC.MQQT_LOCAL}
+    assert execute.MQCMD_CREATE_Q(given) == [{}]
+    execute.disconnect()
+    program = connected("DEV.APP.SVRCONN", "app")
+    execute = pymqi.PCFExecute(program)
+    delete = {CMQC.MQCA_Q_NAME: b"A.1"}
+    refused = []
+    for _ in range(2):
+        with pytest.raises(pymqi.MQMIError) as raised:
+            execute.MQCMD_DELETE_Q(delete)
+        refused.append(raised.value.reason)
+        # The program may now put commands, and still has no role.
+        changed = (
+            "SET AUTHREC PROFILE(SYSTEM.ADMIN.COMMAND.QUEUE) OBJTYPE(QUEUE) "
+            "PRINCIPAL('app') AUTHADD(PUT)"
+        )
+        assert served.queue_manager.mqsc(changed).ok
+    assert refused == [CMQC.MQRC_NOT_AUTHORIZED] * 2
+    assert "user 'app' is no administrator" in raised.value.__notes__[0]
+    assert served.queue_manager.mqsc("DISPLAY QLOCAL(A.1)").ok
+    execute.disconnect()
+    program.disconnect()
+    administrator.disconnect()
