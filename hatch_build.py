@@ -33,6 +33,7 @@ INTERPRETED = {
     "mayfly/engine/trace/": "questions about single messages",
     "mayfly/mqi/constants.py": "names of other modules",
     "mayfly/mqi/errors.py": "exceptions that others extend",
+    "mayfly/mqi/pcf.py": "commands, which are few",
     "mayfly/runtime/compiling.py": "what the compiler is told, for the interpreter",
     "mayfly/runtime/files.py": "a class that others extend",
     "mayfly/runtime/runtime.py": "classes that others extend; one is of the interpreter's lock",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from mayfly.admin.model import (
+    APPLICATION_TYPES,
     CHANNEL_STATUS,
     CHSTATUS,
     CONN,
@@ -227,6 +228,7 @@ def _connection(manager: Engine, found: OpenConnection) -> Record:
     date, time = _date_and_time(began_ms)
     values: dict[str, Value] = {
         "APPLTAG": found.application,
+        "APPLTYPE": APPLICATION_TYPES["USER"],
         "USERID": found.user,
         "CHANNEL": found.channel,
         "CONNAME": found.address,

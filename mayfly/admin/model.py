@@ -92,6 +92,8 @@ HANDLE_TYPES: Final = {
     QMGR: c.MQOT_Q_MGR,
     TOPIC: c.MQOT_TOPIC,
 }
+#: MQAT_*; all that connect are programs.
+APPLICATION_TYPES: Final = {"USER": c.MQAT_USER}
 #: MQUOWST_*.
 UNIT_OF_WORK_STATES: Final = {"NONE": 0, "ACTIVE": 1}
 _LONGEST_TEXT: Final = 10_240
@@ -289,6 +291,7 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
     ),
     CONN: (
         _text_row("APPLTAG", k.MQCACF_APPL_TAG),
+        _word_row("APPLTYPE", APPLICATION_TYPES.items(), c.MQIA_APPL_TYPE),
         _text_row("USERID", k.MQCACF_USER_IDENTIFIER),
         _text_row("CHANNEL", k.MQCACH_CHANNEL_NAME),
         _text_row("CONNAME", k.MQCACH_CONNECTION_NAME),

@@ -69,6 +69,7 @@ from mayfly.servers.settings import (
     check_settings,
 )
 from mayfly.servers.status import ServerStatus
+from mayfly.services.command_server import start_command_server
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.contracts.access import (
     MQ_SOCKET_FILE,
@@ -387,9 +388,10 @@ def _open_manager(
 
 
 def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> None:
-    """Set each queue manager's expiry scan and lake, and run its MQSC scripts.
+    """Set each queue manager's expiry scan and lake, run its MQSC scripts, start its PCF commands.
 
-    Raises CommandFailed, which names the first command that fails.
+    A server without room on its disk starts all the same. Raises CommandFailed, which names the
+    first command that fails.
     """
     for manager, served in zip(opened.managers, queue_managers, strict=True):
         set_scan(manager, served.expiry_interval_seconds)
@@ -397,6 +399,10 @@ def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> N
             manager.traces.archives.append(LakeArchive(served.lake.absolute()))
         for script in served.mqsc:
             run_script(manager, _read_text(script), str(script))
+        try:
+            start_command_server(manager)
+        except MQError as error:
+            _LOG.warning("%s runs no PCF commands: %s", manager.name, error)
 
 
 def set_scan(manager: QueueManager, seconds: int | None) -> None:

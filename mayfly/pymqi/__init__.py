@@ -1,11 +1,33 @@
 """The API of pymqi on Mayfly: a program changes only its import."""
 
-from mayfly.pymqi import CMQC
+from mayfly.pymqi import CMQC, CMQCFC, CMQXC, CMQZC
 from mayfly.pymqi.connection import CD, SCO, QueueManager, connect
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
 from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, RFH2, TM, TMC2, XQH
 from mayfly.pymqi.message_handle import MessageHandle
 from mayfly.pymqi.objects import Queue, Subscription, Topic
+from mayfly.pymqi.pcf import (
+    ByteString,
+    Filter,
+    FilterOperator,
+    IntegerFilter,
+    PCFExecute,
+    StringFilter,
+)
+from mayfly.pymqi.pcf_structures import (
+    CFBF,
+    CFBS,
+    CFGR,
+    CFH,
+    CFIF,
+    CFIL,
+    CFIL64,
+    CFIN,
+    CFIN64,
+    CFSF,
+    CFSL,
+    CFST,
+)
 from mayfly.pymqi.structures import (
     CMHO,
     DMHO,
@@ -30,6 +52,9 @@ __all__ = [
     "CD",
     "CMHO",
     "CMQC",
+    "CMQCFC",
+    "CMQXC",
+    "CMQZC",
     "DDH",
     "DLH",
     "DMHO",
@@ -67,4 +92,22 @@ __all__ = [
     "od",
     "pmo",
     "sco",
+    "ByteString",
+    "Filter",
+    "FilterOperator",
+    "IntegerFilter",
+    "PCFExecute",
+    "StringFilter",
+    "CFBF",
+    "CFBS",
+    "CFGR",
+    "CFH",
+    "CFIF",
+    "CFIL",
+    "CFIL64",
+    "CFIN",
+    "CFIN64",
+    "CFSF",
+    "CFSL",
+    "CFST",
 ]

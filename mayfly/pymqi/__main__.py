@@ -1,6 +1,6 @@
 """Run an unchanged pymqi program: ``python -m mayfly.pymqi program.py arguments``.
 
-For the program, ``import pymqi`` and ``import CMQC`` mean this package.
+For the program, ``import pymqi``, ``import CMQC`` and ``import CMQCFC`` mean this package.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 from mayfly import pymqi
-from mayfly.pymqi import CMQC
+from mayfly.pymqi import CMQC, CMQCFC, CMQXC, CMQZC
 
+_CONSTANTS = {"CMQC": CMQC, "CMQCFC": CMQCFC, "CMQXC": CMQXC, "CMQZC": CMQZC}
 _USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
 
 
@@ -28,7 +29,9 @@ def main(arguments: list[str]) -> int:
     if not program.is_file():
         sys.stderr.write(f"{program} is not a file\n{_USAGE}")
         return 2
-    sys.modules.update({"pymqi": pymqi, "pymqi.CMQC": CMQC, "CMQC": CMQC})
+    sys.modules["pymqi"] = pymqi
+    for name, module in _CONSTANTS.items():
+        sys.modules[name] = sys.modules[f"pymqi.{name}"] = module
     sys.argv = arguments
     # Where Python looks first for what a program imports: beside the program.
     sys.path[0] = str(program.resolve().parent)

@@ -1,9 +1,9 @@
 """Converting data of a get to the character set and encoding of the getter's MD: MQGMO_CONVERT.
 
-Text (MQSTR) is converted, and so are MQ headers and the data after them, each as the header before
-it describes. Data without a format are never converted. Other formats need an exit, which Mayfly
-does not have (MQRC_FORMAT_ERROR). Data that cannot be converted are returned unchanged with a
-warning, and the MD describes their actual form (G7).
+Text (MQSTR) and PCF messages are converted, and so are MQ headers and the data after them, each as
+the header before it describes. Data without a format are never converted. Other formats need an
+exit, which Mayfly does not have (MQRC_FORMAT_ERROR). Data that cannot be converted are returned
+unchanged with a warning, and the MD describes their actual form (G7).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, Self
 
+from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.mqi import pcf
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.code_pages import MANAGER_CCSID, codec_name
 from mayfly.mqi.descriptor import Descriptor
@@ -249,6 +251,8 @@ class CodedHeader:
 
 
 _TEXT = "MQSTR"
+#: Commands, their answers, events, and messages of programs in the same form.
+_PCF = ("MQADMIN", "MQEVENT", "MQPCF")
 
 
 class Returned(NamedTuple):
@@ -365,15 +369,58 @@ def _without_headers(
     """Convert data that do not begin with a header; data without a format stay unchanged.
 
     ``source`` is the present coding, ``wanted`` the new one. ``is_cut`` True means that the end of
-    ``raw`` is missing. Raises MQRC_FORMAT_ERROR for a format other than MQSTR, and the errors of
-    converting text.
+    ``raw`` is missing. Raises MQRC_FORMAT_ERROR for a format other than MQSTR and those of PCF, and
+    for PCF that is malformed or cut; and the errors of converting text.
     """
     if not (raw and format_name) or source == wanted:
         return _Made(raw, source)
+    if format_name in _PCF:
+        return _Made(_pcf_message(raw, source, wanted), wanted)
     if format_name != _TEXT:
         raise mq_error(rc.MQRC_FORMAT_ERROR, f"format {format_name!r}")
     text = _text(raw, source, wanted, is_cut=is_cut)
     return _Made(text, wanted, text_bytes=len(text))
+
+
+def _pcf_message(raw: bytes, source: Coding, wanted: Coding) -> bytes:
+    """Return a PCF message converted: the byte order of its numbers, and its texts.
+
+    Raises MQRC_FORMAT_ERROR for bytes that are no PCF message, and the errors of converting text.
+    """
+    try:
+        message = pcf.unpack(raw, big_endian=source.order == "big")
+    except pcf.PcfError as error:
+        raise mq_error(rc.MQRC_FORMAT_ERROR, str(error)) from error
+    structures = [_pcf_structure(each, source, wanted) for each in message.structures]
+    return pcf.pack(message.header, structures, big_endian=wanted.order == "big")
+
+
+def _pcf_structure(structure: pcf.Structure, source: Coding, wanted: Coding) -> pcf.Structure:
+    """Return a structure of a PCF message with its texts converted, a group with its members.
+
+    A text that names a character set of its own is named after the wanted one; the texts of a list
+    have one length, blanks fill them. Raises the errors of converting text.
+    """
+    value = structure.value
+    if structure.type == k.MQCFT_GROUP:
+        assert isinstance(value, tuple)
+        members = [each for each in value if isinstance(each, pcf.Structure)]
+        made = tuple(_pcf_structure(each, source, wanted) for each in members)
+        return structure._replace(value=made)
+    if structure.type not in (k.MQCFT_STRING, k.MQCFT_STRING_LIST, k.MQCFT_STRING_FILTER):
+        return structure
+    own = source._replace(ccsid=structure.ccsid) if structure.ccsid > 0 else source
+    ccsid = wanted.ccsid if structure.ccsid > 0 else structure.ccsid
+    if isinstance(value, bytes):
+        text = _text(value, own, wanted, is_cut=False)
+        return structure._replace(value=text, ccsid=ccsid)
+    assert isinstance(value, tuple)
+    raws = [each for each in value if isinstance(each, bytes)]
+    texts = [_text(each, own, wanted, is_cut=False) for each in raws]
+    blank = " ".encode(wanted.codec(rc.MQRC_TARGET_CCSID_ERROR))
+    longest = max(map(len, texts), default=0)
+    filled = [text + blank * ((longest - len(text)) // len(blank)) for text in texts]
+    return structure._replace(value=tuple(filled), ccsid=ccsid)
 
 
 def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:

@@ -10,7 +10,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCC_WARNING
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import REASONS
-from mayfly.pymqi import CMQC
+from mayfly.pymqi import CMQC, CMQCFC
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,9 +132,16 @@ def warning(reason: int, message: bytes = b"", original_length: int = 0) -> MQMI
 
 
 def _reason_name(reason: int) -> str | None:
-    """Return the name of a reason code, such as ``MQRC_Q_FULL``; None for an unknown one."""
+    """Return the name of a reason code, such as ``MQRC_Q_FULL`` or ``MQRCCF_COMMAND_FAILED``.
+
+    Returns None for an unknown one.
+    """
     known = REASONS.get(reason)
     if known is not None:
         return known.name
-    # Codes that this queue manager never answers, but a program may ask about.
-    return next((n for n, v in vars(CMQC).items() if n.startswith("MQRC_") and v == reason), None)
+    # Codes of commands, and those that this queue manager never answers.
+    for module, prefix in ((CMQC, "MQRC_"), (CMQCFC, "MQRCCF_")):
+        for name, value in vars(module).items():
+            if name.startswith(prefix) and value == reason:
+                return name
+    return None

@@ -8,7 +8,7 @@ no address is read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
@@ -170,15 +170,20 @@ class MQOpts:
     _codec: ClassVar[struct.Struct] = struct.Struct("")
 
     def __init_subclass__(
-        cls, layout: Layout | None = None, initial: Mapping[str, FieldValue] | None = None
+        cls,
+        layout: Layout | None = None,
+        initial: Mapping[str, FieldValue] | None = None,
+        fields: Sequence[Field] = (),
     ) -> None:
         """Build the class from a layout; ``initial`` has pymqi's initial values where they differ.
 
-        A class without a layout is a common base class.
+        ``fields`` stand in place of a layout in a structure that has no StrucId. A class without
+        both is a common base class.
         """
-        if layout is None:
+        if layout is not None:
+            fields = layout.fields
+        if not fields:
             return
-        fields = layout.fields
         made = [_member(field, {} if initial is None else initial) for field in fields]
         # The gap at the end of a structure is a field in pymqi, those inside are alignment.
         inside = {place for place, field in enumerate(fields[:-1]) if not field.name}

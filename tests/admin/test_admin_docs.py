@@ -5,6 +5,8 @@ import io
 import re
 from pathlib import Path
 
+import pytest
+
 from mayfly import admin
 from mayfly.mqi import command_constants
 from mayfly.mqi import reasons as rc
@@ -12,8 +14,13 @@ from mayfly.mqi import reasons as rc
 PAGE = (Path(__file__).parents[2] / "docs" / "ADMINISTRATION.md").read_text("utf-8")
 
 
-def test_the_example_prints_what_the_page_says() -> None:
-    code, printed = re.findall(r"```(?:python|text)\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("place", range(2))
+def test_the_examples_print_what_the_page_says(place: int) -> None:
+    assert len(EXAMPLES) == 2
+    code, printed = EXAMPLES[place]
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, "ADMINISTRATION.md", "exec"), {})

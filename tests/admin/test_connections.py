@@ -52,6 +52,7 @@ def test_each_connection_is_shown_with_its_unit_of_work_and_its_age(
     first, second = admin.inquire(qm.engine, (CONN,), "*")
     assert first.values == {
         "APPLTAG": "orders.py",
+        "APPLTYPE": c.MQAT_USER,
         "USERID": "anna",
         "CHANNEL": "",
         "CONNAME": "",

@@ -7,7 +7,19 @@ import struct
 import pytest
 
 from mayfly import QueueManager, pymqi
+from mayfly.mqi import command_constants as k
 from mayfly.mqi.code_pages import CODECS, codec_name
+from mayfly.mqi.pcf import (
+    Header,
+    PcfMessage,
+    Structure,
+    byte_string,
+    integer,
+    pack,
+    string,
+    string_list,
+    unpack,
+)
 from mayfly.mqi.structures import TM
 from mayfly.pymqi import CMQC
 
@@ -146,6 +158,36 @@ def test_G07_text_has_no_numbers_so_the_encoding_is_only_said(queue: pymqi.Queue
 def test_G07_data_without_a_format_are_never_converted(queue: pymqi.Queue) -> None:
     put(queue, b"\xc1", 37, ZOS, Format=NONE)
     assert get(queue, 1208) == (b"\xc1", (37, ZOS))
+
+
+def test_G07_a_pcf_message_is_converted_with_its_texts_and_groups(queue: pymqi.Queue) -> None:
+    message = PcfMessage(
+        Header(k.MQCFT_COMMAND, k.MQCMD_INQUIRE_Q, parameter_count=5),
+        (
+            string(CMQC.MQCA_Q_NAME, "A.1", 8),
+            integer(CMQC.MQIA_Q_TYPE, 1),
+            Structure(k.MQCFT_GROUP, 8001, (string_list(3011, ["A", "Ü"]),)),
+            Structure(k.MQCFT_STRING_FILTER, 2013, "Ä*".encode("latin-1"), 18, 819),
+            byte_string(7006, b"\1\2"),
+        ),
+    )
+    sent = pack(*message)
+    put(queue, sent, 1208, Format=CMQC.MQFMT_ADMIN)
+    body, described = get(queue, 500, BIG)
+    assert described == (500, BIG)
+    name, _number, group, condition, raw = unpack(body, big_endian=True).structures
+    assert name.value == "A.1     ".encode("cp500")
+    assert group.value == (
+        Structure(k.MQCFT_STRING_LIST, 3011, ("A ".encode("cp500"), "Ü ".encode("cp500"))),
+    )
+    assert (condition.value, condition.operator, condition.ccsid) == ("Ä*".encode("cp500"), 18, 500)
+    assert raw == byte_string(7006, b"\1\2")
+    put(queue, body, 500, BIG, Format=CMQC.MQFMT_PCF)
+    back, described = get(queue, 1208)
+    assert described == (1208, LITTLE)
+    assert unpack(back).header == message.header
+    assert unpack(back).structures[0] == message.structures[0]
+    assert unpack(back).structures[3].text() == "Ä*"
 
 
 def test_G07_no_data_need_no_conversion(queue: pymqi.Queue) -> None:

@@ -6,7 +6,12 @@ from enum import Enum
 
 from mayfly.admin.security.applicant import Admitted
 from mayfly.engine import Engine
-from mayfly.engine.api.admission import check_manager_authority, manager_authorities
+from mayfly.engine.api.admission import (
+    check_manager_authority,
+    known_groups,
+    manager_authorities,
+    may_do_everything,
+)
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
@@ -26,6 +31,17 @@ class Role(Enum):
 
 #: The authority on the queue manager that makes a role.
 AUTHORITY_OF_ROLE = {Role.LOOK: "DSP", Role.OPERATE: "CHG"}
+
+
+def admitted_as(manager: Engine, user: str) -> Admitted:
+    """Return the user in whose name a message was put, with the groups known now.
+
+    An administrator, and the user who opened the queue manager, is an operator; the empty name is a
+    user without rights.
+    """
+    groups = known_groups(manager, user)
+    is_operator = may_do_everything(manager, user, groups)
+    return Admitted(user=user, groups=groups, is_operator=is_operator)
 
 
 def roles_of(manager: Engine, admitted: Admitted) -> tuple[Role, ...]:

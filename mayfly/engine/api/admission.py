@@ -15,6 +15,7 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.authority.checks import (
     check_manager_authority,
+    known_groups,
     manager_authorities,
     may_do_everything,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "channel_rules",
     "check_manager_authority",
     "entries_of",
+    "known_groups",
     "manager_authorities",
     "may_do_everything",
     "view_named",

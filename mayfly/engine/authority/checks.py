@@ -239,6 +239,11 @@ def may_do_everything(core: Core, user: str, groups: Sequence[str]) -> bool:
     return is_opener or user == ADMINISTRATORS or ADMINISTRATORS in groups
 
 
+def known_groups(core: Core, user: str) -> tuple[str, ...]:
+    """Return the groups of a user that the queue manager knows now; empty for an unknown user."""
+    return UserAuthority(core, user).groups
+
+
 def authority_in_name_of(core: Core, user: str) -> UserAuthority | None:
     """Return the authority of the user in whose name something is done; None means all authority.
 

@@ -1,0 +1,510 @@
+"""PCF commands: each a function of queue manager and parameters; a command is run and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from mayfly import admin
+from mayfly.admin import (
+    CHANNEL,
+    CLNTCONN,
+    QMGR,
+    QMSTATUS,
+    QSTATUS,
+    QUEUE_KINDS,
+    SUB,
+    TPSTATUS,
+    AdminError,
+    Engine,
+    Record,
+    UnknownLikeObject,
+)
+from mayfly.admin.pcf import access, channels
+from mayfly.admin.pcf.objects import (
+    AUTHENTICATION,
+    CHANNELS,
+    NOUNS,
+    QUEUE,
+    QUEUE_TYPES,
+    SUBSCRIPTIONS,
+    TOPICS,
+    Noun,
+    Selection,
+    keywords_of,
+    structures_of,
+    take_attributes,
+    take_selection,
+)
+from mayfly.admin.pcf.parameters import Parameters, missing
+from mayfly.admin.security.applicant import Admitted
+from mayfly.admin.security.roles import Role, check_role
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.pcf import (
+    Header,
+    PcfError,
+    Structure,
+    integer,
+    integer_list,
+    pack,
+    string,
+    string_list,
+    unpack,
+)
+
+#: The structures of each message of an answer.
+Answer: TypeAlias = "list[list[Structure]]"
+#: What a command does; no answer means that it is done.
+Action: TypeAlias = Callable[[Engine, Parameters], "Answer | None"]
+
+_GENERIC: Final = "*"
+_NAME_BYTES: Final = 48
+_CHANNEL_BYTES: Final = 20
+_QUEUE_KINDS_OF_TYPE: Final = {
+    **{number: (kind,) for kind, number in QUEUE_TYPES.items()},
+    c.MQQT_ALL: QUEUE_KINDS,
+}
+#: The attribute with the type of an object, and the number that means all types.
+_TYPE_KEYWORDS: Final = {CHANNELS: "CHLTYPE", AUTHENTICATION: "AUTHTYPE"}
+_ALL_TYPES: Final = {"CHLTYPE": c.MQCHT_ALL, "AUTHTYPE": c.MQAIT_ALL}
+#: Attributes that an inquiry returns whatever is wanted.
+_ALWAYS: Final = {
+    k.MQCMD_INQUIRE_CHANNEL: (k.MQIACH_CHANNEL_TYPE,),
+    k.MQCMD_INQUIRE_AUTH_INFO: (c.MQIA_AUTH_INFO_TYPE,),
+    k.MQCMD_INQUIRE_SUBSCRIPTION: (k.MQBACF_SUB_ID,),
+}
+#: The attributes of a subscription that are its status.
+_SUBSCRIPTION_STATUS: Final = ("SUBID", "TOPICSTR", "SUBUSER", "SUBTYPE", "DURABLE")
+#: Reasons of the engine, and those of commands that say the same.
+_REASONS: Final = {
+    rc.MQRC_OBJECT_ALREADY_EXISTS: k.MQRCCF_OBJECT_ALREADY_EXISTS,
+    rc.MQRC_OBJECT_IN_USE: k.MQRCCF_OBJECT_OPEN,
+    rc.MQRC_OBJECT_NAME_ERROR: k.MQRCCF_OBJECT_NAME_ERROR,
+    rc.MQRC_OBJECT_TYPE_ERROR: k.MQRCCF_OBJECT_WRONG_TYPE,
+}
+
+
+class Command(NamedTuple):
+    """A command: the role that may run it, its function, and the type of object it is about."""
+
+    role: Role
+    action: Action
+    noun: Noun | None = None
+
+
+def answer(
+    manager: Engine, data: bytes, *, big_endian: bool, ccsid: int, admitted: Admitted
+) -> list[bytes]:
+    """Run the command in a PCF message, and return the messages of the answer.
+
+    ``big_endian`` and ``ccsid`` are those of the message, ``admitted`` is the user who gives the
+    command. The answer is in native encoding and UTF-8 (CodedCharSetId 1208): one message for each
+    object, or one for the whole command. The last one has MQCFC_LAST. A command that is wrong, or
+    refused, has one message with MQCC_FAILED, the reason code, the number of the wrong parameter
+    (MQIACF_PARAMETER_ID) and the text of the error (MQCACF_AUX_ERROR_DATA_STR_1); nothing is done
+    then. Raises MQRC_CONNECTION_BROKEN when the queue manager stops.
+    """
+    header, command = Header(k.MQCFT_RESPONSE, 0), None
+    try:
+        message = unpack(data, big_endian=big_endian)
+        header = header._replace(command=message.header.command, version=message.header.version)
+        command = _command_of(message.header)
+        check_role(manager, admitted, command.role)
+        parameters = Parameters(message.structures, ccsid)
+        found = command.action(manager, parameters) or [[]]
+    except MQError as error:
+        if manager.is_stopped:
+            raise
+        noun = None if command is None else command.noun
+        failed = header._replace(comp=c.MQCC_FAILED, reason=_reason_of(error, noun))
+        return [pack(failed, _explained(error, noun))]
+    return [
+        pack(
+            header._replace(
+                sequence_number=number,
+                control=k.MQCFC_LAST if number == len(found) else k.MQCFC_NOT_LAST,
+            ),
+            structures,
+        )
+        for number, structures in enumerate(found, 1)
+    ]
+
+
+def refusal(error: PcfError) -> bytes:
+    """Return the one message of an answer to a message that is no command."""
+    header = Header(k.MQCFT_RESPONSE, 0, comp=c.MQCC_FAILED, reason=error.reason)
+    return pack(header, _explained(error, None))
+
+
+def _command_of(header: Header) -> Command:
+    """Return the command that a header names; raises PcfError for a header that names none."""
+    if header.type not in (k.MQCFT_COMMAND, k.MQCFT_COMMAND_XR):
+        raise PcfError(k.MQRCCF_CFH_TYPE_ERROR, f"Type {header.type} is no command")
+    if header.sequence_number != 1:
+        text = f"MsgSeqNumber {header.sequence_number} is not 1"
+        raise PcfError(k.MQRCCF_CFH_MSG_SEQ_NUMBER_ERR, text)
+    if header.control != k.MQCFC_LAST:
+        raise PcfError(k.MQRCCF_CFH_CONTROL_ERROR, f"Control {header.control} is not MQCFC_LAST")
+    command = COMMANDS.get(header.command)
+    if command is None:
+        raise PcfError(k.MQRCCF_CFH_COMMAND_ERROR, f"Command {header.command} is not known here")
+    return command
+
+
+def _reason_of(error: MQError, noun: Noun | None) -> int:
+    """Return the reason code with which commands report an error."""
+    if error.reason == rc.MQRC_UNKNOWN_OBJECT_NAME and noun is not None:
+        return noun.not_found
+    if error.reason == rc.MQRC_OBJECT_IN_USE and noun is CHANNELS:
+        return k.MQRCCF_CHANNEL_IN_USE
+    return _REASONS.get(error.reason, error.reason)
+
+
+def _explained(error: MQError, noun: Noun | None) -> list[Structure]:
+    """Return number of the wrong parameter, if there is one, and text of an error."""
+    parameter = error.parameter if isinstance(error, PcfError) else 0
+    if isinstance(error, AdminError) and noun is not None:
+        for kind in noun.kinds:
+            for number, keyword in keywords_of(kind).items():
+                parameter = number if keyword == error.attribute else parameter
+    named = [integer(k.MQIACF_PARAMETER_ID, parameter)] if parameter else []
+    return [*named, string(k.MQCACF_AUX_ERROR_DATA_STR_1, str(error))]
+
+
+# Objects that are defined
+
+
+def _create(noun: Noun, manager: Engine, parameters: Parameters) -> None:
+    """Define an object: name, type where there are several, attributes, MQIACF_REPLACE."""
+    name = parameters.needed_text(noun.name)
+    kind = _needed_kind(noun, parameters)
+    replace = _is_set(parameters, k.MQIACF_REPLACE)
+    attributes = take_attributes(parameters, kind)
+    parameters.end()
+    admin.define(manager, kind, name, attributes, replace=replace)
+
+
+def _change(noun: Noun, manager: Engine, parameters: Parameters) -> None:
+    """Change attributes of an object, which is named, and its type where there are several."""
+    name = _name(noun, manager, parameters)
+    kind = _needed_kind(noun, parameters)
+    attributes = take_attributes(parameters, kind)
+    parameters.end()
+    admin.alter(manager, kind, name, attributes)
+
+
+def _copy(noun: Noun, manager: Engine, parameters: Parameters) -> None:
+    """Define an object with the attributes of another one of the same type, but for those given."""
+    like = parameters.needed_text(noun.copy_from)
+    name = parameters.needed_text(noun.copy_to)
+    kind = _needed_kind(noun, parameters)
+    replace = _is_set(parameters, k.MQIACF_REPLACE)
+    attributes = take_attributes(parameters, kind)
+    parameters.end()
+    try:
+        admin.define(manager, kind, name, attributes, like=like, replace=replace)
+    except UnknownLikeObject as error:
+        raise PcfError(noun.not_found, str(error), noun.copy_from) from error
+
+
+def _delete(noun: Noun, manager: Engine, parameters: Parameters) -> None:
+    """Delete an object; the type may be given, MQIACF_PURGE deletes the messages of a queue."""
+    name = _name(noun, manager, parameters)
+    kinds = _kinds_to_delete(noun, parameters)
+    purge = noun is QUEUE and _is_set(parameters, k.MQIACF_PURGE)
+    parameters.end()
+    found = [each for each in admin.inquire(manager, kinds, name) if each.name == name]
+    kind = found[0].kind if found else kinds[0]
+    admin.delete(manager, kind, name, purge=purge)
+
+
+def _kinds_to_delete(noun: Noun, parameters: Parameters) -> tuple[str, ...]:
+    """Return the kinds of which the object to delete may be.
+
+    A channel is one of the queue manager, or with MQCHTAB_CLNTCONN one of clients.
+    """
+    if noun is not CHANNELS:
+        return _kinds(noun, parameters)
+    tables = {k.MQCHTAB_Q_MGR: CHANNEL, k.MQCHTAB_CLNTCONN: CLNTCONN}
+    table = parameters.number(k.MQIACH_CHANNEL_TABLE, tables)
+    kinds = _kinds(noun, parameters)
+    if len(kinds) == 1 and table is None:
+        return kinds
+    return (tables[k.MQCHTAB_Q_MGR if table is None else table],)
+
+
+def _inquire(noun: Noun, manager: Engine, parameters: Parameters) -> Answer:
+    """Return the objects whose names match, one message each: name, type, attributes."""
+    pattern = _name(noun, manager, parameters)
+    kinds, is_asked = _types_asked(noun, parameters)
+    selection = take_selection(parameters, noun.attributes, kinds)
+    parameters.end()
+    found = [
+        record
+        for record in admin.inquire(manager, kinds, pattern)
+        if selection.passes(record) and is_asked(record)
+    ]
+    return [_object(noun, record, selection) for record in _some(found, noun, pattern)]
+
+
+def _inquire_names(noun: Noun, manager: Engine, parameters: Parameters) -> Answer:
+    """Return one message with the names that match, and their types where there are several."""
+    pattern = parameters.needed_text(noun.name)
+    kinds, is_asked = _types_asked(noun, parameters)
+    parameters.end()
+    found = list(filter(is_asked, admin.inquire(manager, kinds, pattern)))
+    some = _some(found, noun, pattern)
+    length = _CHANNEL_BYTES if noun is CHANNELS else _NAME_BYTES
+    names = string_list(noun.names, [record.name for record in some], length)
+    types = [integer_list(noun.types, map(_type_of, some))] if noun.types else []
+    return [[names, *types]]
+
+
+def _object(noun: Noun, record: Record, selection: Selection) -> list[Structure]:
+    """Return an object as structures: its name and type first, then attributes that are shown."""
+    length = _CHANNEL_BYTES if noun is CHANNELS else _NAME_BYTES
+    head = [string(noun.name, record.name, length)]
+    if noun is QUEUE:
+        head.append(integer(noun.type, QUEUE_TYPES[record.kind]))
+    elif noun is TOPICS:
+        head.append(integer(noun.type, c.MQTOPT_LOCAL))
+    return [*head, *selection.structures(record, _ALWAYS.get(noun.inquire, ()))]
+
+
+def _type_of(record: Record) -> int:
+    """Return the type of a queue or channel as a number."""
+    if record.kind in QUEUE_TYPES:
+        return QUEUE_TYPES[record.kind]
+    return int(record.values["CHLTYPE"])
+
+
+def _some(found: Sequence[Record], noun: Noun, pattern: str) -> Sequence[Record]:
+    """Return the records, sorted by name; raises PcfError if there are none."""
+    if not found:
+        text = f"no {' or '.join(noun.kinds)} is like {pattern!r}, or passes the conditions"
+        raise PcfError(noun.not_found, text, noun.name)
+    return sorted(found, key=lambda record: record.name)
+
+
+def _name(noun: Noun, manager: Engine, parameters: Parameters) -> str:
+    """Take the name of an object; a subscription may be named by its MQBACF_SUB_ID instead."""
+    identifier = parameters.raw(k.MQBACF_SUB_ID) if noun is SUBSCRIPTIONS else None
+    if identifier is None or parameters.has(noun.name):
+        return parameters.needed_text(noun.name)
+    wanted = identifier.hex().upper()
+    for record in admin.inquire(manager, (SUB,), _GENERIC):
+        if record.values["SUBID"] == wanted:
+            return record.name
+    raise PcfError(noun.not_found, f"no subscription has the id {wanted}", k.MQBACF_SUB_ID)
+
+
+def _kinds(noun: Noun, parameters: Parameters) -> tuple[str, ...]:
+    """Take the type of a queue or channel; return the kinds of objects that it means.
+
+    All kinds for no type. The type of a channel is taken by its attributes.
+    """
+    if noun is QUEUE:
+        number = parameters.number(noun.type, _QUEUE_KINDS_OF_TYPE)
+        return QUEUE_KINDS if number is None else _QUEUE_KINDS_OF_TYPE[number]
+    if noun is CHANNELS:
+        number = parameters.number(noun.type)
+        if number is None:
+            return noun.kinds
+        return (CLNTCONN,) if number == c.MQCHT_CLNTCONN else (CHANNEL,)
+    if noun is TOPICS:
+        # All are local: clusters have none.
+        parameters.number(noun.type, (c.MQTOPT_LOCAL, c.MQTOPT_ALL))
+    return noun.kinds
+
+
+def _types_asked(
+    noun: Noun, parameters: Parameters
+) -> tuple[tuple[str, ...], Callable[[Record], bool]]:
+    """Take the type of an inquiry; return kinds of objects, and whether a record is of the type.
+
+    The type of a queue is its kind; those of channels and AUTHINFO objects are attributes.
+    """
+    keyword = _TYPE_KEYWORDS.get(noun)
+    if keyword is None:
+        return _kinds(noun, parameters), lambda _record: True
+    number = parameters.number(noun.type)
+    if number in (None, _ALL_TYPES[keyword]):
+        return noun.kinds, lambda _record: True
+    return noun.kinds, lambda record: record.values[keyword] == number
+
+
+def _needed_kind(noun: Noun, parameters: Parameters) -> str:
+    """Take the type of one queue, or look at that of a channel; return the kind of object.
+
+    Raises PcfError (MQRCCF_PARM_MISSING) without a type where there are several.
+    """
+    if len(noun.kinds) == 1:
+        return _kinds(noun, parameters)[0]
+    if not parameters.has(noun.type):
+        raise missing(noun.type)
+    if noun is CHANNELS:
+        # It is an attribute as well.
+        number = parameters.peek_number(noun.type)
+        return CLNTCONN if number == c.MQCHT_CLNTCONN else CHANNEL
+    number = parameters.number(noun.type, QUEUE_TYPES.values())
+    return next(kind for kind, of_kind in QUEUE_TYPES.items() if of_kind == number)
+
+
+def _is_set(parameters: Parameters, parameter: int) -> bool:
+    """Take a switch such as MQIACF_REPLACE, 0 or 1; return False if it is not given."""
+    return parameters.number(parameter, (k.MQRP_NO, k.MQRP_YES)) == k.MQRP_YES
+
+
+# The queue manager, and the status of objects
+
+
+def _inquire_manager(manager: Engine, parameters: Parameters) -> Answer:
+    """Return the attributes of the queue manager."""
+    return _about_manager(manager, parameters, QMGR, k.MQIACF_Q_MGR_ATTRS)
+
+
+def _inquire_manager_status(manager: Engine, parameters: Parameters) -> Answer:
+    """Return the status of the queue manager."""
+    return _about_manager(manager, parameters, QMSTATUS, k.MQIACF_Q_MGR_STATUS_ATTRS)
+
+
+def _about_manager(manager: Engine, parameters: Parameters, kind: str, attributes: int) -> Answer:
+    """Return one message with the record of a kind that the queue manager has."""
+    wanted = parameters.numbers(attributes)
+    parameters.end()
+    (record,) = admin.inquire(manager, (kind,), manager.name)
+    name = string(c.MQCA_Q_MGR_NAME, manager.name, _NAME_BYTES)
+    return [[name, *structures_of(record, wanted)]]
+
+
+def _change_manager(manager: Engine, parameters: Parameters) -> None:
+    """Change attributes of the queue manager."""
+    attributes = take_attributes(parameters, QMGR)
+    parameters.end()
+    admin.alter(manager, QMGR, manager.name, attributes)
+
+
+def _ping_manager(manager: Engine, parameters: Parameters) -> None:
+    """Do nothing: a queue manager that answers runs."""
+    parameters.end()
+    manager.check_running()
+
+
+def _clear_queue(manager: Engine, parameters: Parameters) -> None:
+    """Remove all messages of a local queue."""
+    name = parameters.needed_text(c.MQCA_Q_NAME)
+    parameters.end()
+    admin.clear_queue(manager, name)
+
+
+def _inquire_queue_status(manager: Engine, parameters: Parameters) -> Answer:
+    """Return the status of local queues, one message each."""
+    pattern = parameters.needed_text(c.MQCA_Q_NAME)
+    parameters.number(k.MQIACF_Q_STATUS_TYPE, (k.MQIACF_Q_STATUS,))
+    selection = take_selection(parameters, k.MQIACF_Q_STATUS_ATTRS, (QSTATUS,))
+    parameters.end()
+    found = list(filter(selection.passes, admin.inquire(manager, (QSTATUS,), pattern)))
+    if not found:
+        if not pattern.endswith(_GENERIC) and admin.inquire(manager, QUEUE_KINDS, pattern):
+            text = f"queue {pattern} is not local, or does not pass the conditions"
+            raise PcfError(k.MQRCCF_Q_STATUS_NOT_FOUND, text, c.MQCA_Q_NAME)
+        text = f"no local queue is like {pattern!r}, or passes the conditions"
+        raise PcfError(rc.MQRC_UNKNOWN_OBJECT_NAME, text, c.MQCA_Q_NAME)
+    return [
+        [
+            string(c.MQCA_Q_NAME, record.name, _NAME_BYTES),
+            integer(k.MQIACF_Q_STATUS_TYPE, k.MQIACF_Q_STATUS),
+            *selection.structures(record),
+        ]
+        for record in found
+    ]
+
+
+def _inquire_topic_status(manager: Engine, parameters: Parameters) -> Answer:
+    """Return the attributes in force for one topic string."""
+    topic = parameters.text(c.MQCA_TOPIC_STRING)
+    if topic is None:
+        raise missing(c.MQCA_TOPIC_STRING)
+    parameters.number(k.MQIACF_TOPIC_STATUS_TYPE, (k.MQIACF_TOPIC_STATUS,))
+    wanted = parameters.numbers(k.MQIACF_TOPIC_STATUS_ATTRS)
+    parameters.end()
+    (record,) = admin.inquire(manager, (TPSTATUS,), topic)
+    return [[string(c.MQCA_TOPIC_STRING, topic), *structures_of(record, wanted)]]
+
+
+def _clear_topic(manager: Engine, parameters: Parameters) -> None:
+    """Remove the retained publication of a topic string."""
+    topic = parameters.needed_text(c.MQCA_TOPIC_STRING)
+    if parameters.number(k.MQIACF_CLEAR_TYPE, (k.MQCLRT_RETAINED,)) is None:
+        raise missing(k.MQIACF_CLEAR_TYPE)
+    parameters.end()
+    admin.clear_topic(manager, topic)
+
+
+def _inquire_subscription_status(manager: Engine, parameters: Parameters) -> Answer:
+    """Return the status of subscriptions, one message each."""
+    pattern = _name(SUBSCRIPTIONS, manager, parameters)
+    selection = take_selection(parameters, k.MQIACF_SUB_STATUS_ATTRS, (SUB,))
+    parameters.end()
+    found = [
+        record._replace(values={name: record.values[name] for name in _SUBSCRIPTION_STATUS})
+        for record in admin.inquire(manager, (SUB,), pattern)
+        if selection.passes(record)
+    ]
+    some = _some(found, SUBSCRIPTIONS, pattern)
+    return [_object(SUBSCRIPTIONS, record, selection) for record in some]
+
+
+def _refresh_security(manager: Engine, parameters: Parameters) -> None:
+    """Forget passwords that were right, and read users and certificates again."""
+    parameters.number(k.MQIACF_SECURITY_TYPE)
+    parameters.end()
+    admin.refresh_security(manager)
+
+
+def _of_noun(noun: Noun) -> dict[int, Command]:
+    """Return the commands that are alike for all types of objects, by number."""
+    found = {
+        noun.inquire: Command(Role.LOOK, partial(_inquire, noun), noun),
+        noun.create: Command(Role.ADMINISTER, partial(_create, noun), noun),
+        noun.change: Command(Role.ADMINISTER, partial(_change, noun), noun),
+        noun.copy: Command(Role.ADMINISTER, partial(_copy, noun), noun),
+        noun.delete: Command(Role.ADMINISTER, partial(_delete, noun), noun),
+    }
+    if noun.inquire_names:
+        found[noun.inquire_names] = Command(Role.LOOK, partial(_inquire_names, noun), noun)
+    return found
+
+
+#: The commands by their numbers (MQCMD_*).
+COMMANDS: Final[dict[int, Command]] = {
+    **{number: each for noun in NOUNS for number, each in _of_noun(noun).items()},
+    k.MQCMD_INQUIRE_Q_MGR: Command(Role.LOOK, _inquire_manager),
+    k.MQCMD_INQUIRE_Q_MGR_STATUS: Command(Role.LOOK, _inquire_manager_status),
+    k.MQCMD_PING_Q_MGR: Command(Role.LOOK, _ping_manager),
+    k.MQCMD_CHANGE_Q_MGR: Command(Role.ADMINISTER, _change_manager),
+    k.MQCMD_CLEAR_Q: Command(Role.ADMINISTER, _clear_queue, QUEUE),
+    k.MQCMD_INQUIRE_Q_STATUS: Command(Role.LOOK, _inquire_queue_status, QUEUE),
+    k.MQCMD_INQUIRE_TOPIC_STATUS: Command(Role.LOOK, _inquire_topic_status),
+    k.MQCMD_CLEAR_TOPIC_STRING: Command(Role.ADMINISTER, _clear_topic),
+    k.MQCMD_INQUIRE_SUB_STATUS: Command(Role.LOOK, _inquire_subscription_status, SUBSCRIPTIONS),
+    k.MQCMD_INQUIRE_CHANNEL_STATUS: Command(Role.LOOK, channels.inquire_status, CHANNELS),
+    k.MQCMD_PING_CHANNEL: Command(Role.LOOK, channels.ping, CHANNELS),
+    k.MQCMD_START_CHANNEL: Command(Role.OPERATE, channels.start, CHANNELS),
+    k.MQCMD_STOP_CHANNEL: Command(Role.OPERATE, channels.stop, CHANNELS),
+    k.MQCMD_RESET_CHANNEL: Command(Role.OPERATE, channels.reset, CHANNELS),
+    k.MQCMD_RESOLVE_CHANNEL: Command(Role.OPERATE, channels.resolve, CHANNELS),
+    k.MQCMD_INQUIRE_CONNECTION: Command(Role.LOOK, channels.inquire_connections),
+    k.MQCMD_STOP_CONNECTION: Command(Role.OPERATE, channels.stop_connection),
+    k.MQCMD_INQUIRE_AUTH_RECS: Command(Role.LOOK, access.inquire_records),
+    k.MQCMD_INQUIRE_ENTITY_AUTH: Command(Role.LOOK, access.inquire_entity_authority),
+    k.MQCMD_SET_AUTH_REC: Command(Role.ADMINISTER, access.set_record),
+    k.MQCMD_DELETE_AUTH_REC: Command(Role.ADMINISTER, access.delete_record),
+    k.MQCMD_INQUIRE_CHLAUTH_RECS: Command(Role.LOOK, access.inquire_rules),
+    k.MQCMD_SET_CHLAUTH_REC: Command(Role.ADMINISTER, access.set_rule),
+    k.MQCMD_REFRESH_SECURITY: Command(Role.ADMINISTER, _refresh_security),
+}

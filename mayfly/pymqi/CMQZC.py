@@ -1,0 +1,15 @@
+"""CMQZC of pymqi: the constants of installable services: MQZAO_* and others."""
+
+from typing import Any
+
+from mayfly.pymqi.constant_tables import constants_of
+
+globals().update(constants_of("CMQZC"))
+
+
+def __getattr__(name: str) -> Any:
+    """Raise AttributeError for an unknown name.
+
+    Type checkers learn that names are set dynamically.
+    """
+    raise AttributeError(f"CMQZC has no {name}")
