@@ -70,7 +70,7 @@ class SourceClaims(Protocol):
         """Reserve no more messages, so that the batch in work is the last one."""
 
     def give_back(self) -> None:
-        """Return reserved messages that are in no batch to their queues, at the query's end."""
+        """Return reserved messages that are in no batch to their queues; for the end of a run."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ class Rules(NamedTuple):
 def listen(messages: ArrivingMessages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
     """Simulate a listener's sessions over all messages until the last work is done.
 
-    Fills ``counts``, whose places are IDLE to WAITING, and changes messages and sessions.
+    ``rules`` is the setting to simulate. The function counts into ``counts``, an array with one
+    number at each index from IDLE to WAITING. It also changes ``messages`` and ``sessions``.
     """
     arrival_count, arrival = len(messages.available_ms), 0
     while True:
@@ -103,7 +104,8 @@ def _end_work(
 ) -> None:
     """Commit or roll back the transactions whose work ends at ``now_ms``, and count them.
 
-    A rolled-back message waits again, unless it is past ``give_up_ms``.
+    A rolled-back message waits to be received again. After the moment ``rules.give_up_ms`` it is
+    counted as left instead.
     """
     for session in range(len(sessions.until_ms)):
         if sessions.until_ms[session] != now_ms:
@@ -133,7 +135,8 @@ def _receive(
 ) -> None:
     """Give waiting messages to waiting sessions, longest wait first, until one of both is used up.
 
-    A message is dropped if it has expired, and moved away if it has reached BOTHRESH.
+    A message that has expired is dropped and counted. One that has reached BOTHRESH is moved away
+    and counted; if this transaction has timed out by then, the message waits on.
     """
     while counts[WAITING] > 0:
         session = _longest_waiting(now_ms, sessions, rules.timeout_ms)

@@ -25,10 +25,11 @@ _PROPERTY = re.compile(r"([^\s:=]+)\s*[=:\s]\s*(.*)")
 
 
 def read_config(file: Path) -> dict[str, int]:
-    """Return the settings in a file, by the field names of `Setting` and ``longest_on_message_ms``.
+    """Return the settings in a file, by the field names of ListenSettings.
 
-    Keys that are missing in the file are missing in the result. Raises AdviseError, which names
-    file, key and value, and OSError when the file cannot be read.
+    A further key is ``longest_on_message_ms``. Keys that are missing in the file are missing in the
+    result. Raises AdviseError, which names file, key and value, and OSError when the file cannot be
+    read.
     """
     try:
         text = file.read_text("utf-8")

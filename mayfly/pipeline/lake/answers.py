@@ -146,8 +146,8 @@ def export_lives(
 def write_run(files: Sequence[Path], target: Path, erased: pa.Table | None = None) -> None:
     """Write the rows of some files of one date to one new file, by queue, store and position.
 
-    ``erased`` has columns ``instance_id`` and ``position``: the rows to erase. Raises LakeError for
-    a damaged file.
+    ``erased`` has columns ``instance_id`` and ``position``. In the rows that it names, ids, users
+    and programs become empty; None changes no row. Raises LakeError for a damaged file.
     """
     try:
         with _connected() as (connection, spilled):

@@ -44,9 +44,10 @@ def convert_lake(
 ) -> Iterator[Progress]:
     """Copy a lake of one format into one of the other, and yield the progress after each batch.
 
-    Rows that the target has are left out. The rows of a batch are in memory. Raises LakeError if
-    the source is no lake or not complete, if another process copies a ledger into either, if the
-    target is of the same format or has rows that the source lacks.
+    Nothing is copied before the first item is asked for. Rows that the target has are left out. The
+    rows of a batch are in memory. Raises LakeError if the source is no lake or not complete, or if
+    another process copies a ledger into either. It is also raised if the target is of the same
+    format, or has rows that the source lacks.
     """
     as_delta = not is_delta(source)
     _check_format(source, target, as_delta=as_delta)

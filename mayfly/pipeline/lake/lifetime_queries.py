@@ -137,7 +137,10 @@ FROM groups g JOIN counted c ON g.manager = c.manager AND g.name = c.name"""
 
 
 def _counts_by_limit() -> dict[str, str]:
-    """Return SQL for what a lifetime of ``limit_ms`` for every message would have changed."""
+    """Return SQL, by column name, for what another lifetime of every message would have changed.
+
+    That lifetime is the column ``limit_ms``.
+    """
     return {
         "would_be_got": _count("is_expired AND is_asked AND age_ms < limit_ms"),
         "would_still_expire": _count("is_expired AND age_ms >= limit_ms"),
@@ -149,9 +152,10 @@ def _counts_by_limit() -> dict[str, str]:
 
 
 def _counts_by_cap(cap_ms: int) -> dict[str, str]:
-    """Return SQL for what a CAPEXPRY of ``cap_ms`` would have changed, by the rules X3 and D31.
+    """Return SQL, by column name, for what a CAPEXPRY of ``cap_ms`` would have changed.
 
-    A cap that is longer than one which shortened a lifetime can only save what that one ended.
+    A cap shortens longer lifetimes and refuses puts with a longer delay. If a lower cap had
+    shortened a lifetime, ``cap_ms`` can only save messages that the lower one ended.
     """
     shortened = f"coalesce(lifetime_ms > {cap_ms}, true)"
     accepted = f"{shortened} AND delay_ms <= {cap_ms}"

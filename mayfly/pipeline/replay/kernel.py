@@ -168,7 +168,10 @@ def _ask(getter: int, messages: ReplayedMessages, gets: Gets, found: Found) -> N
 
 
 def _append(line: int, who: int, first: Numbers, last: Numbers, following: Numbers) -> None:
-    """Append a message, or a get, to the linked list number ``line``."""
+    """Append number ``who`` of a message, or of a get, to the linked list number ``line``.
+
+    ``first`` and ``last`` have the ends of each list, ``following`` has the next entry after each.
+    """
     following[who] = _NOBODY
     if first[line] == _NOBODY:
         first[line] = who
@@ -255,5 +258,5 @@ def kernel_for(row_count: int) -> ReplayKernel:
 
 
 def blank(count: int) -> Ints:
-    """Return an array of ``count`` times NONE, which means "no value"."""
+    """Return an array of ``count`` numbers that are all NONE, which means "no value"."""
     return np.full(count, NONE, dtype=np.int64)

@@ -134,11 +134,12 @@ def write_stream(
 ) -> DataStreamWriter:
     """Return the writer of a stream that `lifetime` made, tied to ``checkpoint``.
 
-    The caller adds sink, trigger and start(). A batch that Spark repeats after a crash is the same
-    batch with the same id. If the repeat replaces the batch in the sink, every row is there once.
-    Raises OptionError for other rows, and for asynchronous progress tracking, under which a
-    repeated batch may differ. Raises CheckpointError for a checkpoint of another query, or one with
-    other columns.
+    Nothing runs yet: the caller adds sink and trigger, and calls start(). ``options`` are further
+    options of the writer. A batch that Spark repeats after a crash is the same batch with the same
+    id. If the repeat replaces the batch in the sink, every row is there once. Raises OptionError
+    for rows of another kind, for ``checkpointLocation`` in ``options``, and for asynchronous
+    progress tracking, under which a repeated batch may differ. Raises CheckpointError for a
+    checkpoint of another query, or one with other columns.
     """
     given = {name.lower(): value for name, value in (options or {}).items()}
     if given.get(_ASYNC_PROGRESS.lower(), "false").lower() != "false":
@@ -197,9 +198,10 @@ def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> Dat
 
 
 def _begun(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> dict[str, Column]:
-    """Return the columns of _BEGUN, from which the rules compute each row's delivery and expiry.
+    """Return the columns put, life, delay, cap and deadline by the names in _BEGUN.
 
-    Values are limited so that no bigint overflows.
+    From them each row's delivery and expiry are computed. Values are limited so that no bigint
+    overflows.
     """
     column = _columns_of(messages)
     put = f.when(column("put_ms").between(0, LATEST_DUE_MS), column("put_ms"))
@@ -229,7 +231,10 @@ def _columns_of(messages: DataFrame) -> Any:
 def _held(
     timed: DataFrame, row_type: StructType, slot_ms: int, shards: int, manager_name: str
 ) -> DataFrame:
-    """Return the stream of rows that leave the delay line's state when due, with their outcome."""
+    """Return the stream of rows that leave the delay line's state when due, with their outcome.
+
+    ``row_type`` is the schema of the rows; ``slot_ms`` and ``shards`` are those of ``lifetime``.
+    """
     expected = to_arrow_schema(
         row_type, timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone")
     )
@@ -247,8 +252,8 @@ def _held(
 def due_shards(spark: SparkSession) -> list[int]:
     """Return a shard number for each Spark task, such that the tasks share rows that are due.
 
-    Slot DUE of each of these shards goes to another task. Shards in sequence, such as 0 and 1, may
-    hash to the same task.
+    Spark hashes (shard, slot) to a task, and rows that are due have the slot DUE. With these shards
+    each task gets some. Shards in sequence, such as 0 and 1, may hash to the same task.
     """
     tasks = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     shard, slot = f.col("id").cast("int"), f.lit(DUE).cast("bigint")

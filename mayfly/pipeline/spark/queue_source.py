@@ -156,7 +156,7 @@ class BrowseRange(InputPartition):
     """The part of a browse for one task: the messages whose keys are in ``low <= key < high``."""
 
     def __init__(self, low: int, high: int) -> None:
-        """Keep the bounds of the keys; ``high`` is not included."""
+        """Keep the bounds of the keys, by which a queue sorts messages; ``high`` is excluded."""
         super().__init__((low, high))
         self.low = low
         self.high = high
@@ -197,7 +197,7 @@ class QueueReader(DataSourceReader):
         self._filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
-        """Return key ranges of the queue, one for each Spark task; raises BulkError."""
+        """Return ranges of the queue's messages, one for each Spark task; raises BulkError."""
         options = self._options
         with options.connect() as client:
             ranges = client.ranges(options.queue, options.partition_count)
@@ -361,8 +361,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _attach(self, client: QueueClient) -> Attached:
         """Attach this reader to its consumer at the first call; later calls return the same.
 
-        Earlier readers of the consumer are refused from then on. With option epoch the pipeline's
-        attach is used. For delayed messages it starts the heartbeat.
+        Earlier readers of the consumer are refused from then on. With option epoch nothing is
+        attached: the reader that the pipeline attached under this epoch is used. A reader of the
+        staging queue, which has delayed messages, also starts the thread that renews its claims.
         """
         if self._attached is None:
             epoch = self._options.epoch
