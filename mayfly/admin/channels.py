@@ -202,12 +202,15 @@ def inquire_status(manager: Engine, pattern: str) -> list[Record]:
 
 
 def _why_needed(channel_type: Value) -> str:
-    """Return the end of an error text: that a sender or client channel needs the attribute."""
+    """Return the end of an error text: why a channel of the type must have the attribute."""
     return f"a {'sender' if channel_type == MQCHT_SENDER else 'client'} needs it"
 
 
 def _needed(kind: str, name: str, channel_type: int) -> tuple[str, ...]:
-    """Return the attributes that a channel must have, none for the models of the system."""
+    """Return the keywords of the attributes that a channel must have.
+
+    Returns an empty tuple for the channels that IBM MQ makes as models for others.
+    """
     is_model = name in _MODELS.values() or (kind, name) in STANDARD_OBJECTS
     return () if is_model else _NEEDED.get(channel_type, ())
 
@@ -215,8 +218,8 @@ def _needed(kind: str, name: str, channel_type: int) -> tuple[str, ...]:
 def _check_network(kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Raise WrongObject for an invalid SSLCIPH, TRPTYPE, CONNAME or SSLPEER.
 
-    ``attributes`` are all attributes of the channel, with CHLTYPE. SSLCIPH of a client channel, and
-    of a channel that is only kept, is not checked.
+    ``attributes`` are all attributes of the channel, with CHLTYPE. SSLCIPH is not checked for a
+    client channel, and for a channel of a type that Mayfly stores but cannot run.
     """
     channel_type = attributes[_TYPE]
     cipher = attributes.get("SSLCIPH", "")

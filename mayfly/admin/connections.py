@@ -117,6 +117,7 @@ def inquire(manager: Engine, pattern: str) -> list[Record]:
     """Return a CONN record for each connection whose id matches, oldest first.
 
     ``pattern`` is a CONN id, or its start followed by ``*``. Returns an empty list for no match.
+    Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
     """
     return [_connection(manager, found) for found in open_connections(manager, pattern)]
 
@@ -145,6 +146,7 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
     """Return a HANDLE record for each open object of the connections whose ids match.
 
     ``pattern`` is a CONN id, or its start followed by ``*``. Returns an empty list for no match.
+    Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
     """
     return [
         Record(

@@ -135,7 +135,7 @@ class ObjectType(NamedTuple):
     kept: Mapping[str, Attribute]
 
     def row(self, keyword: str) -> Attribute | None:
-        """Return the attribute with a keyword, settable or displayed only.
+        """Return the attribute with a keyword, whether it can be set or is only displayed.
 
         Returns None for an unknown keyword.
         """
@@ -342,7 +342,7 @@ class WrongValue(AdminError):
         """Make the error text from keyword, value and ``complaint``: ``MAXDEPTH(-1) is not …``.
 
         With ``shows_value`` an error text of MQSC begins with keyword and value, otherwise with the
-        keyword alone.
+        keyword alone. The reason code is MQRCCF_ATTR_VALUE_ERROR.
         """
         text = f"{attribute.keyword}({value}){complaint}"
         super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, text)
@@ -529,7 +529,10 @@ def check_type(kind: str, object_type: str, given: Mapping[str, Value]) -> None:
 
 
 def shown_values(definition: Definition) -> dict[str, Value]:
-    """Return the values of an object by keyword: those that its type has, kept ones included."""
+    """Return the values of an object by keyword: those of the attributes that its type has.
+
+    Attributes without effect in Mayfly are included.
+    """
     values = definition.every_attribute
     object_type = type_of(definition.kind, values)
     return {k: v for k, v in values.items() if has_attribute(definition.kind, object_type, k)}

@@ -89,7 +89,10 @@ def _commands(run: Callable[[str], MqscResult]) -> Iterator[str]:
 
 
 def _definition(kind: str, row: _Row, name: str, omitted: Iterable[str] = ()) -> str:
-    """Return the DEFINE command of an object with all attributes but ``omitted``."""
+    """Return the DEFINE command, with REPLACE, of an object with all attributes but ``omitted``.
+
+    ``row`` has the displayed values of the object by keyword.
+    """
     word = CHANNEL if kind == CLNTCONN else kind
     attributes = _attributes(kind, row, omitted)
     return _lines(f"DEFINE {word}({format_value(name)})", [*attributes, "REPLACE"])

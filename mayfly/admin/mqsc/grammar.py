@@ -165,7 +165,10 @@ class _Joining:
         self.text += content[column - 1 : len(content) - len(self.sign)]
 
     def statement(self) -> Statement:
-        """Return the statement of the lines so far, unfinished if the last one ends in + or -."""
+        """Return the statement of the lines so far.
+
+        It is marked as unfinished if the last line ends in ``+`` or ``-``.
+        """
         return Statement(tuple(self.lines), self.text, tuple(self.parts), bool(self.sign))
 
 

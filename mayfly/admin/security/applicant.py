@@ -279,9 +279,9 @@ def needs_password(manager: Engine, applicant: Applicant, offer: ChannelOffer) -
 def user_of(applicant: Applicant, offer: ChannelOffer, *, is_verified: bool) -> str:
     """Return the name of the user whose authority counts for a connecting program.
 
-    In this order: the MCAUSER of a rule, the user with the right password (``is_verified``, with
-    ADOPTCTX), the MCAUSER of the channel, the user that the program names; as with
-    ChlauthEarlyAdopt. Empty if none of them has a name.
+    The first of these that has a name: the MCAUSER of a rule, the user with the right password
+    (``is_verified``) if ADOPTCTX is set, the MCAUSER of the channel, the user that the program
+    names. This is the order of IBM MQ's ChlauthEarlyAdopt. Returns "" if none has a name.
     """
     if offer.rule is not None and offer.rule.usersrc == c.MQUSRC_MAP:
         return offer.rule.mcauser
@@ -406,7 +406,7 @@ def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
 
 
 def _refuse_or_warn(rule: ChannelRuleDefinition, refused: Refused) -> None:
-    """Raise ``refused``, or only log it if the rule has WARN(YES)."""
+    """Raise ``refused``; for a rule with WARN(YES) only log it and return: the check passes."""
     if rule.warn != c.MQWARN_YES:
         raise refused
     fields = {"amq": refused.amq, "cause": refused.cause}
