@@ -123,10 +123,11 @@ def release(
 
 
 def _written(checkpoint: Path, consumer: str) -> list[WrittenClaims]:
-    """Return the claims of a consumer that a checkpoint records as written; [] if it has none.
+    """Return what a checkpoint records as written of a consumer's claims; [] if nothing.
 
-    A claim is a set of messages that the queue manager has reserved for a consumer. Raises
-    CommandFailed if the checkpoint is not a folder or cannot be read.
+    A claim is a set of messages that the queue manager has reserved for a consumer. The list has an
+    entry for each queue manager's store. Raises CommandFailed if the checkpoint is not a folder or
+    cannot be read.
     """
     if not checkpoint.is_dir():
         raise CommandFailed(

@@ -226,7 +226,10 @@ def _allow_many_files() -> None:
 
 @contextlib.contextmanager
 def _failures_in_the_log() -> Iterator[None]:
-    """Return a context that logs CommandFailed, MQError and StoreError, and raises typer.Exit."""
+    """Return a context that logs CommandFailed, MQError and StoreError as the end of the server.
+
+    It raises typer.Exit with the exit code instead.
+    """
     try:
         yield
     except CommandFailed as failure:
@@ -250,9 +253,11 @@ def _serve(
 ) -> None:
     """Handle signals until one ends the server; then drain it, and return.
 
-    ``arrived`` gets the numbers of signals. ``read`` reads the settings again. ``files`` say in the
-    folders that they are served. A second signal to end stops the drain. Settings that cannot be
-    read again are logged and change nothing.
+    To drain is to let clients end their units of work, for at most ``settings.drain_seconds``.
+    ``arrived`` gets the numbers of signals. SIGHUP calls ``read`` for the settings; settings that
+    cannot be read are logged and change nothing. ``files`` are the files by which each folder says
+    that it is served. A second signal to end stops the drain. Raises CommandFailed when all queue
+    managers have stopped.
     """
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
@@ -547,8 +552,8 @@ def _log_lost(managers: Sequence[QueueManager]) -> None:
 def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> DeveloperPasswords:
     """Define the objects and users of --dev; return the passwords for the first queue manager.
 
-    ``folders`` are the folders of the queue managers, by name. Raises CommandFailed if a definition
-    fails or a password cannot be used.
+    ``folders`` are the folders of the queue managers, by name; generated passwords are stored
+    there. Raises CommandFailed if a definition fails or a password cannot be used.
     """
     found: list[DeveloperPasswords] = []
     for manager in managers:
@@ -574,7 +579,8 @@ def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
 def run_script(manager: QueueManager, text: str, source: str) -> None:
     """Run MQSC commands; raises CommandFailed for the first that fails, with ``source``.
 
-    Commands before and after it are run as well. What has no effect here is a line on stderr.
+    All commands are run, also those after one that fails. What has no effect in Mayfly is a line on
+    stderr. ``source`` says in these texts where the commands are from.
     """
     result = manager.mqsc(text)
     for message in result.messages:
@@ -597,8 +603,9 @@ def print_ready(
 ) -> None:
     """Print the line that says where the server listens, and with which credentials.
 
-    ``addresses`` are those of the listeners, by name. ``credentials`` are those of ``--dev``, None
-    without it.
+    ``names`` are the queue managers. ``addresses`` are those of the listeners, by name.
+    ``credentials`` are those of ``--dev``, None without it. ``served`` has the files of token and
+    TLS certificate.
     """
     facts: dict[str, str | None] = dict(addresses)
     if credentials is not None:

@@ -73,9 +73,10 @@ def browsed(
     msg_id: bytes | None = None,
     correl_id: bytes | None = None,
 ) -> Iterator[Message]:
-    """Yield the messages of a queue in get order, only those with the ids if not None.
+    """Yield the messages of a queue in get order, and leave them there.
 
-    Each is read when the caller asks for it. Raises the reason codes of MQOPEN and MQGET.
+    ``msg_id`` and ``correl_id`` select messages; None selects all. Each message is read when the
+    caller asks for it. Raises the reason codes of MQOPEN and MQGET.
     """
     handle = opened_queue(connection, name, c.MQOO_BROWSE)
     while True:

@@ -245,9 +245,10 @@ def _settings(
 ) -> ServeSettings:
     """Return the settings from options and file; an option takes precedence over the file.
 
-    Addresses in ``listen``, files in ``tls`` and other values that are not set leave those of the
-    file. ``served`` is used for each queue manager on the command line. Raises CommandFailed for a
-    wrong file or options that contradict each other.
+    If ``listen`` has any address, its addresses replace all those of the file. The same is true of
+    the files in ``tls``. ``token_file`` and ``log`` None leave those of the file. ``served`` is
+    used for each queue manager on the command line. Raises CommandFailed for a wrong file or
+    options that contradict each other.
     """
     file = local_path(names[0])
     settings = (_of_file if file.suffix == _FILE_SUFFIX else _named)(names, served)

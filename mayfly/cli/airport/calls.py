@@ -73,9 +73,9 @@ def write_calls(
 ) -> None:
     """Write the day's messages, in put order, to the file that the stream waits for.
 
-    The day begins with this file, which appears atomically. ``compression`` is the time scale,
-    which gives each message its moment of the wall clock. ``reports`` names the reply-to queue of
-    expiration reports.
+    The file appears atomically at ``path``, and with it the stream begins to put. ``compression``
+    is the time scale, which gives each message its moment of the wall clock. ``reports`` names the
+    reply-to queue of expiration reports.
     """
     on_the_wall = compression.on_the_wall
     columns = {
@@ -174,7 +174,7 @@ class CallsReader(DataSourceStreamReader):
         """Return the messages of a batch as one partition.
 
         The empty first batch has one, too: its task starts the Python worker that the stream will
-        need. A later start would take hours of the day.
+        need. If that started later, hours of the replayed day would pass meanwhile.
         """
         return [CallRange(start[_OFFSET], end[_OFFSET])]
 

@@ -267,7 +267,11 @@ class _Pace:
     def __init__(
         self, plan: Plan, queue_manager: QueueManager, copy: LedgerCopy, watcher: DemoWatcher
     ) -> None:
-        """Start to measure the day, of ``plan.day_seconds`` seconds; ``copy`` fills the lake."""
+        """Start to measure the time; the day is to take ``plan.day_seconds`` seconds or more.
+
+        ``copy`` fills the lake, for which the day waits now and then. ``watcher`` gets the
+        snapshots.
+        """
         self._day_seconds = plan.day_seconds
         self._begin_ms = queue_manager.now_ms()
         self._ledger = queue_manager.ledger
@@ -279,7 +283,10 @@ class _Pace:
         self._pause = threading.Event()
 
     def report(self, seen: DaySnapshot) -> None:
-        """Report a snapshot of the day, then wait if the day is ahead of its pace or the lake."""
+        """Report a snapshot of the day, then wait while the day is too fast.
+
+        It is too fast if it would end before ``day_seconds``, or if the lake is behind.
+        """
         done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
         self._watcher.day(seen, done, self._copy.row_count)
         early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
@@ -344,9 +351,10 @@ def _counts(outcomes: pa.Table) -> dict[str, int]:
 
 
 def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
-    """Draw all plots; return their files, then the other files and folders of the demo.
+    """Draw all plots; return the paths to show at the end.
 
-    ``year`` is the outcome table of the year's replay, ``wall`` the results on the wall clock.
+    These are the plots, then the other files and folders of the demo. ``year`` is the outcome table
+    of the year's replay, ``wall`` the results on the wall clock.
     """
     folder = plan.out / "pictures"
     folder.mkdir()

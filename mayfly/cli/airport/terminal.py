@@ -170,7 +170,10 @@ def _hours(outcomes: pa.Table) -> Table:
 
 
 def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
-    """Return a table of the rows, with a bar for the share of expired messages."""
+    """Return a table with a row for each (name, counts), and a bar for the share expired.
+
+    ``key`` is the heading of the names.
+    """
     table = Table(box=None, pad_edge=False)
     table.add_column(key)
     for name in ("calls", "got", "expired", "share"):
@@ -210,7 +213,10 @@ def _print_wall(console: Console, result: DemoResult) -> None:
 
 
 def _late(wall: WallDay, late: LateSummary) -> str:
-    """Return the lateness of puts or gets as text, in ms and in minutes of the day."""
+    """Return the lateness of puts or gets as text, in ms and in minutes of the day.
+
+    It says within what time half of them came, and all.
+    """
     half, every = (f"{ms} ms = {wall.compression.minutes(ms):.1f} min" for ms in late)
     return f"half of them within {half}, all within {every}"
 
