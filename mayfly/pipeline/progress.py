@@ -152,9 +152,10 @@ class KeptProgress:
         self._file = None if folder is None else folder / _KEPT_FILE
 
     def load(self, pipeline: str) -> Progress:
-        """Return the snapshot to continue from.
+        """Return the snapshot to continue from, for the pipeline with this name.
 
-        If the file is missing or damaged, it has zeros and NO_BATCH.
+        It has the batch number and the number of rows in the delay line. If the file is missing or
+        damaged, it has zeros and NO_BATCH.
         """
         kept: dict[str, Any] = {}
         # A folder that is not there yet, or a file that was cut off.

@@ -235,7 +235,10 @@ def _too_short(
 
 
 def _too_often(shortest_ms: int, idle_per_hour: int) -> str:
-    """Return the sentence that says why a receive timeout below ``shortest_ms`` is not advised."""
+    """Return the sentence that says why a receive timeout below ``shortest_ms`` is not advised.
+
+    Below it a session could have more than ``idle_per_hour`` receives without a message in an hour.
+    """
     return (
         f"below {duration_text(shortest_ms)} a session can roll back more than {idle_per_hour:,} "
         "times an hour for nothing"
@@ -260,7 +263,10 @@ def _price(room_ms: int) -> str:
 
 
 def _is_safe(present: ListenSettings, longest_on_message_ms: int) -> str:
-    """Return the sentence that says why the present setting is safe and kept."""
+    """Return the sentence that says why the present setting is safe and kept.
+
+    ``longest_on_message_ms`` is the time for which it is safe.
+    """
     left_ms = present.lifetime_ms - present.timeout_ms - longest_on_message_ms
     return (
         f"it is safe: after a receive of {duration_text(present.timeout_ms)} and an on_message of "

@@ -135,7 +135,8 @@ def _hit_share(setting: ListenSettings, rate: float, on_message_ms: Ints) -> flo
 def _idle_periods(available_ms: Ints, service_ms: np.typing.NDArray[np.float64]) -> Ints:
     """Return the times in ms, above 0, for which a port is idle before an arrival.
 
-    ``service_ms`` is the work for each message; the port serves one message at a time.
+    ``available_ms`` are the arrivals in order, ``service_ms`` the work for each. The port serves
+    one message at a time.
     """
     done_before_ms = np.concatenate([[0.0], np.cumsum(service_ms)[:-1]])
     # The end of message i is the latest start of a busy period before it, and the work since.

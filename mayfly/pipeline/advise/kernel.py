@@ -165,7 +165,10 @@ def _receive(
 
 
 def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
-    """Return the session whose present receive began first, _NOBODY if all sessions work."""
+    """Return the session whose present receive began first, _NOBODY if all sessions work.
+
+    A receive lasts at most ``timeout_ms``; then the next one of the session begins.
+    """
     chosen, longest_ms = _NOBODY, -1
     for session in range(len(sessions.begin_ms)):
         if sessions.message[session] != _NOBODY:
@@ -178,15 +181,15 @@ def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
 
 
 def empty_receives(waited_ms: int, timeout_ms: int) -> int:
-    """Return the number of receives that ended without a message in a wait of ``waited_ms``.
+    """Return how many receives of ``timeout_ms`` ended without a message within ``waited_ms``.
 
-    A receive that is over exactly now does not count, because it still takes a message.
+    A receive whose timeout ends exactly now does not count, because it still takes a message.
     """
     return max(waited_ms - 1, 0) // timeout_ms
 
 
 def _add(rank: int, heap: Numbers, counts: Numbers) -> None:
-    """Add a message, by its rank, to the heap of waiting messages."""
+    """Add a message, by its rank, to the heap of waiting messages; counts[WAITING] grows by 1."""
     place = counts[WAITING]
     counts[WAITING] += 1
     while place > 0:
@@ -199,7 +202,10 @@ def _add(rank: int, heap: Numbers, counts: Numbers) -> None:
 
 
 def _remove_first(heap: Numbers, counts: Numbers) -> None:
-    """Remove the message of the lowest rank from the heap; the heap must not be empty."""
+    """Remove the message of the lowest rank from the heap; counts[WAITING] falls by 1.
+
+    The heap must not be empty.
+    """
     counts[WAITING] -= 1
     count = counts[WAITING]
     replace_first(heap, count, heap[count])
@@ -237,8 +243,9 @@ def compiled() -> ListenKernel:
 
 
 def kernel_for(message_count: int, session_count: int) -> ListenKernel:
-    """Return the simulation loop as Python or compiled by numba, whichever is faster.
+    """Return the simulation loop as Python or compiled by numba, whichever is faster here.
 
-    The results are the same. Without numba it is Python.
+    The work is ``message_count`` times ``session_count``. The results are the same. Without numba
+    it is Python.
     """
     return compiled() if is_worth_compiling(message_count * session_count) else PLAIN

@@ -73,7 +73,10 @@ def _of_port(properties: dict[str, str | int], file: Path) -> dict[str, int]:
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (key, value) with dotted keys: ``NON.ASF.RECEIVE.TIMEOUT`` is nested tables in TOML."""
+    """Yield (key, value) with dotted keys: ``NON.ASF.RECEIVE.TIMEOUT`` is nested tables in TOML.
+
+    ``prefix`` comes before each key.
+    """
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

@@ -193,10 +193,10 @@ class QueueClient(LedgerClient):
     def claimed(
         self, consumer: str, epoch: int, after_row: int, until_row: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the reserved messages of rows ``(after_row, until_row]``, as batches of MESSAGE.
+        """Yield the messages reserved for a consumer in rows ``(after_row, until_row]``.
 
-        They come in the order of a get, each once. Raises BulkError, ServerFailed if rows are
-        missing.
+        ``epoch`` is that of the reader that has claimed them. They come in batches of MESSAGE in
+        the order of a get, each once. Raises BulkError, ServerFailed if rows are missing.
         """
         row, retries = after_row, Retries(self._retry_waits)
         while True:

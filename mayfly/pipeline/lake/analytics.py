@@ -57,7 +57,10 @@ def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]
 
 
 def _percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values."""
+    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values.
+
+    ``ranks`` are from 0 to 1; the SQL is a list in their order.
+    """
     return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
 
 

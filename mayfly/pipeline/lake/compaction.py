@@ -123,7 +123,10 @@ def compact_beside(lake_path: str | Path) -> None:
 
 
 def _files_to_merge(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[list[LakeFile]]:
-    """Yield the files that are to become one, by date; dates with nothing to merge are left out."""
+    """Yield the files that are to become one, by date; dates with nothing to merge are left out.
+
+    With ``is_thorough`` these are all files of a date, else those worth merging.
+    """
     by_date: dict[str, tuple[list[LakeFile], list[LakeFile]]] = {}
     for file in snapshot.runs:
         by_date.setdefault(file.date, ([], []))[0].append(file)
@@ -300,7 +303,11 @@ def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
 
 
 def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> bool:
-    """Return True if a file's rows are in another file: a merged batch, or a file merged again."""
+    """Return True if the rows of a date's file ``name`` are in another file.
+
+    It is a batch that was merged, or a merged file that was merged again. ``entry`` is the
+    manifest's for the date.
+    """
     return manifest.holds(date, name) or (is_run(name) and name not in entry.runs)
 
 

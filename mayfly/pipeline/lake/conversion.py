@@ -71,7 +71,10 @@ def convert_lake(
 
 
 def _check_format(source: str | Path, target: str | Path, *, as_delta: bool) -> None:
-    """Raise LakeError if the target is, or can only be, of the source's own format."""
+    """Raise LakeError if the target is, or can only be, of the source's own format.
+
+    ``as_delta`` says that the target is to be of Delta tables.
+    """
     is_parquet = not is_delta(target) and any(local_path(target).glob("date=*"))
     if is_parquet if as_delta else is_delta(target):
         format_name = "Parquet files" if as_delta else "Delta tables"
@@ -97,7 +100,10 @@ def _check_target(
 
 
 def _exists(target: str | Path, *, as_delta: bool) -> bool:
-    """Return True if there is a lake of a format at a place."""
+    """Return True if there is a lake at a place.
+
+    It is looked for as Delta tables with ``as_delta``, else as a folder of Parquet files.
+    """
     if as_delta:
         from mayfly.pipeline.lake.delta import has_tables
 

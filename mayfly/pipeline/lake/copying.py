@@ -30,9 +30,10 @@ class LedgerTarget(Protocol):
         """The last position of the ledger that the lake contains, 0 at first."""
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of schema LEDGER, which end at a position; rows that are there are left out.
+        """Add rows of schema LEDGER; rows that the lake has are left out.
 
-        Raises LakeError if the lake fails.
+        The lake then contains the ledger up to ``until_position``. Raises LakeError if the lake
+        fails.
         """
 
 

@@ -90,11 +90,11 @@ class DeltaLake:
         return self._position_of(LIVES)
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of the ledger, which end at a position; rows that are there are left out.
+        """Add rows of the ledger; rows that the lake has are left out.
 
-        A crash between two tables leaves the lake at its old position. The next run adds what is
-        missing in each table. Raises LakeError if another process writes this ledger as well, or
-        the store of the tables fails.
+        The lake then contains the ledger up to ``until_position``. A crash between two tables
+        leaves the lake at its old position. The next run adds what is missing in each table. Raises
+        LakeError if another process writes this ledger as well, or the store of the tables fails.
         """
         with _delta_errors(self.place):
             for table in TABLES:

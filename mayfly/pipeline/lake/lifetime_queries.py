@@ -87,6 +87,7 @@ _SO_FAR = f"""OVER (PARTITION BY manager, queue ORDER BY {_IN_ORDER}
 def lifetimes(dialect: Dialect, by: By, cap_ms: int | None) -> str:
     """Return the SQL query for how lifetimes suited the messages of each group.
 
+    ``dialect`` makes the engine's own SQL, ``by`` says by what messages are grouped.
     ``lifetimes.LifetimeFigures`` explains the columns; those that begin with ``cap_`` are there if
     ``cap_ms`` is not None.
     """
@@ -176,8 +177,8 @@ def _counts_by_cap(cap_ms: int) -> dict[str, str]:
 def delays(dialect: Dialect, late_after_ms: int) -> str:
     """Return the SQL query for how late delayed messages were, by queue manager and queue.
 
-    ``lifetimes.DelayFigures`` explains the columns. On the staging queue lateness is that of the
-    release, on other queues that of the get.
+    ``lifetimes.DelayFigures`` explains the columns; late is what came more than ``late_after_ms``
+    after its delivery time. On the staging queue the release counts, on other queues the get.
     """
     late = f"coalesce({DURATIONS['waited']}, {DURATIONS['released_late']})"
     return f"""

@@ -206,7 +206,10 @@ Rows = Iterable[Mapping[str, Any]]
 def analysis_from(
     by: By, cap_ms: int | None, *, lifetimes: Rows, delays: Rows, consumers: Rows
 ) -> LifetimeAnalysis:
-    """Return the analysis made of rows of the three queries of ``lifetime_queries``."""
+    """Return the analysis made of rows of the three queries of ``lifetime_queries``.
+
+    ``by`` and ``cap_ms`` are those that the query of lifetimes was made with.
+    """
     groups = (_lifetime_figures(row, by, cap_ms) for row in lifetimes)
     return LifetimeAnalysis(
         by,

@@ -88,10 +88,10 @@ class ParquetLake:
         return self._mark.position
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of schema LEDGER, which end at a position; rows that are there are left out.
+        """Add rows of schema LEDGER; rows that the lake has are left out.
 
-        Each date gets one file. Raises LakeError if the files cannot be written; the lake has then
-        either all of the rows or none.
+        The lake then contains the ledger up to ``until_position``. Each date gets one file. Raises
+        LakeError if the files cannot be written; the lake has then either all of the rows or none.
         """
         if until_position <= self.position:
             return

@@ -35,9 +35,9 @@ GROUP BY manager, queue"""
 def report_of_queues(percentiles: Percentiles, late_after_ms: int) -> str:
     """Return the SQL query for a lake's report: for each queue counts, percentiles and balance.
 
-    A queue that was defined again has the sum of the newest balances of all its stores.
-    ``percentiles`` makes the engine's SQL for percentiles. ``{ledger}`` in the text is the table's
-    name.
+    A message got more than ``late_after_ms`` after its delivery time counts as late. A queue that
+    was defined again has the sum of the newest balances of all its stores. ``percentiles`` makes
+    the engine's SQL for percentiles. ``{ledger}`` in the text is the table's name.
     """
     measured = [
         *(f"{_count(text)} AS {name}" for name, text in conditions(late_after_ms).items()),

@@ -245,7 +245,10 @@ def compiler_with(*called: Callable[..., Any]) -> Callable[[Callable[..., Any]],
 
 
 def is_worth_compiling(step_count: int) -> bool:
-    """Return True if numba is there, and takes less time to start than it saves in these steps."""
+    """Return True if numba is there, and takes less time to start than it saves.
+
+    ``step_count`` is the number of steps to compute.
+    """
     return step_count >= _COMPILED_FROM_COUNT and importlib.util.find_spec("numba") is not None
 
 

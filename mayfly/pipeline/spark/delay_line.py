@@ -173,7 +173,8 @@ def _check_whole(name: str, value: int | None, least: int, most: int) -> None:
 def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> DataFrame:
     """Return messages with reason, deliver_at_ms and expire_at_ms, without the interval columns.
 
-    A refused message has a reason other than MQRC_NONE, and null for both moments.
+    ``cap_ms`` and ``ttl_rule`` are those of ``lifetime``. A refused message has a reason other than
+    MQRC_NONE, and null for both moments.
     """
     begun = messages.withColumns(_begun(messages, cap_ms, ttl_rule))
     put, life, delay, cap, deadline = (f.col(name) for name in _BEGUN)
@@ -233,7 +234,8 @@ def _held(
 ) -> DataFrame:
     """Return the stream of rows that leave the delay line's state when due, with their outcome.
 
-    ``row_type`` is the schema of the rows; ``slot_ms`` and ``shards`` are those of ``lifetime``.
+    ``timed`` are the rows with the time of the batch, ``row_type`` is their schema without it.
+    ``slot_ms``, ``shards`` and ``manager_name`` are those of ``lifetime``.
     """
     expected = to_arrow_schema(
         row_type, timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone")
@@ -282,7 +284,10 @@ def _ended_type(row_type: StructType) -> StructType:
 
 
 def _held_columns(ended_type: StructType) -> dict[str, str]:
-    """Return the columns that the streaming state keeps, from name to Spark SQL type."""
+    """Return the columns that the streaming state keeps, from name to Spark SQL type.
+
+    ``ended_type`` is the schema of the rows with outcomes.
+    """
     return {
         field.name: field.dataType.simpleString()
         for field in ended_type

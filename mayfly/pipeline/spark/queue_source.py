@@ -315,10 +315,11 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """End the claims up to ``start``, claim messages for the next batch, and return its end.
 
-        A claim is a numbered set of reserved messages; its end removes them from the queue. Returns
-        ``start`` if the queue has no message. Raises CheckpointError when ``start`` belongs to
-        another consumer, queue or store. Raises a BulkError when the queue manager cannot continue
-        from it, or another reader has taken over.
+        A claim is a numbered set of reserved messages; its end removes them from the queue.
+        ``limit`` is the number of rows; under a limit of another kind all available messages are
+        claimed. Returns ``start`` if the queue has no message. Raises CheckpointError when
+        ``start`` belongs to another consumer, queue or store. Raises a BulkError when the queue
+        manager cannot continue from it, or another reader has taken over.
         """
         options = self._options
         with options.connect() as client:
@@ -441,9 +442,9 @@ def _numbered(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
 
 
 def even_parts(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
-    """Divide rows into at most ``share_count`` even parts; [] if there are no rows.
+    """Divide the rows in ``ranges`` into at most ``share_count`` even parts; [] if there are none.
 
-    A part has at least 10,000 rows if there are several.
+    A part is a tuple of ranges. It has at least 10,000 rows if there are several.
     """
     row_count = sum(until - after for after, until in ranges)
     if row_count <= 0:

@@ -35,8 +35,8 @@ def ledger_report(
 ) -> list[QueueReport]:
     """Return a report for each queue in a part of a lake, by queue manager and name.
 
-    Queues without messages are left out. Raises LakeError without a lake, or when a file of it is
-    missing.
+    A message got more than ``late_after_ms`` after its delivery time counts as late. Queues without
+    messages are left out. Raises LakeError without a lake, or when a file of it is missing.
     """
     lease = Lease(existing_lake(lake_path))
     try:
