@@ -105,10 +105,11 @@ def inquire_authority(
 
 
 def inquire_entity(manager: Engine, entity: Entity, object_type: str, name: str) -> Record:
-    """Return an ENTAUTH record: the authority of a user or group on the object ``name``.
+    """Return an ENTAUTH record: the authority of a user or group on one object.
 
-    It is the sum of all matching authority records, also those of the user's groups. Without any
-    record its AUTHLIST is NONE.
+    ``entity`` is the user or group; ``object_type`` and ``name`` are the object. It is the sum of
+    all matching authority records, also those of the user's groups. Without any record its AUTHLIST
+    is NONE.
     """
     bits = granted(manager, entities_of(manager, [entity]), object_type, name)
     return _authority_record(ENTAUTH, "OBJNAME", AuthorityKey(object_type, name, entity), bits)
@@ -264,8 +265,8 @@ def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
 def _check_names(given: Mapping[str, Value]) -> None:
     """Raise WrongValue if SSLPEER or SSLCERTI is a pattern that no certificate can match.
 
-    Missing attributes are not checked. Only new rules are checked, so that an older rule with such
-    a pattern can still be removed.
+    ``given`` are the attributes of a rule; missing ones are not checked. Only new rules are
+    checked, so that an older rule with such a pattern can still be removed.
     """
     for keyword in ("SSLPEER", "SSLCERTI"):
         value = str(given.get(keyword, ""))

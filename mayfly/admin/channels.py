@@ -188,8 +188,9 @@ def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
 def inquire_status(manager: Engine, pattern: str) -> list[Record]:
     """Return CHSTATUS records of the channels that were ever started and whose names match.
 
-    A sender has one record, a receiver one for each sending queue manager. A SVRCONN channel has
-    one for each socket of its clients, and one more while it is stopped.
+    ``pattern`` is a name, or the start of names followed by ``*``. A sender has one record, a
+    receiver one for each sending queue manager. A SVRCONN channel has one for each socket of its
+    clients, and one more while it is stopped.
     """
     known = {state.name for state in manager.channel_states.states()}
     records = [

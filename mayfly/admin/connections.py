@@ -205,7 +205,8 @@ def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bo
 def inquire_instances(manager: Engine, pattern: str) -> list[Record]:
     """Return a CHSTATUS record for each client socket on SVRCONN channels whose names match.
 
-    Returns an empty list without clients.
+    ``pattern`` is a name, or the start of names followed by ``*``. Returns an empty list without
+    clients.
     """
     instances: dict[int, list[ClientConnection]] = {}
     for client in client_connections(manager):

@@ -155,7 +155,7 @@ class Record(NamedTuple):
 
 @cache
 def object_type(kind: str) -> ObjectType:
-    """Return an object type with its attributes; both tables are empty for an unknown type."""
+    """Return an object type with its attributes; it has none for an unknown type."""
     rows = {row.keyword: row for row in _SHOWN.get(kind, ())}
     kept = kept_attributes_of(kind)
     every = MappingProxyType({**attributes_of(kind), **kept})
@@ -520,7 +520,7 @@ def type_of(kind: str, attributes: Mapping[str, Value]) -> str:
 def check_type(kind: str, object_type: str, given: Mapping[str, Value]) -> None:
     """Raise AdminError (MQRCCF_PARM_CONFLICT) for an attribute that objects of a type do not have.
 
-    ``object_type`` is the word in CHLTYPE or AUTHTYPE.
+    ``given`` are the attributes to check. ``object_type`` is the word in CHLTYPE or AUTHTYPE.
     """
     for keyword, value in given.items():
         if not has_attribute(kind, object_type, keyword):

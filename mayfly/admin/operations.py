@@ -220,7 +220,8 @@ def clear_topic(manager: Engine, topic: str) -> None:
 def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]:
     """Return the queues of ``kinds`` whose names match, sorted by name.
 
-    Local queues also have CURDEPTH, IPPROCS, OPPROCS and DEFTYPE.
+    ``pattern`` is a name, or the start of names followed by ``*``. Local queues also have CURDEPTH,
+    IPPROCS, OPPROCS and DEFTYPE.
     """
     records = []
     for definition, depth, input_count, output_count in view_queues(manager, pattern, kinds):

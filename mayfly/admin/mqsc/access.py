@@ -326,9 +326,9 @@ def _run_check(
 ) -> Reply:
     """Run DISPLAY CHLAUTH(channel) MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() […].
 
-    Returns a message with the rule that applies to this partner, or AMQ9783I with the user of the
-    channel if no rule applies. Raises MqscSyntaxError for a generic channel name and a missing or
-    wrong parameter.
+    ``profile`` is the channel's name, ``remaining`` are the other parameters. Returns a message
+    with the rule that applies to this partner, or AMQ9783I with the user of the channel if no rule
+    applies. Raises MqscSyntaxError for a generic channel name and a missing or wrong parameter.
     """
     if "*" in profile:
         raise command.object.wrong("MATCH(RUNCHECK) is about one channel: give its name")

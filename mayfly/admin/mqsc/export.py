@@ -108,7 +108,10 @@ def _subscription(row: _Row) -> str:
 
 
 def _attributes(kind: str, row: _Row, omitted: Iterable[str] = ()) -> list[str]:
-    """Return the attributes of an object that can be set, each as MQSC writes it."""
+    """Return the attributes of an object that can be set, but ``omitted``, each as MQSC writes it.
+
+    ``row`` has the displayed values of the object by keyword.
+    """
     known = object_type(kind)
     return [
         _attribute(known.attributes[keyword], value)

@@ -323,7 +323,7 @@ def unknown(parameter: Parameter, kind: str, candidates: Iterable[str]) -> MqscS
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """Return ``'; did you mean X?'`` with the most similar candidate, empty if none is similar."""
+    """Return ``'; did you mean X?'`` with the candidate most similar to ``word``; "" for none."""
     found = difflib.get_close_matches(word, sorted(candidates), n=1)
     return f"; did you mean {found[0]}?" if found else ""
 

@@ -219,8 +219,9 @@ class Admission:
     ) -> Admitted | _Question:
         """Return the user and limits of a connecting program whose password is cached as right.
 
-        Returns a question, to be checked in a thread, for any other password. Raises Refused while
-        passwords of this user or address are refused unchecked, after too many wrong ones.
+        ``offer`` is that of its channel. Returns a question, to be checked in a thread, for any
+        other password. Raises Refused while passwords of this user or address are refused
+        unchecked, after too many wrong ones.
         """
         source = _source_of(applicant)
         # This check comes first: a comparison with remembered passwords is fast enough to guess.

@@ -188,7 +188,8 @@ class ChannelOffer(NamedTuple):
     def admitted(self, user: User, *, is_operator: bool) -> Admitted:
         """Return the connection of a user: its groups, and the limits of the channel.
 
-        Without a channel the limits are the defaults.
+        Without a channel the limits are the defaults. ``is_operator`` means that the user may do
+        everything.
         """
         channel = self.channel
         if channel is None:
@@ -256,7 +257,8 @@ def failure_delay_s(manager: Engine) -> int:
 def needs_password(manager: Engine, applicant: Applicant, offer: ChannelOffer) -> bool:
     """Return True if a connecting program's password must be checked, False if none is needed.
 
-    Raises Refused when user or password is required and missing.
+    ``offer`` is that of its channel, which says whether a password is required. Raises Refused when
+    user or password is required and missing.
     """
     is_given = bool(applicant.password and applicant.user)
     if is_given and (offer.check != k.MQCHK_NONE or applicant.must_prove_user):
