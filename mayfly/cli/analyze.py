@@ -134,7 +134,8 @@ def _analysis(
 ) -> LifetimeAnalysis:
     """Return the analysis by DuckDB, or by Spark where a lake is too large for one process.
 
-    ``cap_ms`` None asks nothing about a CAPEXPRY. Raises CommandFailed for errors of the lake.
+    The arguments are those of ``pipeline.lake.analytics.analyze_lifetimes``. Raises CommandFailed
+    for errors of the lake.
     """
     if fits_one_process(lake, part):
         with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
@@ -182,7 +183,10 @@ def _for_json(analysis: LifetimeAnalysis, late_after_ms: int) -> dict[str, Any]:
 
 
 def _print(analysis: LifetimeAnalysis, late_after_ms: int) -> None:
-    """Print three tables, those that have rows, each followed by its sentences of advice."""
+    """Print three tables, those that have rows, each followed by its sentences of advice.
+
+    Delayed messages were counted as late from ``late_after_ms`` on.
+    """
     managers = {
         *(group.manager for group in analysis.lifetimes if group.manager),
         *(queue.manager for queue in analysis.delays),
@@ -260,7 +264,7 @@ def _delay_row(name: str, queue: DelayFigures) -> tuple[str, ...]:
 
 
 def _consumer_row(name: str, consumer: ConsumerFigures) -> tuple[str, ...]:
-    """Return the cells of a program that gets from a queue."""
+    """Return the cells of a program that gets from a queue; ``name`` is the queue's."""
     who = (consumer.application or "(none)", consumer.user_id or "(none)")
     counts = [f"{n:,}" for n in (consumer.got, consumer.met_expired, consumer.hours)]
     durations = (consumer.left_p1_ms, consumer.left_p5_ms, consumer.left_p50_ms)

@@ -148,8 +148,8 @@ def _of_store(
 ) -> WrittenClaims:
     """Return the entry of ``log`` for the queue manager's store ``instance_id``.
 
-    ``log`` has the claims that the checkpoint records as written. Raises CommandFailed if it has no
-    entry for this store.
+    ``log`` has the claims that the checkpoint records as written. ``checkpoint`` and ``consumer``
+    are for the error. Raises CommandFailed if it has no entry for this store.
     """
     for written in log:
         if written.offset.instance_id == instance_id:

@@ -300,8 +300,9 @@ def _reloaded(
 ) -> ServeSettings:
     """Apply the settings that can change while the server runs; return the settings in force.
 
-    ``before`` are the settings in force, ``after`` those read again. Other changes are logged as
-    warnings and wait for the next start.
+    These are the drain time and the limits, and the files of users and certificates. ``before`` are
+    the settings in force, ``after`` those read again. Other changes are logged as warnings and wait
+    for the next start.
     """
     _LOG.info("reloads")
     for name in ("queue_managers", "listen", "tls", "token_file", "log"):
@@ -362,8 +363,9 @@ def _open_manager(
 ) -> QueueManager:
     """Return the opened queue manager, which is made and logged if the folder has none.
 
-    Waits up to 30 seconds while a command has the folder open. Raises CommandFailed for a wrong
-    configuration, FolderInUse if the folder stays in use.
+    ``served`` has its name and configuration. Waits up to 30 seconds, by calls of ``pause``, while
+    a command has the folder open. Raises CommandFailed for a wrong configuration, FolderInUse if
+    the folder stays in use.
     """
     is_new = not (folder / DATABASE_FILE).exists()
     platform, command_level, settings = served.configuration
@@ -426,9 +428,9 @@ def _listeners(
 ) -> list[Listener]:
     """Return the listeners for Flight, AMQP and HTTP that the settings name, in starting order.
 
-    None of them is started yet. ``token`` admits an operator to Flight, ``admission`` checks the
-    programs of AMQP and HTTP. ``budget`` is the memory that all share. Logs a warning for one that
-    other machines reach without TLS.
+    None of them is started yet. They serve the ``opened`` queue managers. ``token`` admits an
+    operator to Flight, ``admission`` checks the programs of AMQP and HTTP. ``budget`` is the memory
+    that all share. Logs a warning for one that other machines reach without TLS.
     """
     tls = settings.tls
     for name, address in settings.listen._asdict().items():
@@ -624,7 +626,7 @@ def print_ready(
 def telemetry_of(
     managers: Sequence[QueueManager], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Return a context with OpenTelemetry turned on, if the environment asks for it.
+    """Return a context in which queue managers send OpenTelemetry, if ``environment`` says so.
 
     OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER have names of installed exporters, such as
     ``console`` or ``otlp``; without both nothing is done. The SDK reads its other variables itself.

@@ -182,7 +182,8 @@ def check_lake(lake: str) -> None:
 def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> LakePart:
     """Return the part of a lake that --from, --to and --queue name; None is no limit.
 
-    Raises CommandFailed for a wrong moment or queue name.
+    ``first`` and ``last`` are moments, hours or dates, of which the last is included. Raises
+    CommandFailed for a wrong moment or queue name.
     """
     with wrong_values():
         return part_between(first, last, queues or ())

@@ -790,9 +790,9 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
 
 
 def _batch_printer(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
-    """Return a function that prints a batch's number and rows, as text or JSON.
+    """Return a function that prints a batch's number and rows, as text or as one line of JSON.
 
-    With both flags it prints nothing.
+    With ``as_json`` and ``available_now`` it prints nothing: there is one object at the end.
     """
 
     def print_batch(batch: int, row_count: int) -> None:

@@ -315,8 +315,9 @@ def _connect_when_served(
 ) -> Connection | None:
     """Connect to a folder's server once it has started; return None if no server has it open.
 
-    ``check`` is called as soon as a server is found, and may raise CommandFailed. Raises
-    CommandFailed after 30 seconds, MQError if the server refuses.
+    ``program`` is the name of the connected program. ``check`` is called as soon as a server is
+    found, and may raise CommandFailed. Raises CommandFailed after 30 seconds, MQError if the server
+    refuses.
     """
     for _ in polls(folder):
         if not is_served(folder):
@@ -367,7 +368,8 @@ def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
 def _connect_by_socket(name: str, folder: Path, served: Served, program: str) -> Connection:
     """Connect as the operator by the socket in a folder; the caller closes the connection.
 
-    Raises CommandFailed if the token cannot be read, MQError if the server refuses.
+    ``served`` says where the server's token is. Raises CommandFailed if the token cannot be read,
+    MQError if the server refuses.
     """
     try:
         token = read_token(served.token_file)

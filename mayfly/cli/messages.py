@@ -62,7 +62,7 @@ def opened_queue(connection: Connection, name: str, options: int) -> int:
 
 
 def full_id(typed: bytes | None) -> bytes:
-    """Return an id padded to 24 bytes with zeros, b"" (no id) for None."""
+    """Return an id padded to 24 bytes with zeros; for None return b"", which means any id."""
     return b"" if typed is None else stored_id(typed, "id")
 
 

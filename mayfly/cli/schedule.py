@@ -217,8 +217,9 @@ def filter_of(
 ) -> DelayedSelection:
     """Return the delayed messages that the filter options select; None is no limit.
 
-    ``within_ms`` selects messages due at most so many ms from now, overdue ones included unless
-    ``due_from`` is set. Raises CommandFailed for --within beside --due-before.
+    ``sender`` is the user who put them; ``properties`` must all be equal. ``within_ms`` selects
+    messages due at most so many ms from now, overdue ones included unless ``due_from`` is set.
+    Raises CommandFailed for --within beside --due-before.
     """
     if within_ms is not None:
         if due_before is not None:
@@ -563,7 +564,8 @@ def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> I
 def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
     """Do ``action`` (cancel, reschedule, release) on delayed messages and print its receipts.
 
-    Raises CommandFailed if a receipt is not a success, or if the options contradict each other.
+    ``request`` has the arguments of the command. Raises CommandFailed if a receipt is not a
+    success, or if the options contradict each other.
     """
     _check(action, request)
     missed: Counter[Receipt] = Counter()
@@ -706,7 +708,7 @@ def details(entry: Scheduled) -> dict[str, object]:
 
 
 def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
-    """Yield a heading, and the changes of the schedule as aligned lines."""
+    """Yield a heading, and a line for each change of the schedule, with aligned columns."""
     rows = [
         (
             moment(entry.at_ms),

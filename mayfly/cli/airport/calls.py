@@ -95,7 +95,10 @@ def write_calls(
 
 
 def deadline_ms(flight: Flight, compression: Compression) -> int:
-    """Return the wall-clock deadline of a flight's message, in ms since 1970."""
+    """Return the wall-clock deadline of a flight's message, in ms since 1970.
+
+    ``compression`` is the time scale of the day.
+    """
     return compression.on_the_wall(flight.put_ms + LIFE_MS)
 
 
@@ -104,8 +107,9 @@ def put_calls(
 ) -> StreamingQuery:
     """Start the Spark stream that puts each flight's message once, at its moment.
 
-    ``checkpoint`` is the folder of the stream's checkpoint. Returns the running query. It puts
-    nothing until `write_calls` has written the file ``calls``.
+    ``url`` and ``token_file`` are those of the queue manager's Flight server. ``checkpoint`` is the
+    folder of the stream's checkpoint. Returns the running query. It puts nothing until
+    `write_calls` has written the file ``calls``.
     """
     spark.dataSource.register(CallsSource)
     return (

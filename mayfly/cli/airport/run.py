@@ -70,14 +70,14 @@ class DemoWatcher(Protocol):
         """Called when a step begins; the step before it is done."""
 
     def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
-        """Called during the day on the virtual clock.
+        """Called during the day on the virtual clock, with the numbers ``seen``.
 
         ``done`` is the share of the day that is over, from 0 to 1; ``lake_rows`` is the number of
         ledger rows in the lake.
         """
 
     def wall(self, seen: WallSeen) -> None:
-        """Called during the day on the wall clock."""
+        """Called during the day on the wall clock, with the numbers ``seen``."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,8 @@ def _make_room(out: Path) -> None:
 def _session(out: Path) -> Iterator[SparkSession]:
     """Return a context with a Spark session made in this thread, stopped at the end.
 
-    Spark would not find the sink in a session of another thread.
+    Its tables are in the folder ``out``. Spark would not find the sink in a session of another
+    thread.
     """
     # Many short jobs: the settings for tests, but the three airports side by side.
     conf = {

@@ -188,7 +188,8 @@ def calendar_of(by_day: pa.Table) -> Calendar:
 def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
     """Return (label, week, weekday) of the days with the largest shares of expired messages.
 
-    The worst comes first.
+    They are ``count`` days, the worst first. The label is such as ``8 Mar 31%``. Week and weekday
+    are the column and the row in ``calendar``.
     """
     worst = np.argsort(np.nan_to_num(calendar.share), axis=None)[::-1][:count]
     days = []

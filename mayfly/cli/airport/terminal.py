@@ -224,7 +224,8 @@ def _late(wall: WallDay, late: LateSummary) -> str:
 def _miss(wall: WallDay, miss: wall_clock.Changed) -> tuple[str, str]:
     """Return ("", text) about a message that expired only on the wall clock.
 
-    It is a line for :func:`_facts`, without a name. The text says how late the message was.
+    It is a line for :func:`_facts`, without a name. The text says how late ``miss``, the message,
+    was.
     """
     spare, late = (wall.compression.minutes(ms) for ms in (miss.spare_ms, miss.late_ms))
     name = spelled(miss.flight.correl_id)
