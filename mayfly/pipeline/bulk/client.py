@@ -270,10 +270,11 @@ class LedgerClient:
     def _answer(
         self, name: str, request: dict[str, Any], timeout_seconds: float = CALL_SECONDS
     ) -> dict[str, Any]:
-        """Send request ``name``, which may be repeated; return the answer's JSON or raise BulkError.
+        """Send the request ``name``, which may be repeated; return the JSON of its answer.
 
         A patient client repeats the request while no server answers. A call fails without an answer
-        after ``timeout_seconds``, or after the time that the client was made with.
+        after ``timeout_seconds``, or after the time that the client was made with. Raises
+        BulkError.
         """
         action = flight.Action(name, json.dumps(request).encode())
         if self._timeout_seconds is not None:

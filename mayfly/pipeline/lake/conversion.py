@@ -123,8 +123,8 @@ def _stores(place: str | Path) -> list[_Store]:
 def _complete_until(place: str | Path, store: _Store) -> Iterator[int]:
     """Return a context with the position up to which a lake has all rows of a store.
 
-    In the context no other process adds rows of the store to a lake of Parquet files. In Delta
-    tables rows may come behind that position. Raises LakeError.
+    In the context no other process adds rows of the store to a lake of Parquet files. A lake of
+    Delta tables may have some rows after that position as well. Raises LakeError.
     """
     if is_delta(place):
         from mayfly.pipeline.lake.delta import position_of

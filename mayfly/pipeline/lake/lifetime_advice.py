@@ -90,7 +90,7 @@ def spelled(duration_ms: float | None) -> str:
 
 
 def _shares(figures: LifetimeFigures) -> str:
-    """Return the sentence on the share expired, and on the life left at the gets."""
+    """Return the sentence on the share expired, and on the lifetime left at the gets."""
     if figures.expired:
         said = f"{_share(figures.expired, figures.lives)} of {figures.lives:,} expire"
     else:

@@ -199,10 +199,10 @@ def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> Dat
 
 
 def _begun(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> dict[str, Column]:
-    """Return the columns put, life, delay, cap and deadline by the names in _BEGUN.
+    """Return columns with put time, lifetime, delay, cap and deadline, by the names in _BEGUN.
 
-    From them each row's delivery and expiry are computed. Values are limited so that no bigint
-    overflows.
+    From them each row's delivery and expiry are computed. The cap limits the lifetime. Values are
+    limited so that no bigint overflows. ``cap_ms`` and ``ttl_rule`` are those of ``lifetime``.
     """
     column = _columns_of(messages)
     put = f.when(column("put_ms").between(0, LATEST_DUE_MS), column("put_ms"))
