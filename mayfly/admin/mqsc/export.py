@@ -50,10 +50,10 @@ _PLATFORM: Final = "platform"
 def exported(run: Callable[[str], MqscResult]) -> str:
     """Return a script that defines all objects, rules, authorities and settings again.
 
-    ``run`` runs MQSC commands on the queue manager. Each attribute is written, whether it has an
-    effect or is only kept; secrets are not. Left out are messages, dynamic queues, subscriptions
-    that are not durable or come from a neighbour, and users. A subscription whose texts are not
-    printable is a comment.
+    ``run`` runs MQSC commands on the queue manager. Each attribute is written, also one without
+    effect in Mayfly; secrets are not. Left out are messages, dynamic queues, subscriptions that are
+    not durable or come from a neighbour, and users. A subscription whose texts are not printable is
+    a comment.
     """
     return _HEAD + "".join(f"\n{command}\n" for command in _commands(run))
 
