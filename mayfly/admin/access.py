@@ -105,10 +105,11 @@ def inquire_authority(
 
 
 def inquire_entity(manager: Engine, entity: Entity, object_type: str, name: str) -> Record:
-    """Return an ENTAUTH record: the authority of a user or group on the object ``name``.
+    """Return an ENTAUTH record: the authority of a user or group on one object.
 
-    All authority records count together, also those of the user's groups. Without any record its
-    AUTHLIST is NONE.
+    ``entity`` is the user or group; ``object_type`` and ``name`` are the object. It is the sum of
+    all matching authority records, also those of the user's groups. Without any record its AUTHLIST
+    is NONE.
     """
     bits = granted(manager, entities_of(manager, [entity]), object_type, name)
     return _authority_record(ENTAUTH, "OBJNAME", AuthorityKey(object_type, name, entity), bits)
@@ -193,9 +194,10 @@ def inquire_channel_rules(
 def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
     """Return the CHLAUTH rule that applies to a partner, or a user name if no rule applies.
 
-    The user name is the MCAUSER of the channel, else the user or queue manager of the partner.
-    Looks up the partner's address in DNS if a rule has a host name; does not check passwords. With
-    ALTER QMGR CHLAUTH(DISABLED) no rule applies.
+    ``partner`` is a connecting client or queue manager. The user name is the MCAUSER of the
+    channel, else the user or queue manager of the partner. Looks up the partner's address in DNS if
+    a rule has a host name; does not check passwords. With ALTER QMGR CHLAUTH(DISABLED) no rule
+    applies.
     """
     rules = rules_of(manager)
     if wants_host_names(manager, partner.channel, partner.address):
@@ -263,8 +265,8 @@ def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
 def _check_names(given: Mapping[str, Value]) -> None:
     """Raise WrongValue if SSLPEER or SSLCERTI is a pattern that no certificate can match.
 
-    Missing attributes are not checked. Only new rules are checked, so that an older rule with such
-    a pattern can still be removed.
+    ``given`` are the attributes of a rule; missing ones are not checked. Only new rules are
+    checked, so that an older rule with such a pattern can still be removed.
     """
     for keyword in ("SSLPEER", "SSLCERTI"):
         value = str(given.get(keyword, ""))
@@ -353,7 +355,7 @@ def _is_selected(profile: str, pattern: str, match: str) -> bool:
 def _overlap(one: str, other: str) -> bool:
     """Return True if some name matches both patterns, as with ``A*`` and ``*B`` (``AB``).
 
-    The time is the product of both lengths.
+    The run time grows with the product of both lengths.
     """
     # Entry n: whether the beginning of ``one`` so far shares a name with ``other[:n]``.
     shared = [not other[:length].strip("*") for length in range(len(other) + 1)]

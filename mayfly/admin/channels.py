@@ -188,8 +188,9 @@ def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
 def inquire_status(manager: Engine, pattern: str) -> list[Record]:
     """Return CHSTATUS records of the channels that were ever started and whose names match.
 
-    A sender has one record, a receiver one for each sending queue manager. A SVRCONN channel has
-    one for each socket of its clients, and one more while it is stopped.
+    ``pattern`` is a name, or the start of names followed by ``*``. A sender has one record, a
+    receiver one for each sending queue manager. A SVRCONN channel has one for each socket of its
+    clients, and one more while it is stopped.
     """
     known = {state.name for state in manager.channel_states.states()}
     records = [
@@ -202,12 +203,15 @@ def inquire_status(manager: Engine, pattern: str) -> list[Record]:
 
 
 def _why_needed(channel_type: Value) -> str:
-    """Return the end of an error text: that a sender or client channel needs the attribute."""
+    """Return the end of an error text: why a channel of the type must have the attribute."""
     return f"a {'sender' if channel_type == MQCHT_SENDER else 'client'} needs it"
 
 
 def _needed(kind: str, name: str, channel_type: int) -> tuple[str, ...]:
-    """Return the attributes that a channel must have, none for the models of the system."""
+    """Return the keywords of the attributes that a channel must have.
+
+    Returns an empty tuple for the channels that IBM MQ makes as models for others.
+    """
     is_model = name in _MODELS.values() or (kind, name) in STANDARD_OBJECTS
     return () if is_model else _NEEDED.get(channel_type, ())
 
@@ -215,8 +219,8 @@ def _needed(kind: str, name: str, channel_type: int) -> tuple[str, ...]:
 def _check_network(kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Raise WrongObject for an invalid SSLCIPH, TRPTYPE, CONNAME or SSLPEER.
 
-    ``attributes`` are all attributes of the channel, with CHLTYPE. SSLCIPH of a client channel, and
-    of a channel that is only kept, is not checked.
+    ``attributes`` are all attributes of the channel, with CHLTYPE. SSLCIPH is not checked for a
+    client channel, and for a channel of a type that Mayfly stores but cannot run.
     """
     channel_type = attributes[_TYPE]
     cipher = attributes.get("SSLCIPH", "")

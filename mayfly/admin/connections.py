@@ -118,6 +118,7 @@ def inquire(manager: Engine, pattern: str) -> list[Record]:
     """Return a CONN record for each connection whose id matches, oldest first.
 
     ``pattern`` is a CONN id, or its start followed by ``*``. Returns an empty list for no match.
+    Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
     """
     return [_connection(manager, found) for found in open_connections(manager, pattern)]
 
@@ -146,6 +147,7 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
     """Return a HANDLE record for each open object of the connections whose ids match.
 
     ``pattern`` is a CONN id, or its start followed by ``*``. Returns an empty list for no match.
+    Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
     """
     return [
         Record(
@@ -204,7 +206,8 @@ def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bo
 def inquire_instances(manager: Engine, pattern: str) -> list[Record]:
     """Return a CHSTATUS record for each client socket on SVRCONN channels whose names match.
 
-    Returns an empty list without clients.
+    ``pattern`` is a name, or the start of names followed by ``*``. Returns an empty list without
+    clients.
     """
     instances: dict[int, list[ClientConnection]] = {}
     for client in client_connections(manager):

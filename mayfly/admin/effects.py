@@ -41,11 +41,12 @@ _NOT_CHECKED: Final = ("CRLLDAP", "OCSP", "IDPWLDAP")
 def without_effect(
     manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
 ) -> list[str]:
-    """Return which of the attributes of an object that is there have no effect here.
+    """Return those of some attributes of an object that Mayfly stores but does not obey.
 
-    ``['NPMCLASS(HIGH)']``, or [] for none. The kind itself, or ``CHLTYPE(SVR)``, stands for a whole
-    object that is only kept; those of the system are left out. Attributes at the defaults of IBM MQ
-    have no effect to lose.
+    ``attributes`` are the values that a command has set. The result is such as
+    ``['NPMCLASS(HIGH)']``, or [] for none. If nothing of the object is obeyed, the result is one
+    text: its ``kind``, or its type such as ``CHLTYPE(SVR)``; it is [] for objects SYSTEM.*. An
+    attribute at its default in IBM MQ is left out.
     """
     found = find_definition(manager, kind, name) if kind in TYPED_BY else None
     given_type = "" if found is None else type_of(kind, found.attributes)

@@ -137,7 +137,7 @@ class ObjectType(NamedTuple):
     kept: Mapping[str, Attribute]
 
     def row(self, keyword: str) -> Attribute | None:
-        """Return the attribute with a keyword, settable or displayed only.
+        """Return the attribute with a keyword, whether it can be set or is only displayed.
 
         Returns None for an unknown keyword.
         """
@@ -157,7 +157,7 @@ class Record(NamedTuple):
 
 @cache
 def object_type(kind: str) -> ObjectType:
-    """Return an object type with its attributes; both tables are empty for an unknown type."""
+    """Return an object type with its attributes; it has none for an unknown type."""
     rows = {row.keyword: row for row in _SHOWN.get(kind, ())}
     kept = kept_attributes_of(kind)
     every = MappingProxyType({**attributes_of(kind), **kept})
@@ -345,7 +345,7 @@ class WrongValue(AdminError):
         """Make the error text from keyword, value and ``complaint``: ``MAXDEPTH(-1) is not …``.
 
         With ``shows_value`` an error text of MQSC begins with keyword and value, otherwise with the
-        keyword alone.
+        keyword alone. The reason code is MQRCCF_ATTR_VALUE_ERROR.
         """
         text = f"{attribute.keyword}({value}){complaint}"
         super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, text)
@@ -523,7 +523,7 @@ def type_of(kind: str, attributes: Mapping[str, Value]) -> str:
 def check_type(kind: str, object_type: str, given: Mapping[str, Value]) -> None:
     """Raise AdminError (MQRCCF_PARM_CONFLICT) for an attribute that objects of a type do not have.
 
-    ``object_type`` is the word in CHLTYPE or AUTHTYPE.
+    ``given`` are the attributes to check. ``object_type`` is the word in CHLTYPE or AUTHTYPE.
     """
     for keyword, value in given.items():
         if not has_attribute(kind, object_type, keyword):
@@ -532,7 +532,10 @@ def check_type(kind: str, object_type: str, given: Mapping[str, Value]) -> None:
 
 
 def shown_values(definition: Definition) -> dict[str, Value]:
-    """Return the values of an object by keyword: those that its type has, kept ones included."""
+    """Return the values of an object by keyword: those of the attributes that its type has.
+
+    Attributes without effect in Mayfly are included.
+    """
     values = definition.every_attribute
     object_type = type_of(definition.kind, values)
     return {k: v for k, v in values.items() if has_attribute(definition.kind, object_type, k)}

@@ -220,7 +220,8 @@ def clear_topic(manager: Engine, topic: str) -> None:
 def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]:
     """Return the queues of ``kinds`` whose names match, sorted by name.
 
-    Local queues also have CURDEPTH, IPPROCS, OPPROCS and DEFTYPE.
+    ``pattern`` is a name, or the start of names followed by ``*``. Local queues also have CURDEPTH,
+    IPPROCS, OPPROCS and DEFTYPE.
     """
     records = []
     for definition, depth, input_count, output_count in view_queues(manager, pattern, kinds):
@@ -373,7 +374,10 @@ def _check_authentication(
 
 
 def _is_of_type(source: Definition, given: Mapping[str, Value]) -> bool:
-    """Return False if a new object is of another AUTHTYPE than the one that it would copy."""
+    """Return False if ``given`` has another AUTHTYPE than the object ``source`` to copy.
+
+    Returns True without AUTHTYPE in ``given``.
+    """
     wanted = given.get(_AUTHENTICATION_TYPE)
     return wanted is None or source.attributes.get(_AUTHENTICATION_TYPE) == wanted
 
@@ -384,9 +388,10 @@ def _is_of_type(source: Definition, given: Mapping[str, Value]) -> bool:
 def _make_standard(
     manager: Engine, kind: str, name: str, attributes: Mapping[str, Value] | None = None
 ) -> None:
-    """Define an object of ``STANDARD_OBJECTS`` that is missing; else do nothing.
+    """Define an object that IBM MQ makes with each queue manager, if it is missing here.
 
-    It is defined with ``attributes``, so that a wrong one raises AdminError before it is there.
+    Does nothing for other objects, and for one that exists. It is defined with ``attributes``, so
+    that a wrong one raises AdminError and nothing is defined.
     """
     standard = STANDARD_OBJECTS.get((kind, name))
     if standard is not None and find_definition(manager, kind, name) is None:

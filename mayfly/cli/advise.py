@@ -269,9 +269,11 @@ def recorded(
 ) -> Recorded | None:
     """Return the recorded arrivals of a queue; None if neither ``source`` nor ``qmgr`` is set.
 
-    ``source`` is a file of recorded messages, a lake, or the folder of a queue manager. Raises
-    CommandFailed if it does not exist or has no message, and ValueError if the options contradict
-    each other.
+    ``source`` is a file of recorded messages, a lake, or the folder of a queue manager. ``qmgr`` is
+    the name of a queue manager to read from, or of one in the lake; ``url`` is the server of the
+    former. ``queue`` None is the only queue that has messages. Raises CommandFailed if ``source``
+    does not exist or has no message. Raises ValueError if the options contradict each other, or if
+    ``queue`` is unknown or missing.
     """
     if url is not None and (qmgr is None or source is not None):
         raise ValueError(f"--url {url} is the server of a queue manager: name that by --qmgr alone")
@@ -309,7 +311,9 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
 def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
     """Return arrivals and BOTHRESH of a queue, read from a queue manager's folder or server.
 
-    BOTHRESH is None if the queue does not exist any more. Raises CommandFailed without messages.
+    ``place`` is a folder or URL, None the usual folder. ``queue`` None is the only queue that has
+    messages. BOTHRESH is None if the queue does not exist any more. Raises CommandFailed without
+    messages, ValueError for a wrong ``queue``.
     """
     from mayfly.pipeline.replay.lives import trace_of_lives
 
@@ -323,7 +327,10 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
 
 
 def _lives(ledger: ClientLedger, name: str) -> pa.Table:
-    """Return the ledger's records of messages that were got, transmitted or expired, as a table."""
+    """Return the ledger's records of messages that were got, transmitted or expired, as a table.
+
+    ``name`` is the queue manager; the records are read page by page.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -432,7 +439,10 @@ def _setting(setting: ListenSettings) -> str:
 
 
 def _arrival_lines(arrivals: ArrivalSummary) -> Iterator[str]:
-    """Yield a summary of the recorded arrivals as lines, without gaps if it has none."""
+    """Yield a summary of the recorded arrivals as lines.
+
+    Without gaps it is only their number and their time.
+    """
     yield ""
     yield (
         f"arrivals on {arrivals.queue}: {arrivals.messages:,} messages from "
@@ -474,7 +484,7 @@ def _table(before: Outlook | None, after: Outlook) -> Table:
 
 
 def _cells(outlook: Outlook) -> dict[str, str]:
-    """Return one column of the table, as texts by the title of their row.
+    """Return one column of the table of effects, as texts by the title of their row.
 
     The numbers of the simulation come first, then those that a formula estimates.
     """

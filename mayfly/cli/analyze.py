@@ -132,7 +132,11 @@ def analyze(
 def _analysis(
     lake: str, part: LakePart, by: By, cap_ms: int | None, late_after_ms: int
 ) -> LifetimeAnalysis:
-    """Return the analysis by DuckDB, or by Spark where a lake is too large for one process."""
+    """Return the analysis by DuckDB, or by Spark where a lake is too large for one process.
+
+    The arguments are those of ``pipeline.lake.analytics.analyze_lifetimes``. Raises CommandFailed
+    for errors of the lake.
+    """
     if fits_one_process(lake, part):
         with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
             from mayfly.pipeline.lake.analytics import analyze_lifetimes
@@ -149,7 +153,11 @@ def _analysis(
 
 
 def _for_json(analysis: LifetimeAnalysis, late_after_ms: int) -> dict[str, Any]:
-    """Return an analysis as a dict for JSON, with the advice on each group."""
+    """Return an analysis as a dict for JSON, with the advice on each group.
+
+    The keys are by, lifetimes, delays and consumers; the last three are lists of dicts. Delayed
+    messages were counted as late from ``late_after_ms`` on.
+    """
     return {
         "by": analysis.by.value,
         "lifetimes": [
@@ -175,7 +183,10 @@ def _for_json(analysis: LifetimeAnalysis, late_after_ms: int) -> dict[str, Any]:
 
 
 def _print(analysis: LifetimeAnalysis, late_after_ms: int) -> None:
-    """Print three tables, those that have rows, each followed by its sentences of advice."""
+    """Print three tables, those that have rows, each followed by its sentences of advice.
+
+    Delayed messages were counted as late from ``late_after_ms`` on.
+    """
     managers = {
         *(group.manager for group in analysis.lifetimes if group.manager),
         *(queue.manager for queue in analysis.delays),
@@ -218,7 +229,10 @@ def _print(analysis: LifetimeAnalysis, late_after_ms: int) -> None:
 def _table(
     columns: tuple[str, ...], rows: list[tuple[str, ...]], sentences: Iterable[str]
 ) -> list[str]:
-    """Return the lines of a table and, below an empty line, of its advice; [] without rows."""
+    """Return the lines of a table and, below an empty line, of its advice; [] without rows.
+
+    ``columns`` are the headings. ``sentences`` are the advice, broken into lines.
+    """
     if not rows:
         return []
     texts = [number for number, column in enumerate(columns) if column in ("application", "user")]
@@ -232,7 +246,7 @@ def _table(
 
 
 def _lifetime_row(name: str, group: LifetimeFigures) -> tuple[str, ...]:
-    """Return the cells of a group of messages."""
+    """Return the cells of a group of messages: name, counts, share expired, durations, verdict."""
     counts = [f"{count:,}" for count in (group.lives, group.got, group.expired)]
     durations = [
         *(group.lifetime_p50_ms, group.left_p1_ms, group.left_p5_ms, group.left_p50_ms),
@@ -243,14 +257,14 @@ def _lifetime_row(name: str, group: LifetimeFigures) -> tuple[str, ...]:
 
 
 def _delay_row(name: str, queue: DelayFigures) -> tuple[str, ...]:
-    """Return the cells of a queue with delayed messages."""
+    """Return the cells of a queue with delayed messages: name, counts, percentiles of lateness."""
     counts = [f"{count:,}" for count in (queue.lives, queue.delivered, queue.expired, queue.late)]
     durations = (queue.late_p50_ms, queue.late_p95_ms, queue.late_p99_ms, queue.late_max_ms)
     return (name, *counts, *map(spelled, durations))
 
 
 def _consumer_row(name: str, consumer: ConsumerFigures) -> tuple[str, ...]:
-    """Return the cells of a program that gets from a queue."""
+    """Return the cells of a program that gets from a queue; ``name`` is the queue's."""
     who = (consumer.application or "(none)", consumer.user_id or "(none)")
     counts = [f"{n:,}" for n in (consumer.got, consumer.met_expired, consumer.hours)]
     durations = (consumer.left_p1_ms, consumer.left_p5_ms, consumer.left_p50_ms)

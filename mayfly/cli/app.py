@@ -48,11 +48,10 @@ class _CommandsOnDemand(Commands):
     """The top group of commands: lists them from COMMANDS, and imports only the one that is run."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the name, the imported command, and the arguments for it.
+        """Return (the name, the imported command, the arguments for it).
 
-        ``args`` are the words of the command line from the command's name on.
-
-        An unknown name ends with click's usage error.
+        ``args`` are the words of the command line from the command's name on. An unknown name ends
+        with click's usage error.
         """
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if name is None else command_named(name), rest

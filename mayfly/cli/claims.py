@@ -123,10 +123,11 @@ def release(
 
 
 def _written(checkpoint: Path, consumer: str) -> list[WrittenClaims]:
-    """Return the claims of a consumer that a checkpoint records as written; [] if it has none.
+    """Return what a checkpoint records as written of a consumer's claims; [] if nothing.
 
-    A claim is a set of messages that the queue manager has reserved for a consumer. Raises
-    CommandFailed if the checkpoint is not a folder or cannot be read.
+    A claim is a set of messages that the queue manager has reserved for a consumer. The list has an
+    entry for each queue manager's store. Raises CommandFailed if the checkpoint is not a folder or
+    cannot be read.
     """
     if not checkpoint.is_dir():
         raise CommandFailed(
@@ -147,8 +148,8 @@ def _of_store(
 ) -> WrittenClaims:
     """Return the entry of ``log`` for the queue manager's store ``instance_id``.
 
-    ``log`` has the claims that the checkpoint records as written. Raises CommandFailed if it has no
-    entry for this store.
+    ``log`` has the claims that the checkpoint records as written. ``checkpoint`` and ``consumer``
+    are for the error. Raises CommandFailed if it has no entry for this store.
     """
     for written in log:
         if written.offset.instance_id == instance_id:

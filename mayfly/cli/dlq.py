@@ -201,9 +201,10 @@ def _handling(connection: Connection, table: RuleTable, queue: str) -> Iterator[
 
 @contextmanager
 def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
-    """Return a context that shows the handler's progress, and stops the handler at the event.
+    """Return a context that shows the handler's progress on a terminal.
 
-    Progress is shown on a terminal only. The end of the block sets the event.
+    When ``stopped`` is set, the handler stops; the letter in work is either finished or unchanged.
+    The end of the block sets it.
     """
     watcher = Thread(target=_watch, args=(handler, stopped))
     watcher.start()

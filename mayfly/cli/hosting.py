@@ -227,7 +227,10 @@ def _allow_many_files() -> None:
 
 @contextlib.contextmanager
 def _failures_in_the_log() -> Iterator[None]:
-    """Return a context that logs CommandFailed, MQError and StoreError, and raises typer.Exit."""
+    """Return a context that logs CommandFailed, MQError and StoreError as the end of the server.
+
+    It raises typer.Exit with the exit code instead.
+    """
     try:
         yield
     except CommandFailed as failure:
@@ -251,9 +254,11 @@ def _serve(
 ) -> None:
     """Handle signals until one ends the server; then drain it, and return.
 
-    ``arrived`` gets the numbers of signals. ``read`` reads the settings again. ``files`` say in the
-    folders that they are served. A second signal to end stops the drain. Settings that cannot be
-    read again are logged and change nothing.
+    To drain is to let clients end their units of work, for at most ``settings.drain_seconds``.
+    ``arrived`` gets the numbers of signals. SIGHUP calls ``read`` for the settings; settings that
+    cannot be read are logged and change nothing. ``files`` are the files by which each folder says
+    that it is served. A second signal to end stops the drain. Raises CommandFailed when all queue
+    managers have stopped.
     """
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
@@ -296,8 +301,9 @@ def _reloaded(
 ) -> ServeSettings:
     """Apply the settings that can change while the server runs; return the settings in force.
 
-    ``before`` are the settings in force, ``after`` those read again. Other changes are logged as
-    warnings and wait for the next start.
+    These are the drain time and the limits, and the files of users and certificates. ``before`` are
+    the settings in force, ``after`` those read again. Other changes are logged as warnings and wait
+    for the next start.
     """
     _LOG.info("reloads")
     for name in ("queue_managers", "listen", "tls", "token_file", "log"):
@@ -358,8 +364,9 @@ def _open_manager(
 ) -> QueueManager:
     """Return the opened queue manager, which is made and logged if the folder has none.
 
-    Waits up to 30 seconds while a command has the folder open. Raises CommandFailed for a wrong
-    configuration, FolderInUse if the folder stays in use.
+    ``served`` has its name and configuration. Waits up to 30 seconds, by calls of ``pause``, while
+    a command has the folder open. Raises CommandFailed for a wrong configuration, FolderInUse if
+    the folder stays in use.
     """
     is_new = not (folder / DATABASE_FILE).exists()
     platform, command_level, settings = served.configuration
@@ -427,9 +434,9 @@ def _listeners(
 ) -> list[Listener]:
     """Return the listeners for Flight, AMQP and HTTP that the settings name, in starting order.
 
-    None of them is started yet. ``token`` admits an operator to Flight, ``admission`` checks the
-    programs of AMQP and HTTP. ``budget`` is the memory that all share. Logs a warning for one that
-    other machines reach without TLS.
+    None of them is started yet. They serve the ``opened`` queue managers. ``token`` admits an
+    operator to Flight, ``admission`` checks the programs of AMQP and HTTP. ``budget`` is the memory
+    that all share. Logs a warning for one that other machines reach without TLS.
     """
     tls = settings.tls
     for name, address in settings.listen._asdict().items():
@@ -553,8 +560,8 @@ def _log_lost(managers: Sequence[QueueManager]) -> None:
 def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> DeveloperPasswords:
     """Define the objects and users of --dev; return the passwords for the first queue manager.
 
-    ``folders`` are the folders of the queue managers, by name. Raises CommandFailed if a definition
-    fails or a password cannot be used.
+    ``folders`` are the folders of the queue managers, by name; generated passwords are stored
+    there. Raises CommandFailed if a definition fails or a password cannot be used.
     """
     found: list[DeveloperPasswords] = []
     for manager in managers:
@@ -580,7 +587,8 @@ def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
 def run_script(manager: QueueManager, text: str, source: str) -> None:
     """Run MQSC commands; raises CommandFailed for the first that fails, with ``source``.
 
-    Commands before and after it are run as well. What has no effect here is a line on stderr.
+    All commands are run, also those after one that fails. What has no effect in Mayfly is a line on
+    stderr. ``source`` says in these texts where the commands are from.
     """
     result = manager.mqsc(text)
     for message in result.messages:
@@ -603,8 +611,9 @@ def print_ready(
 ) -> None:
     """Print the line that says where the server listens, and with which credentials.
 
-    ``addresses`` are those of the listeners, by name. ``credentials`` are those of ``--dev``, None
-    without it.
+    ``names`` are the queue managers. ``addresses`` are those of the listeners, by name.
+    ``credentials`` are those of ``--dev``, None without it. ``served`` has the files of token and
+    TLS certificate.
     """
     facts: dict[str, str | None] = dict(addresses)
     if credentials is not None:
@@ -623,7 +632,7 @@ def print_ready(
 def telemetry_of(
     managers: Sequence[QueueManager], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Return a context with OpenTelemetry turned on, if the environment asks for it.
+    """Return a context in which queue managers send OpenTelemetry, if ``environment`` says so.
 
     OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER have names of installed exporters, such as
     ``console`` or ``otlp``; without both nothing is done. The SDK reads its other variables itself.

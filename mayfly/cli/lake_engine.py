@@ -61,9 +61,9 @@ LateOption = Annotated[
 
 @contextlib.contextmanager
 def pipeline_errors() -> Iterator[None]:
-    """Return a context that turns pipeline and Spark errors into CommandFailed.
+    """Return a context that turns pipeline and Spark errors into CommandFailed with exit code 5.
 
-    The exit code is 5, for other ValueErrors 2.
+    Any other ValueError becomes one with exit code 2. Raises ModuleNotFoundError without Spark.
     """
     from pyspark.errors import PySparkException
 
@@ -95,9 +95,9 @@ def no_lives() -> Iterator[None]:
 
 @contextlib.contextmanager
 def lake_errors() -> Iterator[None]:
-    """Return a context that turns errors of a lake or its server into CommandFailed, without Spark.
+    """Return a context that turns errors of a lake or its server into CommandFailed.
 
-    The exit code is 2 for a wrong argument, else 5.
+    The exit code is 2 for a wrong argument, else 5. Unlike ``pipeline_errors`` it needs no Spark.
     """
     from mayfly.pipeline.bulk.errors import BulkError
 
@@ -182,7 +182,8 @@ def check_lake(lake: str) -> None:
 def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> LakePart:
     """Return the part of a lake that --from, --to and --queue name; None is no limit.
 
-    Raises CommandFailed for a wrong moment or queue name.
+    ``first`` and ``last`` are moments, hours or dates, of which the last is included. Raises
+    CommandFailed for a wrong moment or queue name.
     """
     with wrong_values():
         return part_between(first, last, queues or ())

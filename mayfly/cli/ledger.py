@@ -322,7 +322,10 @@ def erase(
 
 
 def _old_files_text(erased: dict[str, Any]) -> str:
-    """Return what is left of the old rows of a lake, and when it goes; "" if nothing is left."""
+    """Return how many files with the old rows are left, and when they go; "" if none is left.
+
+    ``erased`` has the keys ``old_files``, their number, and ``place``, the lake.
+    """
     if not erased["old_files"]:
         return ""
     when = (
@@ -428,10 +431,10 @@ def _exported(
 ) -> int:
     """Write the ended messages that pass all filters to ``target``; return their number.
 
-    ``part`` names the range of time and the queues. ``late_after_ms`` leaves only those that were
-    got later than that; None is no such filter. ``where`` is a condition in Spark SQL and needs
-    Spark; None leaves the choice of the engine to the lake's size. Raises CommandFailed for errors
-    of the lake.
+    ``part`` names the range of time and the queues; ``outcomes`` () keeps all. ``late_after_ms``
+    keeps only messages that were got more than so many ms after their delivery time; None is no
+    such filter. ``where`` is a condition in Spark SQL and needs Spark; None leaves the choice of
+    the engine to the lake's size. Raises CommandFailed for errors of the lake.
     """
     if where is not None and is_delta(lake):
         raise CommandFailed(
@@ -531,10 +534,12 @@ def _watched(
     print_batch: Callable[[int, int], None],
     end: RunState,
 ) -> Iterator[LedgerWatch]:
-    """Return a context with the watch of a run, which shows metrics and keeps the note of the run.
+    """Return a context with the watch of a run, which shows its progress.
 
-    Without an error ``end`` is noted as its end. Raises CommandFailed if another process runs it,
-    or the address for metrics cannot be used.
+    It is shown as metrics and in the note, the file that ``mayfly pipeline status`` reads.
+    ``print_batch`` is called with number and row count of each batch. If the block ends without an
+    error, the note says that the run ended as ``end``. Raises CommandFailed if another process runs
+    the same copy, or the address for metrics cannot be used.
     """
     from mayfly.pipeline.bulk.client import LedgerClient
 
@@ -591,10 +596,10 @@ def _copy(
 ) -> int:
     """Copy a ledger into a lake, and return the number of rows.
 
-    It ends at SIGINT or SIGTERM, with ``available_now`` also at the present end of the ledger. The
-    lake is of Delta tables with ``as_delta``, else of Parquet files; it is compacted every
-    ``compact_every_ms`` milliseconds, never for 0. ``watch`` is told of each batch. Raises
-    CommandFailed for errors of the server and the lake.
+    It ends at SIGINT or SIGTERM, after the batch in work. With ``available_now`` it also ends when
+    the present end of the ledger is reached. The lake is of Delta tables with ``as_delta``, else of
+    Parquet files. It is compacted every ``compact_every_ms`` milliseconds, never for 0. ``watch``
+    is told of each batch. Raises CommandFailed for errors of the server and the lake.
     """
     row_count = batch = 0
     with lake_errors():
@@ -627,7 +632,10 @@ def _copy(
 
 
 def _compact_beside(lake: str, is_of_delta: bool) -> None:
-    """Compact a lake while its ledger is copied into it; raises LakeError."""
+    """Compact a lake while its ledger is copied into it; raises LakeError.
+
+    A lake of Parquet files is left alone while another process maintains it.
+    """
     if is_of_delta:
         from mayfly.pipeline.lake.delta import compact_tables
 
@@ -716,10 +724,11 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
 def _answers(
     lake: str, part: LakePart, late_after_ms: int, *, has_plot: bool
 ) -> tuple[list[QueueReport], LakeTimeline | None]:
-    """Return the reports of a lake's queues and the timeline to plot.
+    """Return (the reports of a lake's queues, the timeline to plot).
 
     A message that was got more than ``late_after_ms`` after its delivery time counts as late. The
-    timeline is None if ``has_plot`` is False, or if no message has ended.
+    timeline is None if ``has_plot`` is False, or if no message has ended. Raises CommandFailed for
+    errors of the lake.
     """
 
     def is_drawn(reports: list[QueueReport]) -> bool:
@@ -753,10 +762,11 @@ def _info(url: str, token_file: Path | None, qmgr: str | None) -> LedgerInfo:
 
 
 def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
-    """Return the URL and token file of the Flight server that has a queue manager open.
+    """Return (URL, token file) of the Flight server that has a queue manager open.
 
-    The server is asked for its port over the socket in the folder. The file is None if the token is
-    in MAYFLY_TOKEN. Sets MAYFLY_TLS_ROOTS for a server with TLS, unless set. Raises CommandFailed
+    ``path`` is the folder of the queue manager, None the usual one. The server is asked for its
+    port over the socket in the folder. The file is None if the token is in MAYFLY_TOKEN. Sets
+    MAYFLY_TLS_ROOTS for a server with TLS, unless set. Raises CommandFailed without ``qmgr`` or
     without a server.
     """
     if qmgr is None:
@@ -780,9 +790,9 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
 
 
 def _batch_printer(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
-    """Return a function that prints a batch's number and rows, as text or JSON.
+    """Return a function that prints a batch's number and rows, as text or as one line of JSON.
 
-    With both flags it prints nothing.
+    With ``as_json`` and ``available_now`` it prints nothing: there is one object at the end.
     """
 
     def print_batch(batch: int, row_count: int) -> None:

@@ -34,9 +34,10 @@ class LedgerWatch:
         client: LedgerClient,
         print_batch: Callable[[int, int], None],
     ) -> None:
-        """Begin with a snapshot; ``client`` is asked for the end of the ledger.
+        """Begin with the snapshot ``begun``, which nothing shows yet.
 
-        ``print_batch`` is called with the number and the rows of each commit.
+        ``targets`` show each later one. ``client`` is asked for the end of the ledger.
+        ``print_batch`` is called with the number and the row count of each commit.
         """
         self._progress = begun
         self._targets = targets
@@ -46,7 +47,10 @@ class LedgerWatch:
         self._said: set[str] = set()
 
     def commit(self, batch: int, row_count: int, position: int) -> None:
-        """Count a commit of rows that end at a position of the ledger; show and print it."""
+        """Count a commit of rows that end at a position of the ledger; show and print it.
+
+        ``batch`` is the number of the commit in this run.
+        """
         self._progress = self._progress.with_commit(position, row_count, self._clock.now_ms())
         self._show(is_up=True)
         self._print_batch(batch, row_count)
@@ -68,7 +72,10 @@ class LedgerWatch:
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """Return a context at whose end, whatever it is, the run is shown as not up."""
+        """Return a context at whose end the targets show that the ledger is not copied any more.
+
+        An error of the block is passed on.
+        """
         try:
             yield
         finally:

@@ -275,8 +275,9 @@ def _check_not_given(name: str, given: Configuration) -> None:
 def operating(name: str, folder: Path, *, waits: bool = True) -> Iterator[Connection]:
     """Return a context connected as the operator to the server that has a folder open.
 
-    With ``waits`` it waits up to 30 seconds for a server that starts or ends. Raises CommandFailed
-    if no server has the folder open, and MQError if the server refuses.
+    ``name`` is the queue manager. With ``waits`` it waits up to 30 seconds for a server that starts
+    or ends. The end of the block backs out what is not committed. Raises CommandFailed if no server
+    has the folder open, and MQError if the server refuses.
     """
     if waits:
         connection = _connect_when_served(name, folder, "mayfly")
@@ -297,10 +298,11 @@ def in_folder(
 ) -> Iterator[Connection | None]:
     """Return a context connected by the socket in a folder, where no other user can listen.
 
-    The command is the operator, by the token; its messages have the name of its user. ``program``
-    is the name of the connected program. The call waits, and says so, up to 30 seconds for a server
-    that starts or ends. The connection is None if the server has ended. ``check`` is called as soon
-    as a server is found, and may raise CommandFailed.
+    The command is the operator, by the token; the messages that it puts have the name of its user.
+    ``program`` is the name of the connected program. The call waits, and says so, up to 30 seconds
+    for a server that starts or ends. The connection is None if the server has ended. ``check`` is
+    called as soon as a server is found, and may raise CommandFailed. CommandFailed is also raised
+    if the server refuses, or if the connection is lost in the block.
     """
     with _connect_errors():
         connection = _connect_when_served(name, folder, program, check)
@@ -313,8 +315,9 @@ def _connect_when_served(
 ) -> Connection | None:
     """Connect to a folder's server once it has started; return None if no server has it open.
 
-    ``check`` is called as soon as a server is found, and may raise CommandFailed. Raises
-    CommandFailed after 30 seconds, MQError if the server refuses.
+    ``program`` is the name of the connected program. ``check`` is called as soon as a server is
+    found, and may raise CommandFailed. Raises CommandFailed after 30 seconds, MQError if the server
+    refuses.
     """
     for _ in polls(folder):
         if not is_served(folder):
@@ -335,10 +338,10 @@ def _connect_when_served(
 def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
     """Return a context connected to the server at ``mq://HOST:PORT/QMGR?channel=CHANNEL``.
 
-    Without a channel the command is the operator, by the token in MAYFLY_TOKEN. With a channel it
-    is the user in MAYFLY_USER, or the one who runs it, with the password in MAYFLY_PASSWORD. A
-    password that is missing is asked for on a terminal. Raises CommandFailed if the server cannot
-    be reached or refuses.
+    If the URL names no channel and MAYFLY_TOKEN is set, the command is the operator, by that token.
+    Otherwise it is the user in MAYFLY_USER, or the one who runs it, with the password in
+    MAYFLY_PASSWORD. A password that is missing is asked for on a terminal. Raises CommandFailed for
+    a wrong URL, and if the server cannot be reached, refuses, or is lost in the block.
     """
     try:
         endpoint = endpoint_of_url(url)
@@ -365,7 +368,8 @@ def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
 def _connect_by_socket(name: str, folder: Path, served: Served, program: str) -> Connection:
     """Connect as the operator by the socket in a folder; the caller closes the connection.
 
-    Raises CommandFailed if the token cannot be read, MQError if the server refuses.
+    ``served`` says where the server's token is. Raises CommandFailed if the token cannot be read,
+    MQError if the server refuses.
     """
     try:
         token = read_token(served.token_file)

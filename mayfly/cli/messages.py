@@ -62,7 +62,7 @@ def opened_queue(connection: Connection, name: str, options: int) -> int:
 
 
 def full_id(typed: bytes | None) -> bytes:
-    """Return an id padded to 24 bytes with zeros, b"" (no id) for None."""
+    """Return an id padded to 24 bytes with zeros; for None return b"", which means any id."""
     return b"" if typed is None else stored_id(typed, "id")
 
 
@@ -73,9 +73,10 @@ def browsed(
     msg_id: bytes | None = None,
     correl_id: bytes | None = None,
 ) -> Iterator[Message]:
-    """Yield the messages of a queue in get order, only those with the ids if not None.
+    """Yield the messages of a queue in get order, and leave them there.
 
-    Each is read when the caller asks for it. Raises the reason codes of MQOPEN and MQGET.
+    ``msg_id`` and ``correl_id`` select messages; None selects all. Each message is read when the
+    caller asks for it. Raises the reason codes of MQOPEN and MQGET.
     """
     handle = opened_queue(connection, name, c.MQOO_BROWSE)
     while True:

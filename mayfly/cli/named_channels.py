@@ -45,7 +45,10 @@ def check_channels(settings: ServeSettings, scripts: Sequence[Sequence[Command]]
 
 
 def _client_channels(served: ServedFolder, commands: Sequence[Command]) -> set[str]:
-    """Return the names of the SVRCONN channels that are there once the scripts have run."""
+    """Return the names of the SVRCONN channels that exist once the scripts have run.
+
+    They are those in the folder of ``served``, as ``commands`` of the scripts add or delete them.
+    """
     stored = stored_objects(folder_of(served.name, served.path), "CHANNEL")
     found = {name for name, each in stored.items() if each["CHLTYPE"] == MQCHT_SVRCONN}
     # Every queue manager is made with this one.

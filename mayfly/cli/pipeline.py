@@ -282,7 +282,8 @@ class Watcher:
 def watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[Watcher]:
     """Return a context with a watcher that draws on a terminal; ``name`` is the pipeline's.
 
-    In a pipe, or with ``as_json``, it prints failures only.
+    In a pipe, or with ``as_json``, it draws nothing. Failures are printed in any case. With
+    ``as_json`` the watcher prints a line for each batch in which a row came or left.
     """
     console = Console(file=terminal)
     spinner = Spinner("dots", text=f"{name}  starting Spark")

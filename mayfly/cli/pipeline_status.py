@@ -87,11 +87,11 @@ class RunStatus(NamedTuple):
 
 
 def statuses(places: Sequence[str]) -> list[RunStatus]:
-    """Return the status of the runs at these places: files of pipelines, lakes; [] of none.
+    """Return the status of the runs at these places, which are files of pipelines or lakes.
 
-    Without places it is of all whose notes are on this machine. Raises CommandFailed for a file
-    named here that is no pipeline, OSError for one that cannot be read, ValueError for one of
-    another machine.
+    Without places it is of all runs whose notes are on this machine; [] if there are none. Raises
+    CommandFailed for a file in ``places`` that describes no pipeline, OSError for one that cannot
+    be read, ValueError for the URL of a file on another machine.
     """
     notes = [note for place in places for note in _notes_at(place)] if places else all_notes()
     for note in notes if places else ():
@@ -106,7 +106,11 @@ def statuses(places: Sequence[str]) -> list[RunStatus]:
 
 
 def report_of(status: RunStatus) -> dict[str, Any]:
-    """Return a status as a dict for JSON; times are ms since 1970, ages and lags ms."""
+    """Return a status as a dict for JSON; times are ms since 1970, ages and lags ms.
+
+    The keys are name, those of the note, batches, batch_ended_ms, claims, position, end_position,
+    lag_rows and problems.
+    """
     return {
         "name": status.name,
         **note_as_json(status.note),
@@ -174,7 +178,7 @@ def _batch_line(status: RunStatus) -> str:
 
 
 def _status(note: RunNote) -> RunStatus:
-    """Return the status of one run; what cannot be asked becomes a problem."""
+    """Return the status of one run; a question that cannot be answered becomes a problem in it."""
     asked = _Asked()
     status = _of_pipeline if note.kind is RunKind.PIPELINE else _of_ledger
     found = status(note, asked)
@@ -190,7 +194,7 @@ class _Asked:
         self.now_ms = SystemClock().now_ms()
 
     def ask(self, question: Callable[[], Any]) -> Any:
-        """Return the answer of a question, None if it fails: the reason is a problem then."""
+        """Return what ``question()`` returns, None if it fails: the reason is then a problem."""
         from mayfly.pipeline.bulk.errors import BulkError
 
         try:
@@ -203,7 +207,7 @@ class _Asked:
 
 
 def _of_pipeline(note: RunNote, asked: _Asked) -> RunStatus:
-    """Return the status of a pipeline."""
+    """Return the status of a pipeline; ``asked`` collects the problems of failed questions."""
     config: PipelineConfig | None = asked.ask(lambda: _config(note))
     if config is None:
         name = Path(note.place).stem if note.progress is None else note.progress[0]
@@ -219,7 +223,11 @@ def _of_pipeline(note: RunNote, asked: _Asked) -> RunStatus:
 
 
 def _claims_of(source: ClaimedSource, now_ms: int) -> HeldClaims:
-    """Return what the consumer of a source holds; raises BulkError, ValueError for a wrong url."""
+    """Return what the consumer of a source holds at its queue manager.
+
+    The counts are 0 if the consumer is unknown there. Raises BulkError, or ValueError for a wrong
+    url.
+    """
     from mayfly.pipeline.bulk.queue_client import QueueClient
 
     with QueueClient(
@@ -243,7 +251,7 @@ def _claims_of(source: ClaimedSource, now_ms: int) -> HeldClaims:
 
 
 def _of_ledger(note: RunNote, asked: _Asked) -> RunStatus:
-    """Return the status of a ledger run."""
+    """Return the status of a ledger run; ``asked`` collects the problems of failed questions."""
     ledger, progress = note.ledger, note.progress
     if ledger is None:
         return RunStatus(note, "?", (), asked.now_ms)
@@ -286,9 +294,10 @@ def _end_position(ledger: Ledger) -> int:
 
 
 def _notes_at(place: str) -> list[RunNote]:
-    """Return the notes of the runs of a file or lake, one with state NEW if none has run here.
+    """Return the notes of the runs of a pipeline's file or of a lake.
 
-    Raises ValueError for a place that is a file of another machine.
+    If no run is known here, it is one note with state NEW. Raises ValueError for the URL of a file
+    on another machine.
     """
     if place.endswith(_FILE_SUFFIX):
         return notes_at(RunKind.PIPELINE, str(local_path(place).absolute()))

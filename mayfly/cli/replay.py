@@ -204,9 +204,11 @@ def _in_process(
     """Replay recorded messages as they were and with ``settings``; return the comparison.
 
     It runs in this process, without Spark. ``source`` is a lake, whose rows ``trace_of`` converts;
-    None means that it is a trace file. ``manager`` None means all queue managers of the lake. A
-    message that is got more than ``late_after_ms`` after its delivery time counts as late. Raises
-    CommandFailed if a lake cannot be read or has no messages, ReplayError for a wrong trace.
+    with ``trace_of`` None it is a file or folder of recorded messages. ``manager`` None is the only
+    queue manager of the lake. A message that is got more than ``late_after_ms`` after its delivery
+    time counts as late. Raises CommandFailed if a lake cannot be read, has no messages, or has
+    those of several queue managers and ``manager`` is None. Raises ReplayError for wrong recorded
+    messages.
     """
     from mayfly.pipeline.replay.compare import compare
 
@@ -232,10 +234,11 @@ def _in_spark(
 ) -> Comparison:
     """Replay recorded messages as they were and with ``settings`` in Spark; return the comparison.
 
-    ``source`` is a lake, whose rows ``trace_of`` converts; None means that it is a trace file.
-    ``manager`` None means all queue managers of the lake. A message that is got more than
-    ``late_after_ms`` after its delivery time counts as late. ``master`` is the Spark master. Raises
-    CommandFailed for errors of Spark or the lake, ReplayError for a wrong trace.
+    ``source`` is a lake, whose rows ``trace_of`` converts; with ``trace_of`` None it is a file or
+    folder of recorded messages. ``manager`` None is the only queue manager of the lake. A message
+    that is got more than ``late_after_ms`` after its delivery time counts as late. ``master`` is
+    the Spark master. Raises CommandFailed for errors of Spark or the lake, and for a lake of
+    several queue managers if ``manager`` is None. Raises ReplayError for wrong recorded messages.
     """
     from mayfly.pipeline.replay.read import read_trace
     from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay
@@ -279,9 +282,9 @@ def settings_from(texts_by_option: Mapping[str, list[str] | None]) -> Settings:
 
 
 def _parse_pair(name: str, text: str) -> tuple[str, Any]:
-    """Return queue and parsed value of ``[QUEUE=]VALUE``; without a queue it is "*".
+    """Return (queue, parsed value) of ``[QUEUE=]VALUE``; without a queue it is "*".
 
-    Raises ValueError, which names the option, for a wrong value.
+    ``name`` is the option. Raises ValueError, which names the option, for a wrong value.
     """
     queue, _, value = text.rpartition("=")
     option = f"--{name.replace('_', '-')}"
@@ -292,7 +295,10 @@ def _parse_pair(name: str, text: str) -> tuple[str, Any]:
 
 
 def _once(name: str, texts: list[str]) -> list[str]:
-    """Return the texts unchanged; raises ValueError if two are for the same queue."""
+    """Return the texts ``[QUEUE=]VALUE`` unchanged; raises ValueError if two are for one queue.
+
+    ``name`` is the option, for the error text.
+    """
     queues = [text.rpartition("=")[0] or EVERY_OTHER for text in texts]
     for queue in queues:
         if queues.count(queue) > 1:

@@ -88,10 +88,11 @@ class RunNoteFile:
     """The note of a run of this process; a target of its snapshots."""
 
     def __init__(self, kind: RunKind, place: str, ledger: Ledger | None = None) -> None:
-        """Lock the note, and write that the run is starting.
+        """Lock the note, which ``mayfly pipeline status`` reads, and write that the run starts.
 
-        Raises CommandFailed if another process runs the same, OSError if the note cannot be
-        written.
+        The note is a file. ``place`` is the pipeline's file or the lake, ``ledger`` the ledger that
+        is copied, None for a pipeline. Raises CommandFailed if another process runs the same,
+        OSError if the note cannot be written.
         """
         self._clock = SystemClock()
         folder = home_folder() / _FOLDER
@@ -108,9 +109,11 @@ class RunNoteFile:
         self._enter(RunState.STARTING)
 
     def show(self, progress: Progress | LedgerProgress, *, is_up: bool, failure: str = "") -> None:
-        """Write a snapshot: of a run that works, or with ``failure`` of one that starts again.
+        """Write a snapshot into the note.
 
-        Without both only the snapshot changes. Raises OSError if the note cannot be written.
+        ``is_up`` says that the run works. Otherwise a ``failure`` says that it waits for a restart,
+        and why. Without either only the snapshot changes, not the state. Raises OSError if the note
+        cannot be written.
         """
         self._note = self._note._replace(progress=progress)
         if is_up:
@@ -121,15 +124,18 @@ class RunNoteFile:
             self._write()
 
     def end(self, state: RunState, text: str = "") -> None:
-        """Write how the run has ended; raises OSError if the note cannot be written."""
+        """Write how the run has ended; ``text`` is why it failed, or "".
+
+        Raises OSError if the note cannot be written.
+        """
         self._enter(state, text)
 
     def close(self) -> None:
-        """Unlock the note, which stays."""
+        """Unlock the note; the file stays, so that the end of the run can be read."""
         os.close(self._lock)
 
     def _enter(self, state: RunState, text: str = "") -> None:
-        """Write the note in a state; the time of the state is now if it is another one."""
+        """Write the note with a state and its text; another state than before begins now."""
         since_ms = self._note.since_ms if state is self._note.state else self._clock.now_ms()
         self._note = self._note._replace(state=state, text=text, since_ms=since_ms)
         self._write()
@@ -145,10 +151,11 @@ class RunNoteFile:
 def noted(
     kind: RunKind, place: str, say: Callable[[str], None], ledger: Ledger | None = None
 ) -> Iterator[RunNoteFile | None]:
-    """Return a context with the note of a run; an error that leaves it is noted as its end.
+    """Return a context with the note of a run, the file that ``mayfly pipeline status`` reads.
 
-    Where the note cannot be written, ``say`` is called with the reason, and the context has None:
-    the run goes on, and is not known to ``mayfly pipeline status``. Raises CommandFailed if another
+    ``place`` and ``ledger`` are those of `RunNoteFile`. An error that leaves the block is noted as
+    the end of the run, and passed on. If the note cannot be written, ``say`` is called with the
+    reason and the context has None: the run goes on without a note. Raises CommandFailed if another
     process runs the same.
     """
     try:
@@ -176,9 +183,10 @@ def noted(
 
 
 def notes_at(kind: RunKind, place: str) -> list[RunNote]:
-    """Return what is known here of the runs at a place: several of a lake with several ledgers.
+    """Return the notes of the runs at a place: a pipeline's file or a lake.
 
-    If nothing is known it is one note whose state is NEW. Raises OSError if a note cannot be read.
+    A lake has one note for each ledger that was copied into it. If nothing is known it is one note
+    whose state is NEW. Raises OSError if a note cannot be read.
     """
     found = [note for note in all_notes() if (note.kind, note.place) == (kind, place)]
     return found or [RunNote(kind, place)]
@@ -202,14 +210,17 @@ def all_notes() -> list[RunNote]:
 
 
 def as_json(note: RunNote) -> dict[str, Any]:
-    """Return a note as a dict for JSON."""
+    """Return a note as a dict for JSON, with the fields of RunNote as keys.
+
+    ``progress`` and ``ledger`` are dicts of their fields, or None.
+    """
     progress = None if note.progress is None else note.progress._asdict()
     ledger = None if note.ledger is None else note.ledger._asdict()
     return {**note._asdict(), "progress": progress, "ledger": ledger}
 
 
 def _order(note: RunNote) -> tuple[str, str, str]:
-    """Return what notes are sorted by."""
+    """Return the sort key of a note: kind, place, queue manager of the ledger ("" without one)."""
     return note.kind, note.place, "" if note.ledger is None else note.ledger.manager
 
 

@@ -51,10 +51,11 @@ MetricsListenOption = Annotated[
 def metrics_targets(
     begun: AnyProgress, file: Path | None, listen: ListenAddress | None
 ) -> Iterator[tuple[MetricsTargets, str | None]]:
-    """Return a context with the outputs for metrics, and the URL of their server or None.
+    """Return a context with (the outputs for metrics, the URL of their server or None).
 
-    They show ``begun``, which is not up, from now on. A server is closed at the end. Raises
-    CommandFailed if its address cannot be used, OSError if the file cannot be written.
+    ``file`` and ``listen`` say where the outputs are; None is no such output. At first they show
+    the snapshot ``begun`` as that of a run that does not work yet. A server is closed at the end.
+    Raises CommandFailed if its address cannot be used, OSError if the file cannot be written.
     """
     if file is None and listen is None:
         yield [], None

@@ -217,8 +217,9 @@ def filter_of(
 ) -> DelayedSelection:
     """Return the delayed messages that the filter options select; None is no limit.
 
-    ``within_ms`` means due from now up to and including this time. Raises CommandFailed for
-    --within beside --due-before.
+    ``sender`` is the user who put them; ``properties`` must all be equal. ``within_ms`` selects
+    messages due at most so many ms from now, overdue ones included unless ``due_from`` is set.
+    Raises CommandFailed for --within beside --due-before.
     """
     if within_ms is not None:
         if due_before is not None:
@@ -235,7 +236,7 @@ def check_new_time(
 ) -> None:
     """Raise CommandFailed unless exactly one of --delay, --at and --by is used.
 
-    --by is refused without ``is_all``, and if it is 0.
+    ``is_all`` is the option --all. --by is refused without it, and if it is 0.
     """
     given = [
         name
@@ -504,8 +505,8 @@ def _pages(
 ) -> Iterator[list[Scheduled]]:
     """Yield up to ``limit`` delayed messages in due order, in pages of 1,000; no page is empty.
 
-    ``waiting`` is the schedule, ``selection`` the filter. They begin after position ``after``, None
-    for the first.
+    ``waiting`` is the schedule, ``selection`` the filter. The messages are those behind position
+    ``after``; None is the begin.
     """
     while limit:
         asked = min(limit, _PAGE_COUNT)
@@ -545,10 +546,11 @@ class ScheduleCommand(NamedTuple):
 
 @contextmanager
 def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> Iterator[Schedule]:
-    """Return a context with the schedule of a queue manager, over a connection.
+    """Return a context with the schedule of a queue manager: its delayed messages.
 
-    With ``delivers`` messages that are due are delivered before the command ends, so that a message
-    reported as released can be got. Prints a warning if the delay processor does not run.
+    ``path`` is its folder or URL, None the usual folder. With ``delivers`` messages that are due
+    are delivered at the end of the block, so that a message reported as released can be got. Prints
+    a warning if the processor that delivers them does not run.
     """
     with connected(name, path, program="mayfly schedule") as connection:
         yield Schedule(connection.call)
@@ -562,7 +564,8 @@ def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> I
 def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
     """Do ``action`` (cancel, reschedule, release) on delayed messages and print its receipts.
 
-    Raises CommandFailed if a receipt is not a success, or if the options contradict each other.
+    ``request`` has the arguments of the command. Raises CommandFailed if a receipt is not a
+    success, or if the options contradict each other.
     """
     _check(action, request)
     missed: Counter[Receipt] = Counter()
@@ -583,11 +586,10 @@ def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
 
 
 def _check(action: ScheduleAction, request: ScheduleCommand) -> None:
-    """Raise CommandFailed unless the options name messages by ids, or by --all.
+    """Raise CommandFailed unless the options name messages either by ids, or by --all.
 
-    ``action`` is the operation, which the error texts name.
-
-    Also for --all without a filter, without --yes and without a terminal to ask on.
+    ``action`` is the operation, which the error texts name. It is also raised for --all without a
+    filter, without --yes and without a terminal to ask on.
     """
     has_filter = not request.selection.is_everything
     if request.msg_ids and (request.is_all or has_filter):
@@ -645,7 +647,8 @@ def _all(action: ScheduleAction, waiting: Schedule, request: ScheduleCommand) ->
 def _last(counts: Iterator[int], done: Receipt) -> int:
     """Return the last number that ``counts`` yields, 0 if it yields none.
 
-    After a second a terminal shows each new number, with the word ``done``.
+    After a second a terminal shows each new number, with the word ``done``. If ``counts`` raises an
+    error, the last number is printed first: so many messages stay done.
     """
     count, is_shown, is_complete, start_seconds = 0, False, False, perf_counter()
     is_terminal = sys.stderr.isatty()
@@ -705,7 +708,7 @@ def details(entry: Scheduled) -> dict[str, object]:
 
 
 def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
-    """Yield a heading, and the changes of the schedule as aligned lines."""
+    """Yield a heading, and a line for each change of the schedule, with aligned columns."""
     rows = [
         (
             moment(entry.at_ms),

@@ -245,9 +245,10 @@ def _settings(
 ) -> ServeSettings:
     """Return the settings from options and file; an option takes precedence over the file.
 
-    Addresses in ``listen``, files in ``tls`` and other values that are not set leave those of the
-    file. ``served`` is used for each queue manager on the command line. Raises CommandFailed for a
-    wrong file or options that contradict each other.
+    If ``listen`` has any address, its addresses replace all those of the file. The same is true of
+    the files in ``tls``. ``token_file`` and ``log`` None leave those of the file. ``served`` is
+    used for each queue manager on the command line. Raises CommandFailed for a wrong file or
+    options that contradict each other.
     """
     file = local_path(names[0])
     settings = (_of_file if file.suffix == _FILE_SUFFIX else _named)(names, served)
@@ -264,7 +265,8 @@ def _settings(
 def _named(names: list[str], given: ServedFolder) -> ServeSettings:
     """Return the settings for the queue managers that the command line names.
 
-    Raises CommandFailed if --path is used with several of them.
+    ``given`` has the options, the same for each. Raises CommandFailed if --path is used with
+    several of them.
     """
     if given.path is not None and len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
@@ -274,8 +276,9 @@ def _named(names: list[str], given: ServedFolder) -> ServeSettings:
 def _of_file(names: list[str], given: ServedFolder) -> ServeSettings:
     """Return the settings in a TOML file, which names its queue managers.
 
-    Raises CommandFailed if the file is wrong, or if the command line has options or names that
-    belong in it.
+    ``names`` are the words of the command line, of which the file is the first. ``given`` has the
+    options about one queue manager. Raises CommandFailed if the file is wrong, if there is a second
+    name, or if such an option is used: it belongs in the file.
     """
     file = local_path(names[0])
     if len(names) > 1:

@@ -68,7 +68,7 @@ class ServedFile:
 
     @contextlib.contextmanager
     def announced(self, served: Served) -> Iterator[None]:
-        """Return a context in which the file says how to reach the server.
+        """Return a context in which the file says how to reach the server: ``served`` as JSON.
 
         At its end the file is emptied.
         """

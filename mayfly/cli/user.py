@@ -157,7 +157,8 @@ def _password(user_name: str, *, is_piped: bool) -> str:
 def _print_user(folder: Path, user_name: str, done: str, *, as_json: bool) -> None:
     """Print a user with groups after a change; prints nothing if the user does not exist now.
 
-    ``done`` is what was done, such as "added" or "has a new password".
+    ``folder`` is that of the queue manager. ``done`` is what was done, such as "added" or "has a
+    new password".
     """
     found = Users(folder).find(user_name)
     if found is None:

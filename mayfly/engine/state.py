@@ -187,7 +187,7 @@ class LeftBehind:
     __slots__ = ("objects", "queues", "sessions")
 
     def __init__(self) -> None:
-        """Begin with nothing left."""
+        """Begin with empty lists."""
         #: A function for each session, which ends it.
         self.sessions: list[Callable[[], None]] = []
         #: A function for each other object, which ends it.

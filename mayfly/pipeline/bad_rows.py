@@ -106,8 +106,9 @@ class BadRows:
     ) -> bool:
         """Return True if Spark cannot compute ``shape`` for these messages of source ``number``.
 
-        ``ranges`` are row numbers of messages that the consumer has reserved. Nothing is written.
-        An error that rows cannot cause is raised again.
+        ``shape`` is a function that makes the rows to compute. ``ranges`` are row numbers of
+        messages that the consumer has reserved. Nothing is written. An error that rows cannot cause
+        is raised again.
         """
         made = shape(routed_again(self._config, spark, number, ranges))
         try:

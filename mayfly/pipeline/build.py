@@ -46,10 +46,10 @@ def start(
 ) -> StreamingQuery:
     """Start the streaming query of a pipeline and return the running query.
 
-    Writes the mark of the pipeline into a new checkpoint and new output folders. ``readers`` attach
-    the consumers of queue sources; with None the query attaches them itself. Raises
-    PipelineFileError, OptionError or CheckpointError for a pipeline that cannot run, BulkError if a
-    queue manager cannot be reached or refuses.
+    Writes a mark, the file by which the pipeline knows them again, into a new checkpoint and new
+    output folders. ``readers`` attach the consumers of queue sources; with None the query attaches
+    them itself. Raises PipelineFileError, OptionError or CheckpointError for a pipeline that cannot
+    run, BulkError if a queue manager cannot be reached or refuses.
     """
     prepare(config, spark)
     check_places(config, spark)

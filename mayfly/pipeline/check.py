@@ -87,8 +87,9 @@ def _queues(
 ) -> Iterator[ConfigProblem]:
     """Yield a problem for each (key, queue name) whose queue cannot be used by ``part``.
 
-    A source needs a queue that can be browsed; a sink's queue must only exist. Yields one problem
-    for ``where`` and no others if the server cannot be reached.
+    The key is the one in the pipeline's file, ``where`` the table with it. A source needs a queue
+    that can be browsed; a sink's queue must only exist. Yields one problem for ``where`` and no
+    others if the server cannot be reached.
     """
     try:
         with QueueClient(part.url, token_file=part.token_file, manager=part.manager) as client:

@@ -86,9 +86,10 @@ def load(path: Path) -> PipelineConfig:
 def _parts(
     top: Table, key: str, kinds: dict[str, Callable[[Table], _Part]], *, is_needed: bool = True
 ) -> tuple[_Part, ...]:
-    """Return the sources or sinks in the tables ``[[key]]``; their ``kind`` selects the function.
+    """Return the sources or sinks in the tables ``[[key]]`` of the file ``top``.
 
-    Raises PipelineFileError for an unknown kind or key, and for no table at all if ``is_needed``.
+    ``kinds`` has for each ``kind`` of a table the function that reads it. Raises PipelineFileError
+    for an unknown kind or key, and for no table at all if ``is_needed``.
     """
     tables = top.tables(key)
     if is_needed and not tables:
@@ -326,10 +327,11 @@ def _route(table: Table, sinks: Iterable[Sink]) -> Route:
 
 
 def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...]) -> str | None:
-    """Return the name of the sink that gets refused rows: the key, else the first queue sink.
+    """Return the name of the sink that gets refused rows.
 
-    Returns None if there is no queue sink and all sources are queues, so that no row can be
-    refused. Raises PipelineFileError if rows can be refused and no sink is known for them.
+    It is that in the key ``dead_letter``, else the first queue sink. Returns None if there is no
+    queue sink and all sources are queues, so that no row can be refused. Raises PipelineFileError
+    if rows can be refused and no sink is known for them.
     """
     name = top.plain_text("dead_letter")
     if name is not None:
@@ -345,10 +347,10 @@ def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...])
 
 
 def _reports(top: Table, sinks: tuple[Sink, ...]) -> str | None:
-    """Return the name of the sink for owed report messages: the key, else the first queue sink.
+    """Return the name of the sink for report messages that rows owe.
 
-    Returns None without a queue sink. Raises PipelineFileError if the key names a sink of another
-    kind.
+    It is that in the key ``reports``, else the first queue sink. Returns None without a queue sink.
+    Raises PipelineFileError if the key names a sink of another kind.
     """
     queues = [sink for sink in sinks if isinstance(sink, QueueSink)]
     name = top.plain_text("reports")

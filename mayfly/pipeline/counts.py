@@ -27,9 +27,11 @@ def counts_in() -> list[Column]:
 
 
 def counts_out(is_let_go: Column) -> list[Column]:
-    """Return the columns that count the rows leaving the pipeline, by outcome.
+    """Return the aggregate columns that count the rows leaving the pipeline, by outcome.
 
-    LET_GO counts the rows for which ``is_let_go`` is true.
+    They are named RELEASED, EXPIRED, DEAD_LETTERED, REPORTS, LET_GO, OVERDUE and LATE_MS_MAX.
+    ``is_let_go`` is true for rows that their own queue manager releases after the batch; LET_GO
+    counts them.
     """
     outcome = f.col("outcome")
     deadline = f.col("expire_at_ms")

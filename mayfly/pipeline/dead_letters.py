@@ -51,7 +51,10 @@ def dead_letters(rows: DataFrame, queue: str | None, application: str) -> DataFr
 
 
 def _writer(queue: str, application: str) -> Callable[[_Batches], _Batches]:
-    """Return the function for Spark's mapInArrow that turns refused rows into dead letters."""
+    """Return the function for Spark's mapInArrow that turns refused rows into dead letters.
+
+    ``queue`` is the dead-letter queue, ``application`` becomes PutApplName of each MQDLH.
+    """
 
     def write(batches: _Batches) -> _Batches:
         """Yield a batch of dead letters for each batch of refused rows."""

@@ -44,7 +44,8 @@ def columns_of(
 ) -> dict[str, Column]:
     """Return a Spark column for each SQL expression, by name.
 
-    Raises PipelineFileError if Spark cannot compute an expression, or if it is not deterministic.
+    Raises PipelineFileError about ``where`` in the file ``path`` if Spark cannot compute an
+    expression, or if it is not deterministic.
     """
     columns = {}
     for name, expression in expressions.items():
@@ -57,8 +58,8 @@ def columns_of(
 def condition(rows: DataFrame, expression: str, path: Path, where: str) -> Column:
     """Return the Spark column of a SQL condition.
 
-    Raises PipelineFileError unless the expression is boolean, deterministic and computable from
-    ``rows``.
+    Raises PipelineFileError about ``where`` in the file ``path`` unless the expression is boolean,
+    deterministic and computable from ``rows``.
     """
     with as_pipeline_error(path, f"{where}, when: {expression!r}"):
         column = f.expr(expression)

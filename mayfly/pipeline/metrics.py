@@ -101,7 +101,10 @@ def _ledger_metrics(progress: LedgerProgress, *, is_up: bool) -> Iterator[Metric
 
 
 def _families(prefix: str, labels: dict[str, str], figures: Iterable[_Figure]) -> Iterator[Metric]:
-    """Yield a metric family for each figure that has a value."""
+    """Yield a metric family for each figure that has a value, with the same labels for all.
+
+    ``prefix`` and ``_`` come before the name of the figure.
+    """
     for figure in figures:
         if figure.value is not None:
             metric = figure.kind(f"{prefix}_{figure.name}", figure.text, labels=list(labels))
@@ -120,7 +123,7 @@ class _Snapshot(Collector):
     def __init__(self, progress: AnyProgress | None = None, *, is_up: bool = False) -> None:
         """Begin with a snapshot of progress, or with None for no metrics until one is set.
 
-        ``is_up`` is True while it runs.
+        ``is_up`` is True while the pipeline or the ledger run works.
         """
         # One tuple, so that a scrape in another thread never sees half of a change.
         self.shown = (progress, is_up)

@@ -116,7 +116,10 @@ class Progress(NamedTuple):
         )
 
     def all_released(self) -> Progress:
-        """Return the state with all ``releasing`` messages counted as ``released``."""
+        """Return the state after claims were ended: all ``releasing`` messages are ``released``.
+
+        ``releasing`` are delayed messages of finished batches that their queue manager still held.
+        """
         return self._replace(released=self.released + self.releasing, releasing=0)
 
     def _held_after(self, event: Mapping[str, Any], more: int) -> int | None:
@@ -149,9 +152,10 @@ class KeptProgress:
         self._file = None if folder is None else folder / _KEPT_FILE
 
     def load(self, pipeline: str) -> Progress:
-        """Return the snapshot to continue from.
+        """Return the snapshot to continue from, for the pipeline with this name.
 
-        If the file is missing or damaged, it has zeros and NO_BATCH.
+        It has the batch number and the number of rows in the delay line. If the file is missing or
+        damaged, it has zeros and NO_BATCH.
         """
         kept: dict[str, Any] = {}
         # A folder that is not there yet, or a file that was cut off.
@@ -163,7 +167,7 @@ class KeptProgress:
         return Progress(pipeline)
 
     def save(self, progress: Progress) -> None:
-        """Write batch number and ``held`` to the file; raises OSError.
+        """Write batch number and number of rows in the delay line to the file; raises OSError.
 
         Does nothing if the checkpoint is on another machine.
         """

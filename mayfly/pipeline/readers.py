@@ -70,7 +70,7 @@ class Readers:
         return replace(config, sources=tuple(sources))
 
     def end_written(self) -> bool:
-        """End the claims that the checkpoint records as written: their messages are gone.
+        """End the claims that the checkpoint records as written: their messages leave the queues.
 
         A claim is a set of messages reserved for a consumer. Returns True if all are ended, False
         if a server or the checkpoint could not be reached.

@@ -64,9 +64,10 @@ def run(
 ) -> RunResult:
     """Run a pipeline until it is done, SIGINT or SIGTERM arrives, or restarts are used up.
 
-    ``is_once`` ends it after the rows that were present at its start. Each target in ``shown`` gets
-    every snapshot. ``limits`` say after how many failures it gives up, how long it waits before a
-    restart, and when a batch hangs. A failed query is a result, not an exception. Raises
+    ``listener`` is called at each start, batch and restart. ``master`` is the Spark master.
+    ``is_once`` ends the run after the rows that were present at its start. Each target in ``shown``
+    gets every snapshot. ``limits`` say after how many failures it gives up, how long it waits
+    before a restart, and when a batch hangs. A failed query is a result, not an exception. Raises
     JavaNotFound or PySparkException if the Spark session does not start.
     """
     if is_once:
@@ -136,7 +137,10 @@ class _Watchers:
         self._listener.restarting(progress, failure, wait_ms)
 
     def show(self, progress: Progress, *, is_up: bool, failure: str = "") -> None:
-        """Show a snapshot to all targets, without the listener."""
+        """Show a snapshot to all targets, without the listener.
+
+        ``is_up`` and ``failure`` are those of ``SnapshotTarget.show``.
+        """
         for target in self._targets:
             with self._warning():
                 target.show(progress, is_up=is_up, failure=failure)

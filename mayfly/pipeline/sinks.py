@@ -95,7 +95,8 @@ def _queue_writes(
 ) -> Iterator[SinkWrite]:
     """Yield the writes of a queue sink: one each for messages, dead letters and reports.
 
-    The last two are left out if they cannot occur.
+    The last two are left out if they cannot occur. By ``checkpoint_id`` and the batch number the
+    queue manager recognises a batch that it has already.
     """
     application = f"{checkpoint_id}/{sink.name}"
     is_for_it = f.col(TO) == sink.name

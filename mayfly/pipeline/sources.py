@@ -68,9 +68,9 @@ def source_title(number: int) -> str:
 def queue_rows(source: ClaimedSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
     """Return the stream of messages of a queue source, which its consumer claims (reserves).
 
-    The rows are counted for Spark's progress event. Rows of a queue source have the column
-    SOURCE_ROW. Raises PipelineFileError, which names the pipeline's file ``path``, for a wrong
-    expression.
+    ``number`` is the source's, from 1. The rows are counted for Spark's progress event. Rows of a
+    queue source have the column SOURCE_ROW. Raises PipelineFileError, which names the pipeline's
+    file ``path``, for a wrong expression.
     """
     rows = spark.readStream.format("mayfly").options(**queue_options(source)).load()
     rows = _numbered(rows, number).observe(f"{IN_PREFIX}{number}", *counts_in())
@@ -82,6 +82,7 @@ def claimed_rows(
 ) -> DataFrame:
     """Return messages that the consumer has reserved before, read again by row number.
 
+    ``ranges`` are ranges (after, until] of row numbers. ``number`` is the source's, from 1.
     ``path`` is the pipeline's file, for errors.
     """
     options = {**queue_options(source), CLAIMED_ROWS: ranges_text(ranges)}
@@ -136,10 +137,11 @@ def queue_options(source: ClaimedSource) -> dict[str, str]:
 def foreign_rows(
     source: FileSource | KafkaSource, number: int, spark: SparkSession, path: Path
 ) -> DataFrame:
-    """Return the rows of files or of Kafka as messages, with malformed rows marked.
+    """Return the rows of files or of Kafka as messages.
 
-    Raises PipelineFileError, which names the pipeline's file ``path``, for a wrong expression or
-    schema.
+    A malformed row gets a reason code in the column MALFORMED; it is null for others. ``number`` is
+    the source's, from 1. Raises PipelineFileError, which names the pipeline's file ``path``, for a
+    wrong expression or schema.
     """
     if isinstance(source, FileSource):
         read = _files(source, number, spark, path)

@@ -54,7 +54,10 @@ class ProgressListener(Protocol):
         """Called when a batch was finished."""
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
-        """Called when the query has failed, ``wait_ms`` before its restart."""
+        """Called when the query has failed, ``wait_ms`` before its restart.
+
+        ``failure`` is the reason in one line.
+        """
 
 
 class SourceClaims(Protocol):
@@ -70,7 +73,7 @@ class SourceClaims(Protocol):
         """Reserve no more messages, so that the batch in work is the last one."""
 
     def give_back(self) -> None:
-        """Return reserved messages that are in no batch to their queues, at the query's end."""
+        """Return reserved messages that are in no batch to their queues; for the end of a run."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,9 @@ class Supervisor:
     ) -> None:
         """Prepare a run without starting it; the counts continue from ``progress``.
 
-        ``start`` starts the query from its checkpoint. ``claims`` None means that the query
-        reserves no messages, or ends its claims itself.
+        ``start`` starts the query from its checkpoint. ``stops`` has the stop requests and the
+        clock. ``watcher`` is told of each start, batch and restart. ``limits`` say when to give up.
+        ``claims`` None means that the query reserves no messages, or ends its claims itself.
         """
         self._claims = claims
         self._start = start
@@ -300,7 +304,10 @@ class _BatchWatch:
     """Detects a batch that takes longer than its limit; waiting for the next batch has no limit."""
 
     def __init__(self, limits: RestartLimits, stops: Stops, failures: int) -> None:
-        """Start the time of the first batch; its limit doubles with each failure in a row."""
+        """Start the time of the first batch; its limit doubles with each of ``failures``.
+
+        These are the failures in a row before it.
+        """
         self._limits = limits
         self._stops = stops
         self._limit_ms = limits.first_batch_ms << failures

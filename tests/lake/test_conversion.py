@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from mayfly.pipeline.bulk.schema import LEDGER
@@ -167,8 +168,6 @@ def test_rows_that_the_source_lacks_are_missing_in_the_target(tmp_path: Path) ->
     """A lake is converted as it is, and both proofs say the same."""
     source = made(tmp_path / "source")
     file = min(source.glob("date=*/*.parquet"))
-    rows = duckdb.sql(f"SELECT * FROM read_parquet('{file}', hive_partitioning = false)").arrow()
-    duckdb.sql("FROM rows OFFSET 1").write_parquet(str(file))
-    del rows
+    pq.write_table(pq.ParquetFile(file).read().slice(1), file)
     [*_all] = convert_lake(source, tmp_path / "target")
     assert check_lake(tmp_path / "target").texts == check_lake(source).texts != []

@@ -161,9 +161,10 @@ def _parameters(command: Command) -> dict[str, Parameter]:
 def _object(
     queue_manager: Engine, command: Command, remaining: dict[str, Parameter], keyword: str
 ) -> tuple[str, str]:
-    """Remove OBJTYPE() and ``keyword`` from ``remaining``; return the object type and the name.
+    """Remove OBJTYPE() and ``keyword`` from ``remaining``; return (object type, name).
 
-    The name for QMGR is SELF. Raises MqscSyntaxError for a missing or wrong parameter.
+    ``keyword`` is the parameter that has the name. For the queue manager the name is SELF. Raises
+    MqscSyntaxError for a missing or wrong parameter.
     """
     if "OBJTYPE" not in remaining:
         raise command.object.wrong(f"OBJTYPE is missing: it is one of {', '.join(OBJECT_TYPES)}")
@@ -182,7 +183,10 @@ def _object(
 
 
 def _is_class(parameter: Parameter | None) -> bool:
-    """Return True for the profile that stands for the making of objects of a type."""
+    """Return True for PROFILE(@class), which stands for the right to create objects of a type.
+
+    None is no such parameter.
+    """
     return parameter is not None and one_value(parameter) == CLASS_PROFILE
 
 
@@ -322,9 +326,9 @@ def _run_check(
 ) -> Reply:
     """Run DISPLAY CHLAUTH(channel) MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() […].
 
-    Returns a message with the rule that applies to this partner, or AMQ9783I with the user of the
-    channel if no rule applies. Raises MqscSyntaxError for a generic channel name and a missing or
-    wrong parameter.
+    ``profile`` is the channel's name, ``remaining`` are the other parameters. Returns a message
+    with the rule that applies to this partner, or AMQ9783I with the user of the channel if no rule
+    applies. Raises MqscSyntaxError for a generic channel name and a missing or wrong parameter.
     """
     if "*" in profile:
         raise command.object.wrong("MATCH(RUNCHECK) is about one channel: give its name")

@@ -247,6 +247,9 @@ def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _unknown_connection(identifier: str, reason: int = 0) -> Reply:
-    """Return the reply AMQ8461E for a connection id that no connection has."""
+    """Return the reply AMQ8461E for a connection id that no connection has.
+
+    ``reason`` is the reason code in the message, 0 for none.
+    """
     text = f"Connection identifier {identifier} not found."
     return Reply((MqscMessage("AMQ8461E", text, reason=reason),))

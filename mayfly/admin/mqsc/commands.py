@@ -189,7 +189,7 @@ _REPLIES: dict[str, _Replies] = {
 
 
 def head_of(command: Command) -> tuple[str, str]:
-    """Return verb and object type of a command, without abbreviations.
+    """Return (verb, object type) of a command, without abbreviations.
 
     Example: ``DIS QL(A)`` -> ``('DISPLAY', 'QLOCAL')``. An unknown word is returned unchanged.
     """
@@ -226,9 +226,10 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
 
 
 def _without_ignstate(verb: str, command: Command) -> tuple[bool, Command]:
-    """Return whether DELETE, START or STOP has IGNSTATE(YES), and the command without IGNSTATE.
+    """Return (True if a command has IGNSTATE(YES), the command without IGNSTATE).
 
-    Raises MqscSyntaxError for another word than YES and NO.
+    Only DELETE, START and STOP can have it. Raises MqscSyntaxError for another word than YES and
+    NO.
     """
     found = [one for one in command.parameters if one.keyword == _IGNSTATE]
     if verb not in _WITH_IGNSTATE or not found:
@@ -314,7 +315,7 @@ def _changed(
 ) -> Reply:
     """Return the reply to a definition: a message, and the given attributes without effect.
 
-    ``message`` is a code with its text, ``changed`` the kind of the object with its name.
+    ``message`` is (code, text), ``changed`` is (object type, name).
     """
     lost = admin.without_effect(queue_manager, *changed, attributes)
     found = tuple(WithoutEffect(*changed, text) for text in lost)
@@ -518,7 +519,7 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
 
 
 def heads_of(text: str) -> set[tuple[str, str]]:
-    """Return verb and object type of every command that a script would run, without abbreviations.
+    """Return (verb, object type) of every command that a script would run, without abbreviations.
 
     Runs nothing. Commands with a syntax error, and those after END, are left out.
     """

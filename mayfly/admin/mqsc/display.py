@@ -177,10 +177,10 @@ def selection(
 ) -> Selection:
     """Return the selection in the parameters of a DISPLAY.
 
-    ``kinds`` are the object types to display. Without keywords DISPLAY shows all attributes of a
-    full name that have an effect, but only the names for a generic one (``generic``); with ALL it
-    shows those that are only kept, too. Raises MqscSyntaxError for an
-    unknown keyword, or a keyword with a value.
+    ``kinds`` are the object types to display. ``generic`` is True if the name has an asterisk.
+    Without keywords DISPLAY shows only the names for a generic name. For a full name it shows all
+    attributes that have an effect in Mayfly. With ALL it also shows those that are stored without
+    effect. Raises MqscSyntaxError for an unknown keyword, or a keyword with a value.
     """
     known = displayed(kinds)
     always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
@@ -227,7 +227,7 @@ def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
 
 
 def _compared(row: Attribute, text: str) -> tuple[Value | None, tuple[str, ...]]:
-    """Return the value in WHERE as its attribute needs it, and the operators that are allowed.
+    """Return (the value in WHERE as its attribute needs it, the operators that are allowed).
 
     The value is a number for numeric attributes, otherwise text. It is None if it is not valid for
     the attribute.
@@ -323,7 +323,7 @@ def shown(
 ) -> Reply:
     """Return the reply to a DISPLAY: a message for each object that ``wanted`` selects.
 
-    The reply is AMQ8147E with ``pattern`` if no object is selected. ``heading`` is code and text of
+    The reply is AMQ8147E with ``pattern`` if no object is selected. ``heading`` is (code, text) of
     each message.
     """
     found = [row for row in map(wanted.of, records) if row is not None]

@@ -50,10 +50,10 @@ _PLATFORM: Final = "platform"
 def exported(run: Callable[[str], MqscResult]) -> str:
     """Return a script that defines all objects, rules, authorities and settings again.
 
-    ``run`` runs MQSC commands on the queue manager. Each attribute is written, whether it has an
-    effect or is only kept; secrets are not. Left out are messages, dynamic queues, subscriptions
-    that are not durable or come from a neighbour, and users. A subscription whose texts are not
-    printable is a comment.
+    ``run`` runs MQSC commands on the queue manager. Each attribute is written, also one without
+    effect in Mayfly; secrets are not. Left out are messages, dynamic queues, subscriptions that are
+    not durable or come from a neighbour, and users. A subscription whose texts are not printable is
+    a comment.
     """
     return _HEAD + "".join(f"\n{command}\n" for command in _commands(run))
 
@@ -89,7 +89,10 @@ def _commands(run: Callable[[str], MqscResult]) -> Iterator[str]:
 
 
 def _definition(kind: str, row: _Row, name: str, omitted: Iterable[str] = ()) -> str:
-    """Return the DEFINE command of an object with all attributes but ``omitted``."""
+    """Return the DEFINE command, with REPLACE, of an object with all attributes but ``omitted``.
+
+    ``row`` has the displayed values of the object by keyword.
+    """
     word = CHANNEL if kind == CLNTCONN else kind
     attributes = _attributes(kind, row, omitted)
     return _lines(f"DEFINE {word}({format_value(name)})", [*attributes, "REPLACE"])
@@ -105,7 +108,10 @@ def _subscription(row: _Row) -> str:
 
 
 def _attributes(kind: str, row: _Row, omitted: Iterable[str] = ()) -> list[str]:
-    """Return the attributes of an object that can be set, each as MQSC writes it."""
+    """Return the attributes of an object that can be set, but ``omitted``, each as MQSC writes it.
+
+    ``row`` has the displayed values of the object by keyword.
+    """
     known = object_type(kind)
     return [
         _attribute(known.attributes[keyword], value)

@@ -165,7 +165,10 @@ class _Joining:
         self.text += content[column - 1 : len(content) - len(self.sign)]
 
     def statement(self) -> Statement:
-        """Return the statement of the lines so far, unfinished if the last one ends in + or -."""
+        """Return the statement of the lines so far.
+
+        It is marked as unfinished if the last line ends in ``+`` or ``-``.
+        """
         return Statement(tuple(self.lines), self.text, tuple(self.parts), bool(self.sign))
 
 
@@ -320,7 +323,7 @@ def unknown(parameter: Parameter, kind: str, candidates: Iterable[str]) -> MqscS
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """Return ``'; did you mean X?'`` with the most similar candidate, empty if none is similar."""
+    """Return ``'; did you mean X?'`` with the candidate most similar to ``word``; "" for none."""
     found = difflib.get_close_matches(word, sorted(candidates), n=1)
     return f"; did you mean {found[0]}?" if found else ""
 

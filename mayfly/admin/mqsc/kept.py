@@ -93,7 +93,11 @@ def set_policy(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _joined(parameters: Iterable[Parameter]) -> list[Parameter]:
-    """Return parameters, with several of one list, as ``RECIP(a) RECIP(b)``, as one parameter."""
+    """Return parameters, with several of one list joined to one.
+
+    Example: ``RECIP(a) RECIP(b)`` becomes ``RECIP(a,b)`` if no other parameter is between them.
+    Only SIGNER and RECIP are lists.
+    """
     found: list[Parameter] = []
     for each in parameters:
         last = found[-1] if found else None
@@ -121,7 +125,10 @@ def _tolerates(remaining: dict[str, Parameter]) -> dict[str, Value]:
 
 
 def note_of(lost: Iterable[WithoutEffect]) -> MqscMessage | None:
-    """Return the one note of a script about all that has no effect here, None for nothing."""
+    """Return the one message of a script that names all that it has set without effect in Mayfly.
+
+    Returns None if there is nothing.
+    """
     by_kind: dict[str, dict[str, list[str]]] = {}
     for one in lost:
         names = by_kind.setdefault(one.kind, {}).setdefault(one.text, [])
@@ -138,7 +145,7 @@ def note_of(lost: Iterable[WithoutEffect]) -> MqscMessage | None:
 
 
 def _listed(names: list[str]) -> str:
-    """Return names with commas; behind the third one the number of the others."""
+    """Return names with commas; beyond three the others are a number: ``A, B, C and 2 more``."""
     shown = ", ".join(names[:_NAMES_SHOWN])
     rest = len(names) - _NAMES_SHOWN
     return f"{shown} and {rest} more" if rest > 0 else shown

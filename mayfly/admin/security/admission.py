@@ -186,7 +186,7 @@ class Admission:
     def _first_checks(self, applicant: Applicant) -> Admitted | _Question:
         """Do all checks but the password's; return the user and limits of an admitted applicant.
 
-        Returns a question if the password must be checked. Raises Refused.
+        Returns a question, the password to be checked in a thread, if there is one. Raises Refused.
         """
         manager = self._managers.get(applicant.queue_manager)
         if manager is None:
@@ -219,8 +219,9 @@ class Admission:
     ) -> Admitted | _Question:
         """Return the user and limits of a connecting program whose password is cached as right.
 
-        Returns a question, to be checked in a thread, for any other password. Raises Refused while
-        passwords of this user or address are refused unchecked, after too many wrong ones.
+        ``offer`` is that of its channel. Returns a question, to be checked in a thread, for any
+        other password. Raises Refused while passwords of this user or address are refused
+        unchecked, after too many wrong ones.
         """
         source = _source_of(applicant)
         # This check comes first: a comparison with remembered passwords is fast enough to guess.
@@ -309,7 +310,7 @@ class Admission:
     def _refuse(
         self, answer: Future[Admitted], applicant: Applicant, refused: Refused, delay_ms: int = 0
     ) -> None:
-        """Log a refusal, and set the error of ``answer`` after ``delay_ms``."""
+        """Log a refusal now, and set the error of ``answer`` after ``delay_ms``; does not wait."""
         error = refused.noted(applicant)
         self._delays.call_after(delay_ms, partial(answer.set_exception, error))
 
@@ -350,7 +351,10 @@ def call_at_refresh(manager: Engine, method: Callable[[], Any]) -> None:
 
 
 def refresh_security(manager: Engine) -> None:
-    """Make servers empty their caches of passwords, and read users and certificates again."""
+    """Do REFRESH SECURITY: servers empty their caches of passwords and read their files again.
+
+    The files are those of users and certificates.
+    """
     for reference in _CALLED_AT_REFRESH.get(manager, ()):
         method = reference()
         if method is not None:

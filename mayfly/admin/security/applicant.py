@@ -188,7 +188,8 @@ class ChannelOffer(NamedTuple):
     def admitted(self, user: User, *, is_operator: bool) -> Admitted:
         """Return the connection of a user: its groups, and the limits of the channel.
 
-        Without a channel the limits are the defaults.
+        Without a channel the limits are the defaults. ``is_operator`` means that the user may do
+        everything.
         """
         channel = self.channel
         if channel is None:
@@ -256,7 +257,8 @@ def failure_delay_s(manager: Engine) -> int:
 def needs_password(manager: Engine, applicant: Applicant, offer: ChannelOffer) -> bool:
     """Return True if a connecting program's password must be checked, False if none is needed.
 
-    Raises Refused when user or password is required and missing.
+    ``offer`` is that of its channel, which says whether a password is required. Raises Refused when
+    user or password is required and missing.
     """
     is_given = bool(applicant.password and applicant.user)
     if is_given and (offer.check != k.MQCHK_NONE or applicant.must_prove_user):
@@ -279,9 +281,9 @@ def needs_password(manager: Engine, applicant: Applicant, offer: ChannelOffer) -
 def user_of(applicant: Applicant, offer: ChannelOffer, *, is_verified: bool) -> str:
     """Return the name of the user whose authority counts for a connecting program.
 
-    In this order: the MCAUSER of a rule, the user with the right password (``is_verified``, with
-    ADOPTCTX), the MCAUSER of the channel, the user that the program names; as with
-    ChlauthEarlyAdopt. Empty if none of them has a name.
+    The first of these that has a name: the MCAUSER of a rule, the user with the right password
+    (``is_verified``) if ADOPTCTX is set, the MCAUSER of the channel, the user that the program
+    names. This is the order of IBM MQ's ChlauthEarlyAdopt. Returns "" if none has a name.
     """
     if offer.rule is not None and offer.rule.usersrc == c.MQUSRC_MAP:
         return offer.rule.mcauser
@@ -406,7 +408,7 @@ def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
 
 
 def _refuse_or_warn(rule: ChannelRuleDefinition, refused: Refused) -> None:
-    """Raise ``refused``, or only log it if the rule has WARN(YES)."""
+    """Raise ``refused``; for a rule with WARN(YES) only log it and return: the check passes."""
     if rule.warn != c.MQWARN_YES:
         raise refused
     fields = {"amq": refused.amq, "cause": refused.cause}

@@ -96,10 +96,10 @@ class Failures:
     def __init__(
         self, now_ms: Callable[[], int], free: int = _FREE_FAILURES, quiet_ms: int | None = None
     ) -> None:
-        """Start without counts; a key is an address or a user name, as text.
+        """Start without counts. A source of passwords is an address or a user name, as text.
 
-        From its failure number ``free`` on, each failure of a key closes it for a time: passwords
-        are refused unchecked. The count of a key without a failure for ``quiet_ms`` starts again
+        From failure number ``free`` of a source on, each failure makes its passwords be refused
+        unchecked for a time. The count of a source without a failure for ``quiet_ms`` starts again
         from 0. With None only a right password resets it. ``now_ms`` returns ms since 1970.
         """
         self._now_ms, self._free, self._quiet_ms = now_ms, free, quiet_ms

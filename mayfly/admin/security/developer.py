@@ -86,9 +86,9 @@ def developer_users(
 ) -> DeveloperPasswords:
     """Create or update the users app and admin; return their passwords.
 
-    Passwords come from the variables MAYFLY_APP_PASSWORD and MAYFLY_ADMIN_PASSWORD. A missing one
-    is generated once, and stored in a private file of the folder. Raises ValueError for an invalid
-    password, OSError, StoreDamaged for a damaged file.
+    Passwords come from MAYFLY_APP_PASSWORD and MAYFLY_ADMIN_PASSWORD in ``environment``. A missing
+    one is generated once, and stored in a private file of ``folder``; with None it is not stored.
+    Raises ValueError for an invalid password, OSError, StoreDamaged for a damaged file.
     """
     kept = _stored_passwords(folder)
     chosen, generated = {}, {}
@@ -165,10 +165,10 @@ def _stored_passwords(folder: Path | None) -> dict[str, str]:
 
 
 def self_signed_certificate(folder: Path, hosts: Sequence[str], now_ms: int) -> tuple[Path, Path]:
-    """Return the files of a self-signed certificate for some hosts, and of its key.
+    """Return (file of a self-signed certificate for some hosts, file of its key).
 
     Clients trust the certificate file itself. Both files are created again for other hosts, a
-    damaged file, or less than 30 of 365 days left. Raises OSError.
+    damaged file, or less than 30 of 365 days left at ``now_ms`` (ms since 1970). Raises OSError.
     """
     certificate, key = folder / CERTIFICATE_FILE, folder / KEY_FILE
     now = datetime.fromtimestamp(now_ms / SECOND_MS, UTC)
@@ -211,7 +211,10 @@ def _alternative_names(hosts: Sequence[str]) -> list[Any]:
 
 
 def _create_certificate(hosts: Sequence[str], now: datetime) -> tuple[str, str]:
-    """Return a new private key and a self-signed certificate of 365 days, both as PEM text."""
+    """Return (a new private key, a self-signed certificate), both as PEM text.
+
+    The certificate is for ``hosts``. It is valid from a day before ``now`` until 365 days after it.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

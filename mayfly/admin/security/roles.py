@@ -57,7 +57,8 @@ def roles_of(manager: Engine, admitted: Admitted) -> tuple[Role, ...]:
 def check_role(manager: Engine, admitted: Admitted, role: Role) -> None:
     """Raise MQRC_NOT_AUTHORIZED unless a user has ``role``, and CONNECT on the queue manager.
 
-    The error text names the missing authority. An operator always passes.
+    ``admitted`` is the user's connection. The error text names the missing authority. An operator
+    always passes.
     """
     if admitted.is_operator:
         return

@@ -102,10 +102,10 @@ class Users:
         return None if found is None else found.groups
 
     def add(self, name: str, password: str, groups: Sequence[str] = ()) -> None:
-        """Add a user and store the file.
+        """Add a user and store the file; the password is stored as a hash only.
 
         Raises MQRC_OBJECT_ALREADY_EXISTS for a known name, ValueError for an invalid name, password
-        or group.
+        or group. Raises StoreDamaged for a damaged file, OSError.
         """
         if not _NAME.fullmatch(name):
             text = f"user {name!r} is not 1 to 12 characters of A-Z a-z 0-9 . _ @ -"
@@ -127,8 +127,8 @@ class Users:
         """Change the password or groups of a user and store the file; None leaves them as they are.
 
         ``check`` is called with the user before the change, while no other process can change the
-        user. If it raises an exception, nothing changes. Raises MQRC_UNKNOWN_OBJECT_NAME for an
-        unknown user, ValueError for an invalid password or group.
+        user. If it raises an exception, nothing changes and the exception is passed on. Raises
+        MQRC_UNKNOWN_OBJECT_NAME for an unknown user, ValueError for an invalid password or group.
         """
         password_hash = None if password is None else _hash_of(password)
         checked = None if groups is None else _checked_groups(groups)
@@ -144,8 +144,8 @@ class Users:
     def remove(self, name: str, check: Callable[[User], None] = lambda _before: None) -> None:
         """Remove a user and store the file; connections of the user stay open.
 
-        ``check`` is called with the user first; if it raises an exception, nothing changes. Raises
-        MQRC_UNKNOWN_OBJECT_NAME for an unknown user.
+        ``check`` is called with the user first; if it raises an exception, nothing changes and the
+        exception is passed on. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown user.
         """
         with self._transaction() as users:
             check(_existing(users, name))

@@ -73,9 +73,9 @@ def write_calls(
 ) -> None:
     """Write the day's messages, in put order, to the file that the stream waits for.
 
-    The day begins with this file, which appears atomically. ``compression`` is the time scale,
-    which gives each message its moment of the wall clock. ``reports`` names the reply-to queue of
-    expiration reports.
+    The file appears atomically at ``path``, and with it the stream begins to put. ``compression``
+    is the time scale, which gives each message its moment of the wall clock. ``reports`` names the
+    reply-to queue of expiration reports.
     """
     on_the_wall = compression.on_the_wall
     columns = {
@@ -95,7 +95,10 @@ def write_calls(
 
 
 def deadline_ms(flight: Flight, compression: Compression) -> int:
-    """Return the wall-clock deadline of a flight's message, in ms since 1970."""
+    """Return the wall-clock deadline of a flight's message, in ms since 1970.
+
+    ``compression`` is the time scale of the day.
+    """
     return compression.on_the_wall(flight.put_ms + LIFE_MS)
 
 
@@ -104,8 +107,9 @@ def put_calls(
 ) -> StreamingQuery:
     """Start the Spark stream that puts each flight's message once, at its moment.
 
-    ``checkpoint`` is the folder of the stream's checkpoint. Returns the running query. It puts
-    nothing until `write_calls` has written the file ``calls``.
+    ``url`` and ``token_file`` are those of the queue manager's Flight server. ``checkpoint`` is the
+    folder of the stream's checkpoint. Returns the running query. It puts nothing until
+    `write_calls` has written the file ``calls``.
     """
     spark.dataSource.register(CallsSource)
     return (
@@ -174,7 +178,7 @@ class CallsReader(DataSourceStreamReader):
         """Return the messages of a batch as one partition.
 
         The empty first batch has one, too: its task starts the Python worker that the stream will
-        need. A later start would take hours of the day.
+        need. If that started later, hours of the replayed day would pass meanwhile.
         """
         return [CallRange(start[_OFFSET], end[_OFFSET])]
 

@@ -102,9 +102,10 @@ class _Event(NamedTuple):
 def open_queue_manager(
     flights: Sequence[Flight], folder: Path | None
 ) -> tuple[QueueManager, VirtualClock]:
-    """Make the demo's queue manager, a minute or two before the day's first put.
+    """Make the demo's queue manager, open and with its queues; return (queue manager, its clock).
 
-    Returns it, open and with its queues, and its virtual clock. ``folder`` None keeps it in memory.
+    The virtual clock stands a minute or two before the day's first put. ``folder`` None keeps the
+    queue manager in memory.
     """
     first_put_ms = min(flight.put_ms for flight in flights)
     clock = VirtualClock(first_put_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS)
@@ -144,7 +145,8 @@ def drive_day(
 ) -> Day:
     """Run the virtual day until its last message has ended; return the results and reports.
 
-    ``report`` is called every ten minutes of the day. At least one flight must leave between its
+    ``clock`` is the queue manager's and is advanced. ``report`` is called with a snapshot every ten
+    minutes of the day; by default nothing is done. At least one flight must leave between its
     message's delivery time and deadline, else StopIteration is raised.
     """
     drive = _Drive(queue_manager, clock, flights, report)
@@ -300,7 +302,7 @@ def _take_reports(session: Session) -> Iterator[ExpirationReport]:
 def problems_of(day: Day) -> list[str]:
     """Return what is wrong with a day as sentences, [] if nothing is.
 
-    The ledger and the replay are not looked at.
+    Only the example message is checked, and that each expired message has exactly one report.
     """
     problems = []
     if day.waited.found_early:

@@ -110,7 +110,7 @@ def day_of_year(month: int, day: int) -> int:
 def flights_of_day(month: int, day: int, flights: pa.Table | None = None) -> list[Flight]:
     """Return the flights that are scheduled on a day of 2013, in put order.
 
-    ``flights`` is a table like that of `flights_table`, which None stands for.
+    ``flights`` is a table like that of `flights_table`; None means that table itself.
     """
     flights = flights_table() if flights is None else flights
     rows = flights.filter(pc.equal(flights["day"], day_of_year(month, day)))

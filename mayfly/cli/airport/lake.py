@@ -81,7 +81,11 @@ class LedgerCopy:
 
 
 def ends_in_lake(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return how each flight's message ended, from the lake, without reports and releases."""
+    """Return how each flight's message ended: a row for each message, read from the lake by Spark.
+
+    Expiration reports and releases of delayed messages are left out. The columns are queue,
+    correl_id, put_ms, deliver_at_ms, expire_at_ms, ended_ms and outcome.
+    """
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     columns = "queue correl_id put_ms deliver_at_ms expire_at_ms ended_ms outcome".split()

@@ -71,7 +71,7 @@ def moments(at_ms: Ints | int) -> Any:
 
 
 def mark_hours(axes: Axes, start_ms: int, end_ms: int) -> None:
-    """Set the range (epoch ms) of a time axis, with a tick every three hours."""
+    """Set the range of a time axis, ``start_ms`` to ``end_ms``, with a tick every three hours."""
     axes.set_xlim(moments(start_ms), moments(end_ms))
     ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
     minutes = [ms % DAY_MS // MINUTE_MS for ms in ticks_ms.tolist()]
@@ -466,7 +466,10 @@ def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
 
 
 def _draw_depth(axes: Axes, moments_ms: Ints, by_the_wall: Ints, virtual: Ints, color: str) -> None:
-    """Draw numbers of messages: filled for the wall clock, a thin line for the virtual clock."""
+    """Draw numbers of messages: filled for the wall clock, a thin line for the virtual clock.
+
+    ``by_the_wall`` and ``virtual`` have a number for each of ``moments_ms``.
+    """
     axes.step(moments(moments_ms), by_the_wall, where="post", color=color, linewidth=2.4)
     axes.fill_between(moments(moments_ms), by_the_wall, step="post", color=color, alpha=0.18)
     axes.plot(moments(moments_ms), virtual, color=INK, linewidth=0.9)

@@ -70,14 +70,14 @@ class DemoWatcher(Protocol):
         """Called when a step begins; the step before it is done."""
 
     def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
-        """Called during the day on the virtual clock.
+        """Called during the day on the virtual clock, with the numbers ``seen``.
 
         ``done`` is the share of the day that is over, from 0 to 1; ``lake_rows`` is the number of
         ledger rows in the lake.
         """
 
     def wall(self, seen: WallSeen) -> None:
-        """Called during the day on the wall clock."""
+        """Called during the day on the wall clock, with the numbers ``seen``."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,8 @@ def _make_room(out: Path) -> None:
 def _session(out: Path) -> Iterator[SparkSession]:
     """Return a context with a Spark session made in this thread, stopped at the end.
 
-    Spark would not find the sink in a session of another thread.
+    Its tables are in the folder ``out``. Spark would not find the sink in a session of another
+    thread.
     """
     # Many short jobs: the settings for tests, but the three airports side by side.
     conf = {
@@ -267,7 +268,11 @@ class _Pace:
     def __init__(
         self, plan: Plan, queue_manager: QueueManager, copy: LedgerCopy, watcher: DemoWatcher
     ) -> None:
-        """Start to measure the day, of ``plan.day_seconds`` seconds; ``copy`` fills the lake."""
+        """Start to measure the time; the day is to take ``plan.day_seconds`` seconds or more.
+
+        ``copy`` fills the lake, for which the day waits now and then. ``watcher`` gets the
+        snapshots.
+        """
         self._day_seconds = plan.day_seconds
         self._begin_ms = queue_manager.now_ms()
         self._ledger = queue_manager.ledger
@@ -279,7 +284,10 @@ class _Pace:
         self._pause = threading.Event()
 
     def report(self, seen: DaySnapshot) -> None:
-        """Report a snapshot of the day, then wait if the day is ahead of its pace or the lake."""
+        """Report a snapshot of the day, then wait while the day is too fast.
+
+        It is too fast if it would end before ``day_seconds``, or if the lake is behind.
+        """
         done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
         self._watcher.day(seen, done, self._copy.row_count)
         early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
@@ -344,9 +352,10 @@ def _counts(outcomes: pa.Table) -> dict[str, int]:
 
 
 def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
-    """Draw all plots; return their files, then the other files and folders of the demo.
+    """Draw all plots; return the paths to show at the end.
 
-    ``year`` is the outcome table of the year's replay, ``wall`` the results on the wall clock.
+    These are the plots, then the other files and folders of the demo. ``year`` is the outcome table
+    of the year's replay, ``wall`` the results on the wall clock.
     """
     folder = plan.out / "pictures"
     folder.mkdir()

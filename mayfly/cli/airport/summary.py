@@ -131,9 +131,10 @@ def sched_ms(outcomes: pa.Table) -> Ints:
 
 
 def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
-    """Return the numbers of delayed messages, and of those that can be got, at each moment.
+    """Return for each moment the numbers of delayed messages and of those that can be got.
 
-    A message is on the queue from its put until before the millisecond of its end.
+    ``outcomes`` has a row for each message. A message counts from its put until before the
+    millisecond of its end.
     """
     outcomes = outcomes.filter(pc.not_equal(outcomes["outcome"], REFUSED))
     put_ms, deliver_at_ms = ints(outcomes["put_ms"]), ints(outcomes["deliver_at_ms"])
@@ -187,7 +188,8 @@ def calendar_of(by_day: pa.Table) -> Calendar:
 def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
     """Return (label, week, weekday) of the days with the largest shares of expired messages.
 
-    The worst comes first.
+    They are ``count`` days, the worst first. The label is such as ``8 Mar 31%``. Week and weekday
+    are the column and the row in ``calendar``.
     """
     worst = np.argsort(np.nan_to_num(calendar.share), axis=None)[::-1][:count]
     days = []
@@ -267,7 +269,7 @@ def _shares(outcomes: pa.Table, name: str, keys: pa.Array | pa.ChunkedArray) -> 
 
 
 def _reached(times_ms: Ints, moments_ms: Ints) -> Ints:
-    """Return for each moment the number of times up to and including it."""
+    """Return for each of ``moments_ms`` how many of ``times_ms`` are not after it."""
     return np.searchsorted(np.sort(times_ms), moments_ms, side="right")
 
 

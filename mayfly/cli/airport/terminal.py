@@ -170,7 +170,10 @@ def _hours(outcomes: pa.Table) -> Table:
 
 
 def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
-    """Return a table of the rows, with a bar for the share of expired messages."""
+    """Return a table with a row for each (name, counts), and a bar for the share expired.
+
+    ``key`` is the heading of the names.
+    """
     table = Table(box=None, pad_edge=False)
     table.add_column(key)
     for name in ("calls", "got", "expired", "share"):
@@ -210,7 +213,10 @@ def _print_wall(console: Console, result: DemoResult) -> None:
 
 
 def _late(wall: WallDay, late: LateSummary) -> str:
-    """Return the lateness of puts or gets as text, in ms and in minutes of the day."""
+    """Return the lateness of puts or gets as text, in ms and in minutes of the day.
+
+    It says within what time half of them came, and all.
+    """
     half, every = (f"{ms} ms = {wall.compression.minutes(ms):.1f} min" for ms in late)
     return f"half of them within {half}, all within {every}"
 
@@ -218,7 +224,8 @@ def _late(wall: WallDay, late: LateSummary) -> str:
 def _miss(wall: WallDay, miss: wall_clock.Changed) -> tuple[str, str]:
     """Return ("", text) about a message that expired only on the wall clock.
 
-    It is a line for :func:`_facts`, without a name. The text says how late the message was.
+    It is a line for :func:`_facts`, without a name. The text says how late ``miss``, the message,
+    was.
     """
     spare, late = (wall.compression.minutes(ms) for ms in (miss.spare_ms, miss.late_ms))
     name = spelled(miss.flight.correl_id)

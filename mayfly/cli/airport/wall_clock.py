@@ -292,8 +292,8 @@ class _WallDrive:
     def drive(self, report: Callable[[WallSeen], None]) -> None:
         """Take and report snapshots until every message was got, or has expired and was reported.
 
-        It returns a minute after the end of the day at the latest. Raises the error of a gate or
-        stream.
+        At the end of the day the stream that puts the messages is stopped. The call returns a
+        minute later at the latest. Raises the error of a gate or stream.
         """
         while self._queue_manager.now_ms() < self._end_ms:
             self._look(report)
@@ -468,7 +468,9 @@ def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
 def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
     """Return broken rules, wrong balances, and differences without a cause, as sentences.
 
-    [] if nothing is wrong. ``virtually_got`` are the ids of messages got on the virtual clock.
+    A difference is a message that ended otherwise on the virtual clock; a late put or get is a
+    cause. Returns [] if nothing is wrong. ``virtually_got`` are the correlation ids of the messages
+    got on the virtual clock.
     """
     found = [*day.book_problems, *_conservation_problems(day), *_window_problems(day)]
     found += [

@@ -306,10 +306,11 @@ class OrdinaryQueueClaims(QueueClaims):
     """Claims on ordinary queues: all reserved messages are in a table on disk."""
 
     def queue(self, name: str) -> LocalQueue:
-        """Return the queue with this name if messages can be claimed from it.
+        """Return the local queue that a name, also of an alias, stands for, to claim from it.
 
-        Raises MQRC_OBJECT_TYPE_ERROR for a shared or temporary queue, MQRC_GET_INHIBITED, and
-        MQRC_OBJECT_IN_USE for a queue open for exclusive input.
+        Raises MQRC_UNKNOWN_OBJECT_NAME for a name that is not defined, MQRC_OBJECT_TYPE_ERROR for a
+        shared or temporary queue, MQRC_GET_INHIBITED, and MQRC_OBJECT_IN_USE for a queue open for
+        exclusive input.
         """
         path = self._core.registry.resolve(name)
         queue = path.queue

@@ -71,9 +71,13 @@ def advise(
 ) -> Advice:
     """Check a setting, recommend a safe one, and simulate both on recorded arrivals, if given.
 
-    ``durations`` are the times of on_message; ``seed`` is for drawing one for each message.
-    ``longest_on_message_ms`` may be longer than the longest of them. Raises AdviseError, which
-    names the value, for an invalid one, and if no setting is safe.
+    ``durations`` are the times that on_message takes. The simulation draws one for each message;
+    ``seed`` makes the draw repeatable. ``longest_on_message_ms`` is the time to be safe for, None
+    for the longest of ``durations``; it may not be shorter. ``margin_ms`` of the transaction
+    lifetime must be left after the longest on_message. ``idle_per_hour`` is the number of receives
+    without a message, each a rollback, that a session may have in an hour. Without ``arrivals``
+    nothing is simulated. Raises AdviseError, which names the value, for an invalid value, and if no
+    setting is safe.
     """
     check_setting(present)
     longest_ms = durations.longest_ms if longest_on_message_ms is None else longest_on_message_ms
@@ -111,12 +115,13 @@ def recommend(
     margin_ms: int = MARGIN_MS,
     idle_per_hour: int = IDLE_PER_HOUR,
 ) -> tuple[ListenSettings, list[str]]:
-    """Return a safe setting and the reasons for it as sentences, each with its numbers.
+    """Return (a safe setting, the reasons for it as sentences with their numbers).
 
-    The receive timeout is lifetime - longest on_message - margin: the longest safe one, since a
-    shorter one only causes more idle rollbacks. If each session would then roll back more than
-    ``idle_per_hour`` times an hour, the lifetime is raised. A present timeout that is safe and long
-    enough is kept. Raises AdviseError for an invalid value, and if no setting is safe.
+    The receive timeout is transaction lifetime - ``longest_on_message_ms`` - ``margin_ms``. That is
+    the longest safe one, and a shorter one only causes more rollbacks of receives without a
+    message. If a session would have more than ``idle_per_hour`` of these an hour, the lifetime is
+    raised. A present timeout that is safe and long enough is kept. Raises AdviseError for an
+    invalid value, and if no setting is safe.
     """
     check_bounds(
         longest_on_message_ms=longest_on_message_ms,
@@ -157,10 +162,10 @@ def recommend(
 def _without_lifetime(
     present: ListenSettings, shortest_ms: int, idle_per_hour: int
 ) -> tuple[ListenSettings, list[str]]:
-    """Return the setting for a port whose transactions never time out, and the reasons for it.
+    """Return (setting, reasons) for a port whose transactions never time out.
 
-    A missing or too short receive timeout becomes ``shortest_ms``. ``idle_per_hour`` is the allowed
-    number of empty receives, for the text.
+    A missing receive timeout, or one below ``shortest_ms``, becomes ``shortest_ms``.
+    ``idle_per_hour`` is the allowed number of empty receives; it only stands in the text.
     """
     if present.receive_timeout_ms is not None and present.timeout_ms >= shortest_ms:
         return present, [_UNLIMITED]
@@ -213,7 +218,11 @@ def _raised_ms(needed_ms: int) -> int:
 def _too_short(
     present: ListenSettings, longest_on_message_ms: int, room_ms: int, idle_per_hour: int
 ) -> str:
-    """Return the sentence that says why the present transaction lifetime cannot be kept."""
+    """Return the sentence that says why the present transaction lifetime cannot be kept.
+
+    ``room_ms`` is the receive timeout that this lifetime allows; below 0 it allows none.
+    ``idle_per_hour`` is the allowed number of receives without a message.
+    """
     lifetime = duration_text(present.lifetime_ms)
     if longest_on_message_ms >= present.lifetime_ms:
         return (
@@ -226,7 +235,10 @@ def _too_short(
 
 
 def _too_often(shortest_ms: int, idle_per_hour: int) -> str:
-    """Return the sentence that says why a receive timeout below ``shortest_ms`` is not advised."""
+    """Return the sentence that says why a receive timeout below ``shortest_ms`` is not advised.
+
+    Below it a session could have more than ``idle_per_hour`` receives without a message in an hour.
+    """
     return (
         f"below {duration_text(shortest_ms)} a session can roll back more than {idle_per_hour:,} "
         "times an hour for nothing"
@@ -251,7 +263,10 @@ def _price(room_ms: int) -> str:
 
 
 def _is_safe(present: ListenSettings, longest_on_message_ms: int) -> str:
-    """Return the sentence that says why the present setting is safe and kept."""
+    """Return the sentence that says why the present setting is safe and kept.
+
+    ``longest_on_message_ms`` is the time for which it is safe.
+    """
     left_ms = present.lifetime_ms - present.timeout_ms - longest_on_message_ms
     return (
         f"it is safe: after a receive of {duration_text(present.timeout_ms)} and an on_message of "
@@ -269,7 +284,10 @@ def _rounded(timeout_ms: int, shortest_ms: int) -> int:
 
 
 def _outlook(arrivals: QueueArrivals, setting: ListenSettings, on_message_ms: Ints) -> Outlook:
-    """Return the effects of a setting: the estimate by formula, and the simulation."""
+    """Return the effects of a setting: the estimate by formula, and the simulation.
+
+    ``on_message_ms`` has the duration of on_message for each message of ``arrivals``.
+    """
     return Outlook(
         estimate(arrivals, setting, on_message_ms), simulate(arrivals, setting, on_message_ms)
     )

@@ -126,7 +126,10 @@ def _chosen_queue(queues: list[str], queue: str | None) -> str:
 
 
 def _ranks(level: Ints) -> Ints:
-    """Return the rank of each message from 0: lower levels first, equal levels in their order."""
+    """Return for each message its place, from 0, in the order in which messages are received.
+
+    A lower ``level`` (the highest priority is 0) comes first; equal levels keep their order.
+    """
     ranks = np.empty(len(level), dtype=np.int64)
     ranks[np.argsort(level, kind="stable")] = np.arange(len(level))
     return ranks

@@ -44,10 +44,11 @@ class Estimate(NamedTuple):
 def estimate(arrivals: QueueArrivals, setting: ListenSettings, on_message_ms: Ints) -> Estimate:
     """Return the effects of a setting on recorded arrivals, as a formula expects them.
 
-    The estimate assumes independent arrivals. It is right for one session under any load, and for
-    several if on_message is short compared with the gaps and few are rolled back. Bursts count as
-    arrivals during work; for several sessions that is a rough guess. All shares but ``busy_share``
-    are 0 if the port is never idle.
+    ``on_message_ms`` has the duration of on_message for each message. The estimate assumes
+    independent arrivals. It is right for one session under any load. For several it is right if
+    on_message is short compared with the gaps and few messages are rolled back. Bursts count as
+    arrivals during work; for several sessions that is a rough guess. If the port is never idle, all
+    fields but ``busy_share`` are 0.
     """
     idle_ms = _idle_periods(arrivals.available_ms, on_message_ms / setting.max_sessions)
     span_ms, count = arrivals.span_ms, len(arrivals.available_ms)
@@ -67,10 +68,11 @@ def estimate(arrivals: QueueArrivals, setting: ListenSettings, on_message_ms: In
 
 
 def late_share(sessions: int, rate: float, from_ms: int, timeout_ms: int) -> float:
-    """Return the share, 0 to 1, of awaited messages that come ``from_ms`` or later.
+    """Return the share, 0 to 1, of messages to waiting sessions that come ``from_ms`` or later.
 
-    Times count from the begin of the transaction. ``rate`` is in arrivals per ms. The share is 0 if
-    ``from_ms`` is not below the timeout, and 1 for ``from_ms`` <= 0.
+    Times count from the begin of the session's transaction. ``sessions`` is the number of sessions,
+    ``rate`` the number of arrivals per ms, and ``timeout_ms`` the receive timeout. The share is 0
+    if ``from_ms`` is not below the timeout, and 1 for ``from_ms`` <= 0.
     """
     if from_ms >= timeout_ms:
         return 0.0
@@ -81,9 +83,9 @@ def late_share(sessions: int, rate: float, from_ms: int, timeout_ms: int) -> flo
 
 
 def timeouts_per_ms(sessions: int, rate: float, timeout_ms: int) -> float:
-    """Return the number of receives, over all sessions, that end without a message per ms.
+    """Return how many receives of all sessions end without a message, as a number per ms.
 
-    ``rate`` is in arrivals per ms.
+    ``rate`` is in arrivals per ms, ``timeout_ms`` the receive timeout.
     """
     mean = rate * timeout_ms
     at_end = (sessions - 1) * math.log(mean) - mean - math.lgamma(sessions)
@@ -93,9 +95,10 @@ def timeouts_per_ms(sessions: int, rate: float, timeout_ms: int) -> float:
 def _settled(
     setting: ListenSettings, arrival_rate: float, on_message_ms: Ints
 ) -> tuple[float, float]:
-    """Return the rate (per ms) at which waiting sessions get messages, and the share rolled back.
+    """Return (the rate per ms at which waiting sessions get messages, the share rolled back).
 
-    Rolled-back messages come again and raise the rate, so both are computed by iteration.
+    ``arrival_rate`` is in new messages per ms while the port is idle. Rolled-back messages come
+    again and raise the rate, so both results are computed by iteration.
     """
     rate = arrival_rate
     hit_share = _hit_share(setting, rate, on_message_ms)
@@ -108,9 +111,9 @@ def _settled(
 
 
 def _hit_share(setting: ListenSettings, rate: float, on_message_ms: Ints) -> float:
-    """Return the share, 0 to 1, of awaited messages that are rolled back needlessly.
+    """Return the share, 0 to 1, of messages to waiting sessions that are rolled back needlessly.
 
-    The share is 0 without a transaction lifetime.
+    ``rate`` is in messages per ms. The share is 0 without a transaction lifetime.
     """
     if not setting.lifetime_ms:
         return 0.0
@@ -132,7 +135,8 @@ def _hit_share(setting: ListenSettings, rate: float, on_message_ms: Ints) -> flo
 def _idle_periods(available_ms: Ints, service_ms: np.typing.NDArray[np.float64]) -> Ints:
     """Return the times in ms, above 0, for which a port is idle before an arrival.
 
-    ``service_ms`` is the work for each message; the port serves one message at a time.
+    ``available_ms`` are the arrivals in order, ``service_ms`` the work for each. The port serves
+    one message at a time.
     """
     done_before_ms = np.concatenate([[0.0], np.cumsum(service_ms)[:-1]])
     # The end of message i is the latest start of a busy period before it, and the work since.

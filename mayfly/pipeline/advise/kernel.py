@@ -73,7 +73,8 @@ class Rules(NamedTuple):
 def listen(messages: ArrivingMessages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
     """Simulate a listener's sessions over all messages until the last work is done.
 
-    Fills ``counts``, whose places are IDLE to WAITING, and changes messages and sessions.
+    ``rules`` is the setting to simulate. The function counts into ``counts``, an array with one
+    number at each index from IDLE to WAITING. It also changes ``messages`` and ``sessions``.
     """
     arrival_count, arrival = len(messages.available_ms), 0
     while True:
@@ -103,7 +104,8 @@ def _end_work(
 ) -> None:
     """Commit or roll back the transactions whose work ends at ``now_ms``, and count them.
 
-    A rolled-back message waits again, unless it is past ``give_up_ms``.
+    A rolled-back message waits to be received again. After the moment ``rules.give_up_ms`` it is
+    counted as left instead.
     """
     for session in range(len(sessions.until_ms)):
         if sessions.until_ms[session] != now_ms:
@@ -133,7 +135,8 @@ def _receive(
 ) -> None:
     """Give waiting messages to waiting sessions, longest wait first, until one of both is used up.
 
-    A message is dropped if it has expired, and moved away if it has reached BOTHRESH.
+    A message that has expired is dropped and counted. One that has reached BOTHRESH is moved away
+    and counted; if this transaction has timed out by then, the message waits on.
     """
     while counts[WAITING] > 0:
         session = _longest_waiting(now_ms, sessions, rules.timeout_ms)
@@ -162,7 +165,10 @@ def _receive(
 
 
 def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
-    """Return the session whose present receive began first, _NOBODY if all sessions work."""
+    """Return the session whose present receive began first, _NOBODY if all sessions work.
+
+    A receive lasts at most ``timeout_ms``; then the next one of the session begins.
+    """
     chosen, longest_ms = _NOBODY, -1
     for session in range(len(sessions.begin_ms)):
         if sessions.message[session] != _NOBODY:
@@ -175,15 +181,15 @@ def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
 
 
 def empty_receives(waited_ms: int, timeout_ms: int) -> int:
-    """Return the number of receives that ended without a message in a wait of ``waited_ms``.
+    """Return how many receives of ``timeout_ms`` ended without a message within ``waited_ms``.
 
-    A receive that is over exactly now does not count, because it still takes a message.
+    A receive whose timeout ends exactly now does not count, because it still takes a message.
     """
     return max(waited_ms - 1, 0) // timeout_ms
 
 
 def _add(rank: int, heap: Numbers, counts: Numbers) -> None:
-    """Add a message, by its rank, to the heap of waiting messages."""
+    """Add a message, by its rank, to the heap of waiting messages; counts[WAITING] grows by 1."""
     place = counts[WAITING]
     counts[WAITING] += 1
     while place > 0:
@@ -196,7 +202,10 @@ def _add(rank: int, heap: Numbers, counts: Numbers) -> None:
 
 
 def _remove_first(heap: Numbers, counts: Numbers) -> None:
-    """Remove the message of the lowest rank from the heap; the heap must not be empty."""
+    """Remove the message of the lowest rank from the heap; counts[WAITING] falls by 1.
+
+    The heap must not be empty.
+    """
     counts[WAITING] -= 1
     count = counts[WAITING]
     replace_first(heap, count, heap[count])
@@ -234,8 +243,9 @@ def compiled() -> ListenKernel:
 
 
 def kernel_for(message_count: int, session_count: int) -> ListenKernel:
-    """Return the simulation loop as Python or compiled by numba, whichever is faster.
+    """Return the simulation loop as Python or compiled by numba, whichever is faster here.
 
-    The results are the same. Without numba it is Python.
+    The work is ``message_count`` times ``session_count``. The results are the same. Without numba
+    it is Python.
     """
     return compiled() if is_worth_compiling(message_count * session_count) else PLAIN

@@ -25,10 +25,11 @@ _PROPERTY = re.compile(r"([^\s:=]+)\s*[=:\s]\s*(.*)")
 
 
 def read_config(file: Path) -> dict[str, int]:
-    """Return the settings in a file, by the field names of `Setting` and ``longest_on_message_ms``.
+    """Return the settings in a file, by the field names of ListenSettings.
 
-    Keys that are missing in the file are missing in the result. Raises AdviseError, which names
-    file, key and value, and OSError when the file cannot be read.
+    A further key is ``longest_on_message_ms``. Keys that are missing in the file are missing in the
+    result. Raises AdviseError, which names file, key and value, and OSError when the file cannot be
+    read.
     """
     try:
         text = file.read_text("utf-8")
@@ -72,7 +73,10 @@ def _of_port(properties: dict[str, str | int], file: Path) -> dict[str, int]:
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (key, value) with dotted keys: ``NON.ASF.RECEIVE.TIMEOUT`` is nested tables in TOML."""
+    """Yield (key, value) with dotted keys: ``NON.ASF.RECEIVE.TIMEOUT`` is nested tables in TOML.
+
+    ``prefix`` comes before each key.
+    """
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

@@ -38,7 +38,10 @@ class Durations(NamedTuple):
         return self.at(np.random.default_rng(seed).random(count))
 
     def at(self, shares: np.typing.NDArray[np.float64]) -> Ints:
-        """Return the times in ms at these shares (0 to 1), rounded up."""
+        """Return for each share (0 to 1) the time in ms within which this share is done.
+
+        A share is one of all messages. The times are rounded up.
+        """
         return np.ceil(np.interp(shares, self.shares, self.at_ms)).astype(np.int64)
 
 

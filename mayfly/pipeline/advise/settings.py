@@ -36,7 +36,7 @@ class ListenSettings(NamedTuple):
 
     @property
     def timeout_ms(self) -> int:
-        """The receive timeout in ms; raises AdviseError when it is not decided."""
+        """The receive timeout in ms; raises AdviseError when the setting has None for it."""
         if self.receive_timeout_ms is None:
             raise AdviseError("receive_timeout_ms is None: without a timeout nothing can be tried")
         return self.receive_timeout_ms

@@ -94,7 +94,11 @@ def give_up_ms(last_ms: int, longest_ms: int, setting: ListenSettings) -> int:
 def _messages(
     arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel
 ) -> ArrivingMessages:
-    """Return the arrivals as columns for the simulation loop; none waits or was rolled back."""
+    """Return the arrivals as columns for the simulation loop; none waits or was rolled back.
+
+    ``on_message_ms`` is the duration for each message. ``chosen`` is the loop, which decides the
+    type of the columns.
+    """
     column = chosen.column
     nothing = np.zeros(len(on_message_ms), dtype=np.int64)
     return ArrivingMessages(
@@ -110,7 +114,10 @@ def _messages(
 
 
 def _sessions(begin_ms: int, count: int, chosen: ListenKernel) -> Sessions:
-    """Return ``count`` sessions as columns for the simulation loop, waiting since ``begin_ms``."""
+    """Return ``count`` sessions as columns for the simulation loop, waiting since ``begin_ms``.
+
+    ``chosen`` is the loop, which decides the type of the columns.
+    """
     column = chosen.column
     return Sessions(*(column(np.full(count, value)) for value in (begin_ms, -1, NEVER_MS)))
 

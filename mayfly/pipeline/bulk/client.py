@@ -205,7 +205,10 @@ class LedgerClient:
             folder_socket.close()
 
     def address(self) -> str:
-        """Return the URL of the server's port, for other processes; raises BulkError."""
+        """Return the URL at which other processes reach the server; raises BulkError.
+
+        It has the server's port, also if this client came over the socket in a folder.
+        """
         return str(self._answer(ADDRESS_ACTION, {}, _INFO_TIMEOUT_SECONDS)["url"])
 
     def info(self) -> LedgerInfo:
@@ -227,9 +230,10 @@ class LedgerClient:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the ledger rows ``(after_position, until_position]`` in batches of schema LEDGER.
 
-        ``instance_id`` is the id of the store that the positions belong to; None is not checked.
-        Each position comes exactly once and in order, or a BulkError is raised: OtherInstance,
-        PositionTrimmed, PositionBeyondEnd, or ServerFailed when other rows came.
+        A batch has at most ``max_bytes``, or one row. ``instance_id`` is the id of the store that
+        the positions belong to; None is not checked. Each position comes exactly once and in order,
+        or a BulkError is raised: OtherInstance, PositionTrimmed, PositionBeyondEnd, or ServerFailed
+        when other rows came.
         """
         position, retries = after_position, Retries(self._retry_waits)
         while True:
@@ -256,16 +260,21 @@ class LedgerClient:
         return from_flight(error, self.url, self.by_reason)
 
     def _request(self, version: int, request: NamedTuple | None) -> dict[str, Any]:
-        """Return a request as JSON fields, with the queue manager's name and protocol version."""
+        """Return a request as a dict for JSON, with queue manager name and protocol ``version``.
+
+        ``request`` None has no further fields.
+        """
         fields = {} if request is None else request._asdict()
         return {"manager": self._manager, PROTOCOL: version, **fields}
 
     def _answer(
         self, name: str, request: dict[str, Any], timeout_seconds: float = CALL_SECONDS
     ) -> dict[str, Any]:
-        """Send a request that may be repeated and return the answer's JSON; raises BulkError.
+        """Send the request ``name``, which may be repeated; return the JSON of its answer.
 
-        A patient client repeats the request while no server answers.
+        A patient client repeats the request while no server answers. A call fails without an answer
+        after ``timeout_seconds``, or after the time that the client was made with. Raises
+        BulkError.
         """
         action = flight.Action(name, json.dumps(request).encode())
         if self._timeout_seconds is not None:

@@ -118,10 +118,13 @@ class QueueClient(LedgerClient):
     ) -> tuple[int, int]:
         """Claim messages: reserve the next ones of the queue for the consumer, under a new number.
 
-        Returns the number of the last claim to read and the number of messages; ``(after, 0)`` if
-        the queue has none, or after :meth:`quiesce`. Open claims behind ``after`` come first.
-        ``max_bytes`` limits payload. ``up_to`` is a :meth:`mark`: later messages are not claimed.
-        Raises ConsumerFenced; for a checkpoint that does not fit, ClaimsAhead or ClaimsClosed.
+        ``after`` is the number of the last claim that the caller has read. Claims with a higher
+        number that are not ended yet are returned before new ones are made. Returns (number of the
+        last claim to read, number of messages). It is ``(after, 0)`` if the queue has no message,
+        or after :meth:`quiesce`. ``max_rows`` limits the messages, ``max_bytes`` their payload; a
+        claim has at least one message. ``up_to`` is a :meth:`mark`: messages put later are not
+        claimed. Raises ConsumerFenced. For a checkpoint that does not fit it raises ClaimsAhead or
+        ClaimsClosed.
         """
         name, epoch = consumer.consumer, consumer.epoch
         request = contract.ClaimRequest(name, epoch, after, max_rows, max_bytes, up_to)
@@ -129,7 +132,7 @@ class QueueClient(LedgerClient):
         return claimed.until, claimed.messages
 
     def mark(self) -> int:
-        """Return a mark, a number: messages put until now are before it, later ones behind it.
+        """Return a mark: a number that divides messages put until now from those put later.
 
         :meth:`claim` takes it as ``up_to``. Raises BulkError.
         """
@@ -190,10 +193,10 @@ class QueueClient(LedgerClient):
     def claimed(
         self, consumer: str, epoch: int, after_row: int, until_row: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the reserved messages of rows ``(after_row, until_row]``, as batches of MESSAGE.
+        """Yield the messages reserved for a consumer in rows ``(after_row, until_row]``.
 
-        They come in the order of a get, each once. Raises BulkError, ServerFailed if rows are
-        missing.
+        ``epoch`` is that of the reader that has claimed them. They come in batches of MESSAGE in
+        the order of a get, each once. Raises BulkError, ServerFailed if rows are missing.
         """
         row, retries = after_row, Retries(self._retry_waits)
         while True:
@@ -218,9 +221,11 @@ class QueueClient(LedgerClient):
         ]
 
     def release(self, consumer: str, *, epoch: int | None = None) -> int:
-        """Return the messages reserved for a consumer to their queue; return how many these are.
+        """Return the messages reserved for a consumer to their queue; return how many.
 
-        With an epoch it raises ConsumerFenced unless the reader with that epoch is the newest.
+        Their backout counts are one higher then, except on the staging queue. The consumer's reader
+        raises ConsumerFenced from now on. With ``epoch`` the call raises ConsumerFenced unless the
+        reader with that epoch is the newest; None does not check it. Raises ConsumerUnknown.
         """
         return self._count(contract.RELEASE, contract.ReleaseRequest(consumer, epoch))
 
@@ -239,19 +244,20 @@ class QueueClient(LedgerClient):
         raise ConsumerUnknown(f"there is no consumer {consumer!r} (server {self.url})")
 
     def ranges(self, queue: str, count: int) -> list[tuple[int, int]]:
-        """Return about ``count`` key ranges ``(low, high)`` that cover the messages on a queue.
+        """Return about ``count`` ranges ``(low, high)`` of keys that cover the messages on a queue.
 
-        Returns [] for an empty queue. Raises QueueManagerRefused if the queue does not exist or may
-        not be browsed.
+        A key is the number by which the server sorts the messages of a queue: the order of a get.
+        :meth:`browse` reads such a range; ``high`` is not in it. Returns [] for an empty queue.
+        Raises QueueManagerRefused if the queue does not exist or may not be browsed.
         """
         answer = self._call(contract.RANGES, contract.RangesRequest(queue, count))
         return [(low, high) for low, high in answer["ranges"]]
 
     def browse(self, queue: str, low: int, high: int, filters: Filters) -> Iterator[pa.RecordBatch]:
-        """Yield the live messages with ``low <= key < high`` that pass the filters.
+        """Yield the unexpired messages in a range of :meth:`ranges` that pass the filters.
 
-        They come in the order of a get, in batches of schema MESSAGE, and stay on the queue. Raises
-        BulkError.
+        The range is ``low <= key < high``. The messages come in the order of a get, in batches of
+        schema MESSAGE, and stay on the queue. Raises BulkError.
         """
         ids = _hex(filters.msg_id), _hex(filters.correl_id)
         request = contract.BrowseRequest(queue, low, high, *ids, filters.priority)

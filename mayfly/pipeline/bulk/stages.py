@@ -81,8 +81,9 @@ class StageClient(LedgerClient):
     ) -> int:
         """Upload rows of schema STAGED to a new stage, on no queue yet; return their number.
 
-        The stage is named by the partition and the attempt of a task. Returns 0 if the batch was
-        committed before. Raises BulkError; then no stage is left.
+        A stage is a table of uploaded rows on the server. ``query`` and ``batch`` say to which
+        batch of which query it belongs. It is named by the ``partition`` and the ``attempt`` of a
+        task. Returns 0 if the batch was committed before. Raises BulkError; then no stage is left.
         """
         upload = self.begin(query, batch, partition, attempt)
         try:
@@ -118,10 +119,12 @@ class StageClient(LedgerClient):
     ) -> Committed:
         """Put the rows uploaded to a batch's stages; return when all are on their queues.
 
-        For a batch that was committed before, only rows not yet put are put, whatever ``stages``
-        contains. With ``surrenders``, rows that have a number at their source and that no queue
-        will accept are left for :meth:`surrendered`. Raises StageLost if a stage is missing,
-        RowsRefused if no queue accepts a row.
+        ``stages`` are (partition, attempt) pairs in the order of their rows. Rows that their queue
+        refuses go to ``dead_letter_queue``, "" for that of the queue manager. For a batch that was
+        committed before, only rows not yet put are put, whatever ``stages`` contains. With
+        ``surrenders``, rows that have a number at their source and that no queue will accept are
+        left for :meth:`surrendered`. Raises StageLost if a stage is missing, RowsRefused if no
+        queue accepts a row.
         """
         commit = CommitRequest(query, batch, list(stages), dead_letter_queue, surrenders)
         request = self._request(VERSION, commit)

@@ -29,10 +29,11 @@ def analyze_lifetimes(
 ) -> LifetimeAnalysis:
     """Return how lifetimes, delays and consumers suited each other in a part of a lake.
 
-    ``by`` groups the lifetimes. ``cap_ms`` asks what a CAPEXPRY of that would have changed. Delayed
-    messages that arrived more than ``late_after_ms`` after their delivery time are late. The lists
-    of the answer are empty if the part has no lives. Raises LakeError without a lake, or when a
-    file is missing or damaged.
+    ``by`` says by what the lifetimes are grouped. With ``cap_ms`` the answer says what a CAPEXPRY
+    of so many ms would have changed; None leaves that out. Delayed messages that arrived more than
+    ``late_after_ms`` after their delivery time are late. The lists of the answer are empty if no
+    message ended in the part. Raises LakeError without a lake, or when a file is missing or
+    damaged.
     """
     with ledger_view(lake_path, part) as ledger:
 
@@ -56,7 +57,10 @@ def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]
 
 
 def _percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values."""
+    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values.
+
+    ``ranks`` are from 0 to 1; the SQL is a list in their order.
+    """
     return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
 
 

@@ -87,8 +87,9 @@ def ledger_report(
 ) -> list[QueueReport]:
     """Return a report for each queue in a part of a lake, by queue manager and name.
 
-    Queues without messages are left out; [] if the part has none. All numbers are exact. Raises
-    LakeError without a lake, or when a file is missing or damaged.
+    A message got more than ``late_after_ms`` after its delivery time counts as late. Queues without
+    messages are left out; [] if the part has none. All numbers are exact. Raises LakeError without
+    a lake, or when a file is missing or damaged.
     """
     with ledger_view(lake_path, part) as ledger:
         if ledger is None:
@@ -119,11 +120,12 @@ def export_lives(
     outcomes: Sequence[str] = (),
     late_after_ms: int | None = None,
 ) -> int:
-    """Write the ended messages that pass all filters to a new file; return their number.
+    """Write the ended messages that pass all filters to file ``target``; return their number.
 
-    The files are like those of ``spark.export.export_lives``. Raises LakeError without a lake, or
-    when a file is missing or damaged. Raises ExportError for an unknown suffix or outcome, or a
-    file that exists.
+    The suffix decides the format: Parquet, CSV or JSON lines, as in ``spark.export.export_lives``.
+    ``outcomes`` () keeps all. ``late_after_ms`` keeps messages got more than so many ms after their
+    delivery time; None keeps all. Raises LakeError without a lake, or when a file is missing or
+    damaged. Raises ExportError for an unknown suffix or outcome, or a file that exists.
     """
     file = local_folder(target)
     check_export(file, outcomes)
@@ -146,8 +148,8 @@ def export_lives(
 def write_run(files: Sequence[Path], target: Path, erased: pa.Table | None = None) -> None:
     """Write the rows of some files of one date to one new file, by queue, store and position.
 
-    ``erased`` has columns ``instance_id`` and ``position``: the rows to erase. Raises LakeError for
-    a damaged file.
+    ``erased`` has columns ``instance_id`` and ``position``. In the rows that it names, ids, users
+    and programs become empty; None changes no row. Raises LakeError for a damaged file.
     """
     try:
         with _connected() as (connection, spilled):
@@ -218,9 +220,10 @@ def _ledger_rows(
     spilled: Path,
     is_complete: bool,
 ) -> Iterator[duckdb.DuckDBPyRelation | None]:
-    """Yield the ledger rows of a lake's files that a part needs, None if there are no such files.
+    """Return a context with the ledger rows of the files that a part needs; None without files.
 
-    The files stay until the end of the block. ``spilled`` is a folder for temporary files.
+    The files stay until the end of the block. ``spilled`` is a folder for temporary files. Raises
+    LakeError for a missing file, if ``is_complete``; else missing files are left out.
     """
     if is_delta(lake_path):
         # Only a lake of Delta tables needs this package.
@@ -245,9 +248,10 @@ def _parquet_rows(
     *,
     has_dates: bool = True,
 ) -> duckdb.DuckDBPyRelation:
-    """Return the rows of some files with the columns of this version, and ``date`` if wanted.
+    """Return the rows of some files with the columns of this version.
 
-    A column that an older file does not have is null there.
+    With ``has_dates`` they have the column ``date`` of their folder. A column that an older file
+    does not have is null there. ``spilled`` is a folder for a temporary file.
     """
     # The first file decides the columns; older files may have fewer, and fewer outcomes.
     paths = [_empty_file(spilled), *map(str, files)]
@@ -275,7 +279,10 @@ def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]
 
 
 def _percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values."""
+    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values.
+
+    ``ranks`` are from 0 to 1; the SQL is a list in their order.
+    """
     return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
 
 

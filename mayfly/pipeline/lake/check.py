@@ -53,13 +53,14 @@ class LakeCheck:
 
 
 def check_lake(lake_path: str | Path, *, until_position: int | None = None) -> LakeCheck:
-    """Check whether a lake, or its rows up to a position, is complete.
+    """Check whether a lake, or its rows up to ``until_position``, is complete.
 
-    In each store every position must exist once, from the first one on. For each queue every
-    balance must be balanced, and count the lives that the lake contains. If the lake begins later
-    than the store (retention had trimmed it) or a queue was defined again, only the difference to
-    the first balance is compared. Lives lost at a restart are counted in a balance but not listed.
-    Lives after the newest balance are not checked. Raises LakeError without a lake.
+    In each store every position must exist once, from the first one on. A life is a message's stay
+    on one queue. At each balance of a queue, puts must be ended lives + present messages, and the
+    ended ones must be in the lake. Only the difference to the first balance is compared in two
+    cases: the lake begins later than the store because retention had trimmed it, or a queue was
+    defined again. Lives lost at a restart are counted in a balance but not listed. Lives after the
+    newest balance are not checked. Raises LakeError without a lake.
     """
     missing = tuple(missing_files(lake_path))
     with ledger_view(lake_path, EVERYTHING, is_complete=False) as connection:
@@ -100,7 +101,10 @@ _BLOCK_POSITIONS = 32_768
 
 
 def _blocks_of_positions(connection: duckdb.DuckDBPyConnection, rows: str) -> list[_Block]:
-    """Return the blocks of all stores, in order; a block without rows is left out."""
+    """Return all rows as blocks of 32,768 positions, by store and position, without empty blocks.
+
+    ``rows`` is the name of the table or view with the rows.
+    """
     place = f"(position - 1) % {_BLOCK_POSITIONS}"
     found = connection.sql(f"""
 SELECT instance_id, count(*), count(*) FILTER ({IS_BALANCE}),
@@ -112,7 +116,11 @@ FROM {rows} GROUP BY instance_id, (position - 1) // {_BLOCK_POSITIONS} ORDER BY 
 def _position_problems(
     connection: duckdb.DuckDBPyConnection, rows: str, blocks: Iterable[_Block]
 ) -> Iterator[LakeProblem]:
-    """Yield missing and duplicate positions, within a block and between blocks."""
+    """Yield missing and duplicate positions, within a block and between blocks.
+
+    ``rows`` is the name of the table or view with the rows, ``blocks`` those of
+    ``_blocks_of_positions``.
+    """
     previous: _Block | None = None
     for block in blocks:
         store, first, last = block.store, block.first, block.last
@@ -138,7 +146,10 @@ def _position_problems(
 def _first_wrong(
     connection: duckdb.DuckDBPyConnection, rows: str, block: _Block
 ) -> tuple[int, int]:
-    """Return the first duplicate position of a block, and the first missing one; -1 for none."""
+    """Return (first duplicate position of a block, first missing one); -1 for none.
+
+    ``rows`` is the name of the table or view with the rows.
+    """
     of_block = connection.execute(
         f"SELECT position FROM {rows} "
         "WHERE instance_id = ? AND position BETWEEN ? AND ? ORDER BY position",
@@ -175,7 +186,10 @@ class _Balance(NamedTuple):
 
 
 def _counted_balances(connection: duckdb.DuckDBPyConnection, rows: str) -> Iterator[_Balance]:
-    """Yield all balances, by store, queue and position."""
+    """Yield all balances with the ended messages listed before each, by store, queue and position.
+
+    ``rows`` is the name of the table or view with the rows.
+    """
     known = ", ".join(f"'{code}'" for code in OUTCOME_CODES)
     is_of = {code: f"outcome = '{code}'" for code in OUTCOME_CODES}
     is_of[OTHER_OUTCOMES] = f"outcome NOT IN ({known})"
@@ -220,10 +234,10 @@ def _balance_problems(balances: Iterable[_Balance], whole: set[str]) -> Iterator
 def _compared(
     balances: Iterable[_Balance], is_whole: bool
 ) -> Iterator[tuple[_Balance, list[int], list[int]]]:
-    """Yield the balances of a queue, each with what it and the lake count by outcome.
+    """Yield (balance, ended by its own count, ended by the lake's rows) for a queue.
 
-    Both are counted from the definition of the queue if the lake has all of its rows, else from its
-    first balance.
+    The counts are lists by outcome. They begin at the definition of the queue if ``is_whole``: the
+    lake has all rows of the store. Else they begin at the first balance.
     """
     nothing = [0] * len(_OUTCOMES)
     previous: _Balance | None = None
@@ -241,7 +255,7 @@ def _compared(
 
 
 def _problems_at(balance: _Balance, ended: list[int], found: list[int]) -> list[LakeProblem]:
-    """Return what is wrong at a balance that ``_compared`` yields."""
+    """Return what is wrong at a balance; the arguments are a triple that ``_compared`` yields."""
     store, queue, position = balance[:3]
     where = f"queue {queue} of store {store}"
     total = sum(balance.ended)

@@ -88,10 +88,11 @@ def compact_lake(lake_path: str | Path, *, is_thorough: bool = True) -> LakeComp
 def erase_rows(lake_path: str | Path, erased: pa.Table, record: Erasure) -> int:
     """Erase rows of a lake of Parquet files; return how many files with the old rows still exist.
 
-    ``erased`` has columns ``instance_id``, ``position`` and ``date``, the date as text. All files
-    of these dates become one run. The old files go when their last reader has ended, with the next
-    compaction. ``record`` is written first. Raises LakeError if a file is missing or has a foreign
-    name, LakeBusy when another process maintains the lake.
+    ``erased`` has columns ``instance_id``, ``position`` and ``date``, the date as text. In these
+    rows ids, users and programs become empty. All files of a date become one new file. The old
+    files go when their last reader has ended, with the next compaction. ``record`` is the note
+    about the erasure; it is stored before a file is changed. Raises LakeError if a file is missing
+    or has a foreign name, LakeBusy when another process maintains the lake.
     """
     lake = existing_lake(lake_path)
     sources: list[LakeFile] = []
@@ -110,7 +111,7 @@ def erase_rows(lake_path: str | Path, erased: pa.Table, record: Erasure) -> int:
 
 
 def compact_beside(lake_path: str | Path) -> None:
-    """Compact the dates that need it while a stream writes the lake.
+    """Compact the dates that have many small files, while a stream writes the lake.
 
     Does nothing if another process maintains the lake. Raises LakeError if a file is missing.
     """
@@ -122,7 +123,10 @@ def compact_beside(lake_path: str | Path) -> None:
 
 
 def _files_to_merge(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[list[LakeFile]]:
-    """Yield the files that are to become one, by date; dates with nothing to merge are left out."""
+    """Yield the files that are to become one, by date; dates with nothing to merge are left out.
+
+    With ``is_thorough`` these are all files of a date, else those worth merging.
+    """
     by_date: dict[str, tuple[list[LakeFile], list[LakeFile]]] = {}
     for file in snapshot.runs:
         by_date.setdefault(file.date, ([], []))[0].append(file)
@@ -163,9 +167,9 @@ def _small_tail(sizes_bytes: Sequence[int]) -> int:
 
 
 def _merge(lake: Path, sources: list[LakeFile], erased: pa.Table | None = None) -> None:
-    """Merge files of one date into a run, and list the run in the manifest in their place.
+    """Merge files of one date into one, and list that file in the manifest in their place.
 
-    Rows at the stores and positions of ``erased`` are erased.
+    In the rows that ``erased`` names by store and position, ids, users and programs become empty.
     """
     date = sources[0].date
     staging = lake / _STAGING / uuid.uuid4().hex
@@ -250,8 +254,8 @@ def sweep(lake: Path) -> None:
 def settle(lake: Path) -> None:
     """Move merged files to their final place, and remove files that no reader needs any more.
 
-    A date waits while a reader of an earlier generation is active. The caller holds the maintenance
-    lock.
+    Files of a date stay as they are while a reader still uses the old ones. The caller holds the
+    maintenance lock.
     """
     with locked(lake):
         manifest = Manifest.load(lake)
@@ -276,7 +280,11 @@ def settle(lake: Path) -> None:
 
 
 def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
-    """Replace a date's batch files by the merged files; return True if hidden ones were moved."""
+    """Put a date's merged files in the place of its batch files, which are removed.
+
+    Merged files may be hidden in ``_runs`` while readers need the old ones. Returns True if such
+    files were moved, so that the caller must publish the manifest.
+    """
     entry = manifest.dates[date]
     folder = run_path(lake, date, "", is_hidden=False)
     for name in entry.hidden:
@@ -295,7 +303,11 @@ def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
 
 
 def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> bool:
-    """Return True if a file's rows are in another file: a merged batch, or a file merged again."""
+    """Return True if the rows of a date's file ``name`` are in another file.
+
+    It is a batch that was merged, or a merged file that was merged again. ``entry`` is the
+    manifest's for the date.
+    """
     return manifest.holds(date, name) or (is_run(name) and name not in entry.runs)
 
 

@@ -44,9 +44,10 @@ def convert_lake(
 ) -> Iterator[Progress]:
     """Copy a lake of one format into one of the other, and yield the progress after each batch.
 
-    Rows that the target has are left out. The rows of a batch are in memory. Raises LakeError if
-    the source is no lake or not complete, if another process copies a ledger into either, if the
-    target is of the same format or has rows that the source lacks.
+    Nothing is copied before the first item is asked for. Rows that the target has are left out. The
+    rows of a batch are in memory. Raises LakeError if the source is no lake or not complete, or if
+    another process copies a ledger into either. It is also raised if the target is of the same
+    format, or has rows that the source lacks.
     """
     as_delta = not is_delta(source)
     _check_format(source, target, as_delta=as_delta)
@@ -70,7 +71,10 @@ def convert_lake(
 
 
 def _check_format(source: str | Path, target: str | Path, *, as_delta: bool) -> None:
-    """Raise LakeError if the target is, or can only be, of the source's own format."""
+    """Raise LakeError if the target is, or can only be, of the source's own format.
+
+    ``as_delta`` says that the target is to be of Delta tables.
+    """
     is_parquet = not is_delta(target) and any(local_path(target).glob("date=*"))
     if is_parquet if as_delta else is_delta(target):
         format_name = "Parquet files" if as_delta else "Delta tables"
@@ -96,7 +100,10 @@ def _check_target(
 
 
 def _exists(target: str | Path, *, as_delta: bool) -> bool:
-    """Return True if there is a lake of a format at a place."""
+    """Return True if there is a lake at a place.
+
+    It is looked for as Delta tables with ``as_delta``, else as a folder of Parquet files.
+    """
     if as_delta:
         from mayfly.pipeline.lake.delta import has_tables
 
@@ -116,8 +123,8 @@ def _stores(place: str | Path) -> list[_Store]:
 def _complete_until(place: str | Path, store: _Store) -> Iterator[int]:
     """Return a context with the position up to which a lake has all rows of a store.
 
-    In the context no other process adds rows of the store to a lake of Parquet files. In Delta
-    tables rows may come behind that position. Raises LakeError.
+    In the context no other process adds rows of the store to a lake of Parquet files. A lake of
+    Delta tables may have some rows after that position as well. Raises LakeError.
     """
     if is_delta(place):
         from mayfly.pipeline.lake.delta import position_of

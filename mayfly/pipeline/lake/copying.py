@@ -30,9 +30,10 @@ class LedgerTarget(Protocol):
         """The last position of the ledger that the lake contains, 0 at first."""
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of schema LEDGER, which end at a position; rows that are there are left out.
+        """Add rows of schema LEDGER; rows that the lake has are left out.
 
-        Raises LakeError if the lake fails.
+        The lake then contains the ledger up to ``until_position``. Raises LakeError if the lake
+        fails.
         """
 
 
@@ -69,9 +70,10 @@ def copy_ledger(
 ) -> Iterator[Progress]:
     """Copy the ledger up to its present end, and yield the progress after each batch.
 
-    ``lake`` is of the client's store. A new one begins with the oldest row that the ledger has. The
-    next batch is read while one is written. Raises BulkError if the server fails, PositionTrimmed
-    if retention has removed rows that the lake lacks, and LakeError if the lake fails.
+    Nothing is copied before the first item is asked for. ``lake`` was opened for the store of
+    ``client``. A new lake begins with the oldest row that the ledger has. The next batch is read
+    while one is written. Raises BulkError if the server fails, PositionTrimmed if retention has
+    removed rows that the lake lacks, and LakeError if the lake fails.
     """
     info = client.info()
     position, last = lake.position or info.first_position - 1, info.last_position

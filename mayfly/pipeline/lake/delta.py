@@ -90,11 +90,11 @@ class DeltaLake:
         return self._position_of(LIVES)
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of the ledger, which end at a position; rows that are there are left out.
+        """Add rows of the ledger; rows that the lake has are left out.
 
-        A crash between two tables leaves the lake at its old position. The next run adds what is
-        missing in each table. Raises LakeError if another process writes this ledger as well, or
-        the store of the tables fails.
+        The lake then contains the ledger up to ``until_position``. A crash between two tables
+        leaves the lake at its old position. The next run adds what is missing in each table. Raises
+        LakeError if another process writes this ledger as well, or the store of the tables fails.
         """
         with _delta_errors(self.place):
             for table in TABLES:
@@ -104,9 +104,10 @@ class DeltaLake:
             self.checkpoint()
 
     def add_to(self, table: OpenTable, rows: pa.Table, until_position: int) -> None:
-        """Add the rows that a table lacks, in one commit.
+        """Add the rows that a table lacks, in one commit, which records ``until_position``.
 
-        LIVES always gets one, because its version is the position of the lake.
+        A table without such rows gets no commit. LIVES gets one all the same: the position that it
+        records is the position of the lake.
         """
         has_position = self._position_of(table)
         if has_position >= until_position:
@@ -210,7 +211,7 @@ def position_of(place: str | Path, instance_id: str) -> int:
 
 
 def _app(instance_id: str) -> str:
-    """Return the name of the application of Delta that copies the ledger of a store."""
+    """Return the application id under which Delta records the position of a store's ledger."""
     return f"mayfly-ledger-{instance_id}"
 
 
@@ -218,8 +219,9 @@ def erase_rows(place: str | Path, erased: pa.Table, record: Erasure) -> int:
     """Erase rows of a lake of Delta tables; return the number of files with the old rows.
 
     ``erased`` has columns ``instance_id``, ``position`` and ``date``, the date as text; the files
-    of these dates are written again. ``record`` is written first. The first compaction after a week
-    removes the old files, or :func:`vacuum`. Raises LakeError, also if another process adds rows of
+    of these dates are written again, with ids, users and programs empty in these rows. ``record``
+    is the note about the erasure; it is stored before a file is changed. The first compaction after
+    a week removes the old files, or :func:`vacuum`. Raises LakeError, also if another process adds rows of
     the dates again and again.
     """
     url = lake_url(place)
@@ -253,11 +255,11 @@ def vacuum(place: str | Path) -> None:
 def _write_again(
     url: str, table: OpenTable, date: str | None, connection: duckdb.DuckDBPyConnection
 ) -> int:
-    """Write the rows of one date, None for all, again with empty columns in those of ``erased``.
+    """Write the rows of a date again, with empty ids, users and programs in the rows to erase.
 
-    Return the number of files that are replaced. A merge by delta-rs would write columns of a type
-    that no filter of pyarrow can be pushed into. Raises CommitFailedError if another process adds
-    rows of the date again and again.
+    ``url`` is the table's, ``date`` None means all its rows. ``connection`` has the rows to erase
+    as table ``erased``. Returns the number of files that are replaced. Raises CommitFailedError if
+    another process adds rows of the date again and again.
     """
     columns = ", ".join(
         f"CASE WHEN erased.position IS NULL THEN rows.{name} END AS {name}" for name in table.erased

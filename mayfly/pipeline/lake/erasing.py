@@ -56,12 +56,12 @@ def erase_lives(
 ) -> LakeErasure:
     """Erase ids, users and programs from the rows of some messages, and record it.
 
-    ``begun`` is the record without a number of rows; it is kept only if there are rows. In a lake
-    of Parquet files the files of their dates are written again, and the old ones go when their last
+    ``begun`` is the record without a number of rows; it is stored only if there are rows. In a lake
+    of Parquet files the files of their dates are written again. The old files go when their last
     reader has ended, with the next compaction. In Delta tables the old files go with the first
-    compaction after a week, or with ``is_vacuumed`` at once. An erasure that was killed is run
-    again. Raises PartError for a wrong condition, and LakeError without a lake, for one that is not
-    complete, or when another process maintains or changes it.
+    compaction after a week, or with ``is_vacuumed`` at once. After a crash the caller erases again.
+    Raises PartError for a wrong condition. Raises LakeError without a lake, for a lake that is not
+    complete, and when another process maintains or changes it.
     """
     is_of_delta = is_delta(lake_path)
     if not is_of_delta:
@@ -105,7 +105,7 @@ def erasures(lake_path: str | Path) -> list[Erasure]:
 
 
 def copy_records(source: str | Path, target: str | Path) -> None:
-    """Add the records of erasures from one lake to another that has them not; raises LakeError."""
+    """Add to one lake the records of erasures that only the other has; raises LakeError."""
     known = erasures(target)
     for record in erasures(source):
         if record in known:

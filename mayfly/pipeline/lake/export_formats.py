@@ -19,8 +19,8 @@ ID_NAMES = ("msg_id", "correl_id", "origin_id")
 def export_condition(part: LakePart, outcomes: Sequence[str], late_after_ms: int | None) -> str:
     """Return the filters as one SQL condition over ledger rows, ``true`` without any.
 
-    ``outcomes`` must have passed :func:`check_export`. ``late_after_ms`` selects messages got later
-    than this after their delivery time.
+    ``outcomes`` must have passed :func:`check_export`; empty allows all. ``late_after_ms`` selects
+    messages got more than so many ms after their delivery time; None selects all.
     """
     filters = [part.condition()]
     if outcomes:

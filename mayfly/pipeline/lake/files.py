@@ -120,7 +120,10 @@ class Manifest:
         write_safely(path, json.dumps({"version": _VERSION, **held, "dates": dates}))
 
     def entry(self, date: str) -> DateEntry:
-        """Return the entry of a date, which the caller may change; a new one if it is missing."""
+        """Return the entry of a date, which the caller may change.
+
+        A missing entry is added, empty.
+        """
         return self.dates.setdefault(date, DateEntry())
 
     def holds(self, date: str, name: str) -> bool:
@@ -327,10 +330,10 @@ _KEPT: dict[Path, list[Lease]] = {}
 
 
 def kept_snapshot(lake: Path) -> Snapshot:
-    """Return a snapshot of a lake whose files stay while this process lives; Spark reads late.
+    """Return a snapshot of a lake whose files stay after the call, because Spark reads them late.
 
-    After _LEASES_MAX newer snapshots of the lake its protection ends. Raises LakeError for a
-    damaged manifest.
+    They stay until the process ends, or until it has taken _LEASES_MAX newer snapshots of the lake.
+    Raises LakeError for a damaged manifest.
     """
     lease = Lease(lake)
     kept = _KEPT.setdefault(lake, [])

@@ -39,7 +39,7 @@ def lifetime_advice(figures: LifetimeFigures) -> list[str]:
 
 
 def cap_advice(cap: CapFigures) -> str:
-    """Return a sentence on what a cap would have changed for a group of messages."""
+    """Return a sentence on what an expiry cap (CAPEXPRY) would have changed for some messages."""
     changed = [
         (cap.got_lost, f"{cap.got_lost:,} that were got would have expired"),
         (cap.refused, f"{cap.refused:,} puts would have been refused (delay longer than the cap)"),
@@ -79,9 +79,10 @@ def consumer_advice(figures: ConsumerFigures) -> str | None:
 
 
 def spelled(duration_ms: float | None) -> str:
-    """Return a duration, which may be between two milliseconds, as text; "-" for None.
+    """Return a duration in ms as text, with ``-`` before one below 0; "-" for None.
 
-    The life left of a message that was committed after its deadline is below 0.
+    It is rounded to whole ms. The lifetime left at a get is below 0 if the get was committed after
+    the deadline.
     """
     if duration_ms is None:
         return "-"
@@ -89,7 +90,7 @@ def spelled(duration_ms: float | None) -> str:
 
 
 def _shares(figures: LifetimeFigures) -> str:
-    """Return the sentence on the share expired, and on the life left at the gets."""
+    """Return the sentence on the share expired, and on the lifetime left at the gets."""
     if figures.expired:
         said = f"{_share(figures.expired, figures.lives)} of {figures.lives:,} expire"
     else:
@@ -100,7 +101,7 @@ def _shares(figures: LifetimeFigures) -> str:
 
 
 def _unserved(figures: LifetimeFigures) -> str:
-    """Return the sentence on messages whose queue was not served as long as they lived."""
+    """Return the sentence on messages that expired while nothing was got from their queue."""
     advice = ": look at the consumer first" if figures.verdict is Verdict.NOTHING_GOT else ""
     return (
         f"As long as {figures.unserved:,} of the {figures.expired:,} could be got, nothing was got "
@@ -110,7 +111,7 @@ def _unserved(figures: LifetimeFigures) -> str:
 
 
 def _suggestion(figures: LifetimeFigures, suggested: str) -> str:
-    """Return the sentence on the suggested lifetime, of which the text is given."""
+    """Return the sentence on the suggested lifetime; ``suggested`` is that lifetime as text."""
     present = spelled(figures.lifetime_p50_ms)
     match figures.verdict:
         case Verdict.TOO_LONG:
@@ -139,7 +140,10 @@ def _suggestion(figures: LifetimeFigures, suggested: str) -> str:
 
 
 def _but(figures: LifetimeFigures) -> str:
-    """Return the exception of messages that were got after the suggested lifetime, "" for none."""
+    """Return the exception of messages that were got after the suggested lifetime.
+
+    It is the end of a sentence, or "" if there are none.
+    """
     return f" for all but {figures.got_lost:,} of the got" if figures.got_lost else ""
 
 
@@ -154,7 +158,10 @@ def _outcomes(figures: LifetimeFigures) -> str:
 
 
 def _earlier(cap: CapFigures) -> str:
-    """Return how many messages a cap would have ended before, and by how much; "" for none."""
+    """Return how many messages an expiry cap would have ended earlier, and by how much.
+
+    The text is "" for none.
+    """
     if not cap.expired_earlier:
         return ""
     mean = spelled(cap.freed_ms / cap.expired_earlier)

@@ -38,10 +38,11 @@ def check_page(file: Path) -> None:
 
 
 def draw_lifetimes(analysis: LifetimeAnalysis, file: Path) -> None:
-    """Write a page without other files, replacing it: the expired, and times since the put.
+    """Draw an analysis of lifetimes into one HTML file, which is replaced and needs no other files.
 
-    Queues, programs and users are the QUEUES_MAX that lost most; dates and hours are all drawn.
-    Raises PlotError for another suffix than .html.
+    It shows for each group the expired messages, and times since the put. Groups that are no dates
+    or hours are limited to the QUEUES_MAX with the most expired messages. Raises PlotError for
+    another suffix than .html.
     """
     check_page(file)
     groups = analysis.lifetimes
@@ -91,7 +92,7 @@ def draw_lifetimes(analysis: LifetimeAnalysis, file: Path) -> None:
 
 
 def _title(analysis: LifetimeAnalysis) -> str:
-    """Return the title: the number of lives, and the share expired."""
+    """Return the title: the number of ended messages, and the share expired."""
     lives = sum(group.lives for group in analysis.lifetimes)
     expired = sum(group.expired for group in analysis.lifetimes)
     return f"{lives:,} lives, {100 * expired / lives:.1f} % expired"

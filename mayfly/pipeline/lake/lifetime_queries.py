@@ -87,6 +87,7 @@ _SO_FAR = f"""OVER (PARTITION BY manager, queue ORDER BY {_IN_ORDER}
 def lifetimes(dialect: Dialect, by: By, cap_ms: int | None) -> str:
     """Return the SQL query for how lifetimes suited the messages of each group.
 
+    ``dialect`` makes the engine's own SQL, ``by`` says by what messages are grouped.
     ``lifetimes.LifetimeFigures`` explains the columns; those that begin with ``cap_`` are there if
     ``cap_ms`` is not None.
     """
@@ -137,7 +138,10 @@ FROM groups g JOIN counted c ON g.manager = c.manager AND g.name = c.name"""
 
 
 def _counts_by_limit() -> dict[str, str]:
-    """Return SQL for what a lifetime of ``limit_ms`` for every message would have changed."""
+    """Return SQL, by column name, for what another lifetime of every message would have changed.
+
+    That lifetime is the column ``limit_ms``.
+    """
     return {
         "would_be_got": _count("is_expired AND is_asked AND age_ms < limit_ms"),
         "would_still_expire": _count("is_expired AND age_ms >= limit_ms"),
@@ -149,9 +153,10 @@ def _counts_by_limit() -> dict[str, str]:
 
 
 def _counts_by_cap(cap_ms: int) -> dict[str, str]:
-    """Return SQL for what a CAPEXPRY of ``cap_ms`` would have changed, by the rules X3 and D31.
+    """Return SQL, by column name, for what a CAPEXPRY of ``cap_ms`` would have changed.
 
-    A cap that is longer than one which shortened a lifetime can only save what that one ended.
+    A cap shortens longer lifetimes and refuses puts with a longer delay. If a lower cap had
+    shortened a lifetime, ``cap_ms`` can only save messages that the lower one ended.
     """
     shortened = f"coalesce(lifetime_ms > {cap_ms}, true)"
     accepted = f"{shortened} AND delay_ms <= {cap_ms}"
@@ -172,8 +177,8 @@ def _counts_by_cap(cap_ms: int) -> dict[str, str]:
 def delays(dialect: Dialect, late_after_ms: int) -> str:
     """Return the SQL query for how late delayed messages were, by queue manager and queue.
 
-    ``lifetimes.DelayFigures`` explains the columns. On the staging queue lateness is that of the
-    release, on other queues that of the get.
+    ``lifetimes.DelayFigures`` explains the columns; late is what came more than ``late_after_ms``
+    after its delivery time. On the staging queue the release counts, on other queues the get.
     """
     late = f"coalesce({DURATIONS['waited']}, {DURATIONS['released_late']})"
     return f"""

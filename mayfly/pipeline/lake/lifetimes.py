@@ -119,12 +119,12 @@ class LifetimeFigures:
 
     @property
     def expired_share(self) -> float:
-        """Return the share of the lives that expired, from 0 to 1."""
+        """Return the share of the ended messages that expired, from 0 to 1."""
         return self.expired / self.lives
 
     @property
     def verdict(self) -> Verdict:
-        """Return what these figures say; each Verdict names its rule. The first that holds wins."""
+        """Return what these figures say, by the rules of Verdict; the first that holds wins."""
         if self.expired > _TOLERATED_SHARE * (self.got + self.expired):
             return self._verdict_on_expired()
         if self.suggested_ms is None:
@@ -206,7 +206,10 @@ Rows = Iterable[Mapping[str, Any]]
 def analysis_from(
     by: By, cap_ms: int | None, *, lifetimes: Rows, delays: Rows, consumers: Rows
 ) -> LifetimeAnalysis:
-    """Return the analysis made of rows of the three queries of ``lifetime_queries``."""
+    """Return the analysis made of rows of the three queries of ``lifetime_queries``.
+
+    ``by`` and ``cap_ms`` are those that the query of lifetimes was made with.
+    """
     groups = (_lifetime_figures(row, by, cap_ms) for row in lifetimes)
     return LifetimeAnalysis(
         by,
@@ -232,7 +235,11 @@ def _lifetime_figures(row: Mapping[str, Any], by: By, cap_ms: int | None) -> Lif
 
 
 def _flat(row: Mapping[str, Any], **ranks: Mapping[str, float]) -> dict[str, Any]:
-    """Return a row with a value for each percentile: ``left_ms`` becomes ``left_p1_ms``, …"""
+    """Return a row with each list of percentiles replaced by one value for each percentile.
+
+    ``ranks`` has for a column the names of its percentiles: ``left_ms`` becomes ``left_p1_ms``, ….
+    A column that is null gives None for each.
+    """
     flat = dict(row)
     for column, named in ranks.items():
         values = flat.pop(column) or (None,) * len(named)
@@ -242,7 +249,10 @@ def _flat(row: Mapping[str, Any], **ranks: Mapping[str, float]) -> dict[str, Any
 
 
 def _spelled(key: str, by: By) -> str:
-    """Return the name of a group: ``2026-11-20``, ``2026-11-20T14`` and ``14`` for moments."""
+    """Return the name of a group for people; only a moment in epoch ms changes.
+
+    It becomes ``2026-11-20`` by date, ``2026-11-20T14`` by hour and ``14`` by hour of the day.
+    """
     if by is By.HOUR_OF_DAY:
         return f"{int(key) // HOUR_MS:02d}"
     if by in (By.DATE, By.HOUR):

@@ -55,7 +55,10 @@ def lives_with_ids(
 def _rows(
     ledger: duckdb.DuckDBPyConnection, sql: str, identifier: bytes, limit: int
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of a query for an id; the latest ``limit`` rows if there are more."""
+    """Return the rows of a query for an id; the latest ``limit`` rows if there are more.
+
+    ``sql`` has a place for the id as parameter, and fields ``latest`` and ``limit``.
+    """
     found = ledger.execute(sql.format(latest="", limit=limit + 1), [identifier]).fetchall()
     if len(found) <= limit:
         return found

@@ -54,8 +54,8 @@ def ended_in(counts: str = "ended") -> str:
 def conditions(late_after_ms: int = LATE_AFTER_MS) -> dict[str, str]:
     """Return for each of COUNT_NAMES the SQL condition of the ledger rows that it counts.
 
-    ``late`` are messages got later than ``late_after_ms`` after their delivery time. ``owed_*`` are
-    messages that owed a report of this cause, as far as the ledger shows.
+    ``late`` are messages got more than ``late_after_ms`` after their delivery time. ``owed_*`` are
+    messages that owed a report of the kind in the name, as far as the ledger shows.
     """
     return {
         "lives": IS_LIFE,

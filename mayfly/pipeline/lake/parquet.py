@@ -60,10 +60,10 @@ class ParquetLake:
     def __init__(self, lake_path: str | Path, instance_id: str) -> None:
         """Open the lake, which is created if it does not exist, and finish a batch of a killed run.
 
-        A lake without a mark (a copy of its dates, or one that an older version has written with
-        Spark) goes on behind its last row. Raises LakeError if another process copies the same
-        ledger into it, the lake cannot be written, its mark is damaged, or it has no mark and lacks
-        rows.
+        A mark is the file that says up to which position the lake has this store's ledger. A lake
+        without it goes on behind its last row: it is a copy of the folders of dates, or an older
+        version wrote it. Raises LakeError if another process copies the same ledger into it, if the
+        lake cannot be written, if its mark is damaged, or if it has no mark and lacks rows.
         """
         self._lake = local_folder(lake_path)
         self._instance_id = instance_id
@@ -88,10 +88,10 @@ class ParquetLake:
         return self._mark.position
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of schema LEDGER, which end at a position; rows that are there are left out.
+        """Add rows of schema LEDGER; rows that the lake has are left out.
 
-        Each date gets one file. Raises LakeError if the files cannot be written; the lake has then
-        either all of the rows or none.
+        The lake then contains the ledger up to ``until_position``. Each date gets one file. Raises
+        LakeError if the files cannot be written; the lake has then either all of the rows or none.
         """
         if until_position <= self.position:
             return
@@ -110,11 +110,14 @@ class ParquetLake:
             self._finish_batch()
 
     def close(self) -> None:
-        """Let other processes copy this ledger."""
+        """Release the lock on this ledger, so that other processes may copy it."""
         self._lock.close()
 
     def _finish_batch(self) -> None:
-        """Move the files of the marked batch into their place; remove those of an unmarked one."""
+        """Move the staged files of the last batch into the lake; remove all other staged files.
+
+        That batch is the one in the lake's mark, the file with the position of this ledger.
+        """
         # The lock keeps compaction out, which may have merged the file before a crash undid a move.
         with locked(self._lake, is_shared=True):
             manifest = Manifest.load(self._lake)

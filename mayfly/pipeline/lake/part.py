@@ -34,7 +34,11 @@ class LakePart(NamedTuple):
         return [file for file in files if first <= file.date <= last]
 
     def dates(self, column: str) -> list[tuple[str, str, str]]:
-        """Return the bounds of this part as filters of a Delta table on a column of dates."""
+        """Return the bounds of this part as filters of a Delta table: (column, operator, date).
+
+        ``column`` is the table's column of dates. The dates are texts, in UTC. The list is empty
+        without bounds.
+        """
         filters = []
         if self.from_ms is not None:
             filters.append((column, ">=", _date(self.from_ms)))

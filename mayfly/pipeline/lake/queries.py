@@ -35,9 +35,9 @@ GROUP BY manager, queue"""
 def report_of_queues(percentiles: Percentiles, late_after_ms: int) -> str:
     """Return the SQL query for a lake's report: for each queue counts, percentiles and balance.
 
-    A queue that was defined again has the sum of the newest balances of all its stores.
-    ``percentiles`` makes the engine's SQL for percentiles. ``{ledger}`` in the text is the table's
-    name.
+    A message got more than ``late_after_ms`` after its delivery time counts as late. A queue that
+    was defined again has the sum of the newest balances of all its stores. ``percentiles`` makes
+    the engine's SQL for percentiles. ``{ledger}`` in the text is the table's name.
     """
     measured = [
         *(f"{_count(text)} AS {name}" for name, text in conditions(late_after_ms).items()),
@@ -81,8 +81,9 @@ FROM {{ledger}} WHERE {IS_LIFE} AND queue = '{STAGING_QUEUE}' GROUP BY outcome""
 def course_of_lives(percentiles: Percentiles, step_ms: int, ranks: Sequence[float]) -> str:
     """Return the SQL query for each time step's ended messages and waits, in order of time.
 
-    ``step_ms`` is the length of a step. Steps without a message have no row. ``percentiles`` makes
-    the engine's SQL for percentiles. ``{ledger}`` in the text is the table's name.
+    ``step_ms`` is the length of a step. ``ranks``, from 0 to 1, are the percentiles of the waits.
+    Steps without a message have no row. ``percentiles`` makes the engine's SQL for percentiles.
+    ``{ledger}`` in the text is the table's name.
     """
     start = f"ended_ms - ended_ms % {step_ms}"
     outcomes = (State.GOT, State.EXPIRED)

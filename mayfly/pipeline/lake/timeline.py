@@ -68,10 +68,11 @@ Rows = Sequence[Mapping[str, Any]]
 def step_between(
     lake_path: str | Path, span: Mapping[str, Any] | None, least_ms: int = SECOND_MS
 ) -> int:
-    """Return the length of a time step in ms that gives at most _STEPS_MAX steps, or a day.
+    """Return the length of a time step in ms: the shortest that gives at most _STEPS_MAX steps.
 
-    ``span`` has ``first_ms`` and ``last_ms``, when the first and last message ended. The step is at
-    least ``least_ms``. Raises PlotError if no messages have ended.
+    If none does, it is a day. ``span`` has ``first_ms`` and ``last_ms``, when the first and last
+    message ended. The step is at least ``least_ms``. Raises PlotError, which names ``lake_path``,
+    if no messages have ended.
     """
     if span is None or span["first_ms"] is None:
         raise PlotError(f"no lives in {lake_path}")
@@ -81,9 +82,10 @@ def step_between(
 
 
 def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> LakeTimeline:
-    """Return a timeline made of query rows: by step, by queue, and by outcome when staged.
+    """Return a timeline made of query rows.
 
-    ``staged`` rows count the messages on the staging queue.
+    ``steps`` has a row for each time step of ``step_ms``, ``queues`` one for each queue. ``staged``
+    has for each outcome the number of messages on the staging queue.
     """
     counts = ("lives", State.GOT.value, State.EXPIRED.value)
     table = np.array([[row[name] for name in counts] for row in steps], dtype=np.float64).T

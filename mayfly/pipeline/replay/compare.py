@@ -66,8 +66,9 @@ def compare(
 ) -> Comparison:
     """Replay a trace with two settings, ``before`` and ``what_if``, and return the differences.
 
-    A trace is a table with a row for each recorded message; a replay decides again how each ends.
-    Raises ReplayError for an invalid trace or setting.
+    A trace is a table with a row for each recorded message; a replay decides again how each ends. A
+    message got more than ``late_after_ms`` after its delivery time counts as late. Raises
+    ReplayError for an invalid trace or setting.
     """
     in_order = arranged(trace)
     first, second = outcomes_of(in_order, before), outcomes_of(in_order, what_if)
@@ -177,9 +178,9 @@ class _Ends(NamedTuple):
         return row | {"as_recorded": self._as_recorded(part)}
 
     def _receives(self, part: slice, what_if: WhatIf, got: Mask) -> tuple[int, int]:
-        """Return the number of receives without a message, and the wait of all receives in ms.
+        """Return (number of receives without a message, wait of all receives in ms).
 
-        ``got`` marks the messages of the queue that were got.
+        ``part`` is the slice of the queue's rows. ``got`` marks those of them that were got.
         """
         waited_ms = self.receiver_waited_ms[part][got]
         limit_ms = what_if.receive_timeout_ms
@@ -194,8 +195,9 @@ class _Ends(NamedTuple):
         return int(empty), int(waited_ms.sum())
 
     def _depth_max(self, part: slice, got: Mask, expired: Mask) -> int:
-        """Return the largest number of messages on the queue, measured at each delivery.
+        """Return the largest number of messages on the queue at a delivery; 0 without any.
 
+        ``part`` is the slice of the queue's rows; ``got`` and ``expired`` mark those that ended so.
         Within a millisecond, expiries come before a delivery and gets after it.
         """
         deliver_at_ms, ended_ms = self.deliver_at_ms[part], self.ended_ms[part]

@@ -168,7 +168,10 @@ def _ask(getter: int, messages: ReplayedMessages, gets: Gets, found: Found) -> N
 
 
 def _append(line: int, who: int, first: Numbers, last: Numbers, following: Numbers) -> None:
-    """Append a message, or a get, to the linked list number ``line``."""
+    """Append number ``who`` of a message, or of a get, to the linked list number ``line``.
+
+    ``first`` and ``last`` have the ends of each list, ``following`` has the next entry after each.
+    """
     following[who] = _NOBODY
     if first[line] == _NOBODY:
         first[line] = who
@@ -242,7 +245,10 @@ def compiler_with(*called: Callable[..., Any]) -> Callable[[Callable[..., Any]],
 
 
 def is_worth_compiling(step_count: int) -> bool:
-    """Return True if numba is there, and takes less time to start than it saves in these steps."""
+    """Return True if numba is there, and takes less time to start than it saves.
+
+    ``step_count`` is the number of steps to compute.
+    """
     return step_count >= _COMPILED_FROM_COUNT and importlib.util.find_spec("numba") is not None
 
 
@@ -255,5 +261,5 @@ def kernel_for(row_count: int) -> ReplayKernel:
 
 
 def blank(count: int) -> Ints:
-    """Return an array of ``count`` times NONE, which means "no value"."""
+    """Return an array of ``count`` numbers that are all NONE, which means "no value"."""
     return np.full(count, NONE, dtype=np.int64)

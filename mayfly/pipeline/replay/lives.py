@@ -88,7 +88,7 @@ def trace_of_lives(lives: pa.Table, *, is_by_correl_id: bool = False) -> pa.Tabl
 
     Each message has a get at the moment it was got. Seq is the ledger position. A get takes the
     first message; with ``is_by_correl_id`` only the one with the same correlation id. The lifetime
-    counts from the put to the deadline, so it includes an expiry cap of that time.
+    is the time from the put to the deadline, so an expiry cap has shortened it already.
     """
     is_got = pc.not_equal(lives["outcome"], State.EXPIRED.value)
     count = len(lives)

@@ -119,9 +119,9 @@ class _Columns(NamedTuple):
         )
 
     def decide(self, rows: slice, what_if: WhatIf, with_kernel: ReplayKernel) -> None:
-        """Replay the messages of one queue, and store their windows and the gets that found them.
+        """Replay the messages of one queue, and store their delivery, expiry and get times.
 
-        ``rows`` is the slice of the queue's rows.
+        ``rows`` is the slice of the queue's rows, ``what_if`` the settings of the queue.
         """
         put_ms = self.put_ms[rows]
         windows = windows_at_put(
@@ -178,7 +178,11 @@ def _key(correl_id: pa.Array) -> Ints:
 def _messages(
     windows: Windows, line: Ints, level_count: int, with_kernel: ReplayKernel
 ) -> ReplayedMessages:
-    """Return the messages of one queue as the columns that the replay functions take."""
+    """Return the messages of one queue as the columns that the replay functions take.
+
+    ``windows`` are their delivery and expiry times. ``line`` has the number of the waiting list of
+    each message: its correlation id's number times ``level_count``, plus its priority level.
+    """
     column = with_kernel.column
     accepted = np.flatnonzero(~windows.refused)
     line_count = (int(line.max()) // level_count + 1) * level_count

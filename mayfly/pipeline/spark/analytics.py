@@ -36,7 +36,7 @@ def analyze_lifetimes(
 ) -> LifetimeAnalysis:
     """Return what ``lake.analytics.analyze_lifetimes`` does, of a lake of Parquet files.
 
-    Raises LakeError without a lake, or when a file is missing.
+    The arguments are the same. Raises LakeError without a lake, or when a file is missing.
     """
     lease = Lease(existing_lake(lake_path))
     try:

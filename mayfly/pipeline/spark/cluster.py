@@ -124,9 +124,11 @@ def cluster(
 ) -> Iterator[Cluster]:
     """Start a cluster, yield it when every worker is registered, and end it afterwards.
 
-    ``folder`` gets the logs, and a subfolder for each worker with the logs of its executors. Port 0
-    means any free port. Executors run this Python and find this package. Raises JavaNotFound, and
-    ClusterFailed when a port is taken, a process ends or the cluster is not ready in time.
+    Each of ``worker_count`` workers offers ``worker_cores`` cores and ``worker_memory``, a size in
+    Spark's notation. ``folder`` gets the logs, and a subfolder for each worker with the logs of its
+    executors. ``master_port`` 0 means any free port. Executors run this Python and find this
+    package. Raises JavaNotFound, and ClusterFailed when a port is taken, a process ends or the
+    cluster is not ready in time.
     """
     folder = local_path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -221,7 +223,8 @@ def _environment() -> dict[str, str]:
 def _wait_for(console_url: str, daemons: list[Daemon], worker_count: int) -> None:
     """Wait until the master answers and has ``worker_count`` workers.
 
-    Raises ClusterFailed after START_LIMIT_SECONDS, or as soon as a process has ended.
+    ``console_url`` is the master's web page, ``daemons`` are the processes. Raises ClusterFailed
+    after START_LIMIT_SECONDS, or as soon as a process has ended.
     """
     for _ in range(round(START_LIMIT_SECONDS / _TICK_SECONDS)):
         if _workers_alive(console_url) == worker_count:
@@ -242,7 +245,10 @@ def _check(daemons: list[Daemon]) -> None:
 
 
 def _workers_alive(console_url: str) -> int | None:
-    """Return the number of registered workers, None while the master does not answer."""
+    """Return the number of registered workers, None while the master does not answer.
+
+    ``console_url`` is the master's web page.
+    """
     # Nothing on this machine is behind a proxy, whatever the environment says.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -134,11 +134,12 @@ def write_stream(
 ) -> DataStreamWriter:
     """Return the writer of a stream that `lifetime` made, tied to ``checkpoint``.
 
-    The caller adds sink, trigger and start(). A batch that Spark repeats after a crash is the same
-    batch with the same id. If the repeat replaces the batch in the sink, every row is there once.
-    Raises OptionError for other rows, and for asynchronous progress tracking, under which a
-    repeated batch may differ. Raises CheckpointError for a checkpoint of another query, or one with
-    other columns.
+    Nothing runs yet: the caller adds sink and trigger, and calls start(). ``options`` are further
+    options of the writer. A batch that Spark repeats after a crash is the same batch with the same
+    id. If the repeat replaces the batch in the sink, every row is there once. Raises OptionError
+    for rows of another kind, for ``checkpointLocation`` in ``options``, and for asynchronous
+    progress tracking, under which a repeated batch may differ. Raises CheckpointError for a
+    checkpoint of another query, or one with other columns.
     """
     given = {name.lower(): value for name, value in (options or {}).items()}
     if given.get(_ASYNC_PROGRESS.lower(), "false").lower() != "false":
@@ -172,7 +173,8 @@ def _check_whole(name: str, value: int | None, least: int, most: int) -> None:
 def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> DataFrame:
     """Return messages with reason, deliver_at_ms and expire_at_ms, without the interval columns.
 
-    A refused message has a reason other than MQRC_NONE, and null for both moments.
+    ``cap_ms`` and ``ttl_rule`` are those of ``lifetime``. A refused message has a reason other than
+    MQRC_NONE, and null for both moments.
     """
     begun = messages.withColumns(_begun(messages, cap_ms, ttl_rule))
     put, life, delay, cap, deadline = (f.col(name) for name in _BEGUN)
@@ -197,9 +199,10 @@ def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> Dat
 
 
 def _begun(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> dict[str, Column]:
-    """Return the columns of _BEGUN, from which the rules compute each row's delivery and expiry.
+    """Return columns with put time, lifetime, delay, cap and deadline, by the names in _BEGUN.
 
-    Values are limited so that no bigint overflows.
+    From them each row's delivery and expiry are computed. The cap limits the lifetime. Values are
+    limited so that no bigint overflows. ``cap_ms`` and ``ttl_rule`` are those of ``lifetime``.
     """
     column = _columns_of(messages)
     put = f.when(column("put_ms").between(0, LATEST_DUE_MS), column("put_ms"))
@@ -229,7 +232,11 @@ def _columns_of(messages: DataFrame) -> Any:
 def _held(
     timed: DataFrame, row_type: StructType, slot_ms: int, shards: int, manager_name: str
 ) -> DataFrame:
-    """Return the stream of rows that leave the delay line's state when due, with their outcome."""
+    """Return the stream of rows that leave the delay line's state when due, with their outcome.
+
+    ``timed`` are the rows with the time of the batch, ``row_type`` is their schema without it.
+    ``slot_ms``, ``shards`` and ``manager_name`` are those of ``lifetime``.
+    """
     expected = to_arrow_schema(
         row_type, timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone")
     )
@@ -247,8 +254,8 @@ def _held(
 def due_shards(spark: SparkSession) -> list[int]:
     """Return a shard number for each Spark task, such that the tasks share rows that are due.
 
-    Slot DUE of each of these shards goes to another task. Shards in sequence, such as 0 and 1, may
-    hash to the same task.
+    Spark hashes (shard, slot) to a task, and rows that are due have the slot DUE. With these shards
+    each task gets some. Shards in sequence, such as 0 and 1, may hash to the same task.
     """
     tasks = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     shard, slot = f.col("id").cast("int"), f.lit(DUE).cast("bigint")
@@ -277,7 +284,10 @@ def _ended_type(row_type: StructType) -> StructType:
 
 
 def _held_columns(ended_type: StructType) -> dict[str, str]:
-    """Return the columns that the streaming state keeps, from name to Spark SQL type."""
+    """Return the columns that the streaming state keeps, from name to Spark SQL type.
+
+    ``ended_type`` is the schema of the rows with outcomes.
+    """
     return {
         field.name: field.dataType.simpleString()
         for field in ended_type

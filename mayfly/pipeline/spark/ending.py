@@ -70,7 +70,10 @@ def _ends(rows: pa.RecordBatch, now_ms: int) -> Any:
 
 
 def _reports_owed(rows: pa.RecordBatch, ends: Any, now_ms: int, manager_name: str) -> pa.Array:
-    """Return a column with the report message that each row owes, null for rows without one."""
+    """Return a column with the report message that each row owes, null for rows without one.
+
+    ``ends`` are those of ``_ends``. ``manager_name`` is the queue manager that the reports name.
+    """
     place = np.full(rows.num_rows, NONE)
     owed = []
     count = 0
@@ -95,7 +98,10 @@ def _asks(rows: pa.RecordBatch, cause: Cause) -> Mask:
 
 
 def _reports(cause: Cause, rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.Array:
-    """Return the report messages about ``rows``, one for each row, with the columns of REPORT."""
+    """Return the report messages about ``rows``, one for each row, with the columns of REPORT.
+
+    ``cause`` is the kind of report; they are made at ``now_ms`` and name ``manager_name``.
+    """
     descriptors = _descriptors(rows)
     originals = map(
         Original,

@@ -22,8 +22,8 @@ _BALANCE_COLUMNS = ("puts", "present", "ended")
 def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
     """Return every ledger row of a lake, each once, even during a compaction.
 
-    A row is an ended message or a queue's balance. The files stay as long as this process lives.
-    Raises LakeError when the folder or a file is missing.
+    A row is an ended message or a queue's balance. Spark may read the files later: they stay as
+    ``lake.files.kept_snapshot`` says. Raises LakeError when the folder or a file is missing.
     """
     lake = existing_lake(lake_path)
     snapshot = kept_snapshot(lake)

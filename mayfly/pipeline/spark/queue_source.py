@@ -156,7 +156,7 @@ class BrowseRange(InputPartition):
     """The part of a browse for one task: the messages whose keys are in ``low <= key < high``."""
 
     def __init__(self, low: int, high: int) -> None:
-        """Keep the bounds of the keys; ``high`` is not included."""
+        """Keep the bounds of the keys, by which a queue sorts messages; ``high`` is excluded."""
         super().__init__((low, high))
         self.low = low
         self.high = high
@@ -197,7 +197,7 @@ class QueueReader(DataSourceReader):
         self._filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
-        """Return key ranges of the queue, one for each Spark task; raises BulkError."""
+        """Return ranges of the queue's messages, one for each Spark task; raises BulkError."""
         options = self._options
         with options.connect() as client:
             ranges = client.ranges(options.queue, options.partition_count)
@@ -315,10 +315,11 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """End the claims up to ``start``, claim messages for the next batch, and return its end.
 
-        A claim is a numbered set of reserved messages; its end removes them from the queue. Returns
-        ``start`` if the queue has no message. Raises CheckpointError when ``start`` belongs to
-        another consumer, queue or store. Raises a BulkError when the queue manager cannot continue
-        from it, or another reader has taken over.
+        A claim is a numbered set of reserved messages; its end removes them from the queue.
+        ``limit`` is the number of rows; under a limit of another kind all available messages are
+        claimed. Returns ``start`` if the queue has no message. Raises CheckpointError when
+        ``start`` belongs to another consumer, queue or store. Raises a BulkError when the queue
+        manager cannot continue from it, or another reader has taken over.
         """
         options = self._options
         with options.connect() as client:
@@ -361,8 +362,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _attach(self, client: QueueClient) -> Attached:
         """Attach this reader to its consumer at the first call; later calls return the same.
 
-        Earlier readers of the consumer are refused from then on. With option epoch the pipeline's
-        attach is used. For delayed messages it starts the heartbeat.
+        Earlier readers of the consumer are refused from then on. With option epoch nothing is
+        attached: the reader that the pipeline attached under this epoch is used. A reader of the
+        staging queue, which has delayed messages, also starts the thread that renews its claims.
         """
         if self._attached is None:
             epoch = self._options.epoch
@@ -440,9 +442,9 @@ def _numbered(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
 
 
 def even_parts(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
-    """Divide rows into at most ``share_count`` even parts; [] if there are no rows.
+    """Divide the rows in ``ranges`` into at most ``share_count`` even parts; [] if there are none.
 
-    A part has at least 10,000 rows if there are several.
+    A part is a tuple of ranges. It has at least 10,000 rows if there are several.
     """
     row_count = sum(until - after for after, until in ranges)
     if row_count <= 0:

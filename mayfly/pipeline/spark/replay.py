@@ -126,7 +126,8 @@ def compare_in_spark(
     """Return the result of `mayfly.pipeline.replay.compare.compare`, computed by queue in Spark.
 
     Only a row per queue, and the messages that end differently, return to this process. ``prepare``
-    turns the rows of one queue into a trace (a row for each message); None if they are one. Raises
+    turns the rows of one queue into a trace (a row for each message); None if they are one. A
+    message got more than ``late_after_ms`` after its delivery time counts as late. Raises
     ReplayError for wrong settings.
     """
 

@@ -35,8 +35,8 @@ def ledger_report(
 ) -> list[QueueReport]:
     """Return a report for each queue in a part of a lake, by queue manager and name.
 
-    Queues without messages are left out. Raises LakeError without a lake, or when a file of it is
-    missing.
+    A message got more than ``late_after_ms`` after its delivery time counts as late. Queues without
+    messages are left out. Raises LakeError without a lake, or when a file of it is missing.
     """
     lease = Lease(existing_lake(lake_path))
     try:
@@ -77,8 +77,8 @@ def _rows_of_part(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> Da
 def exact_percentiles(value: str, ranks: Sequence[float]) -> str:
     """Return SQL for an array of exact percentiles of ``value``, interpolated between two values.
 
-    The SQL is null if there are no values. A list that is sorted at the end is four times faster
-    than Spark's own exact percentile, which counts in a table of objects.
+    ``ranks`` are from 0 to 1. The SQL is null if there are no values. A list that is sorted at the
+    end is four times faster than Spark's own exact percentile, which counts in a table of objects.
     """
     picked = ", ".join(_at(f"(size(v) - 1) * {rank}D") for rank in ranks)
     # As the only element of an array the list is sorted once for all ranks.

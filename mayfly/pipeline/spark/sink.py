@@ -116,7 +116,7 @@ class SinkOptions(NamedTuple):
         return parsed
 
     def connect(self, manager: str | None) -> StageClient:
-        """Return a new connection to a queue manager, None for the server's only one.
+        """Return a client of a queue manager; ``manager`` None means the only one of the server.
 
         The token is read now. The first call opens the connection.
         """
@@ -310,7 +310,11 @@ class _Uploads:
     """The uploads of one Spark task, one for each queue manager that its rows name."""
 
     def __init__(self, options: SinkOptions, query: str, batch: int) -> None:
-        """Begin without uploads; ``query`` is the id of the query, or of the application."""
+        """Begin without uploads; must run in a Spark task.
+
+        ``query`` is the id of the query, or of the application or job. ``batch`` is the number of
+        the batch.
+        """
         self._options = options
         self._query, self._batch = query, batch
         context = _task()

@@ -60,9 +60,11 @@ _BLOB_BYTES = 2**20
 def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Batches], Batches]:
     """Return the function for Spark's mapInArrow that packs rows into blobs, as rows of PACKED.
 
-    The rows have window columns and NOW_COLUMN. Due rows go to the ``due_shards`` one after the
-    other. Rows that wait for one slot go to one shard, and to more shards only if they are many.
-    The reason is that each held (shard, slot) costs as much as hundreds of rows.
+    The rows have their delivery and expiry times, and the time of the micro-batch as NOW_COLUMN. A
+    slot is a span of ``slot_ms`` in which rows leave together; a shard is a part of it for one
+    Spark task. Due rows go to the ``due_shards`` one after the other. Rows that wait for one slot
+    go to one shard. If they are many they go to more shards, at most ``shards``: each held (shard,
+    slot) costs as much as hundreds of rows.
     """
 
     def pack(batches: Batches) -> Batches:
@@ -86,7 +88,8 @@ def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Ba
 def unpacker(expected: pa.Schema, manager_name: str) -> Callable[[Batches], Batches]:
     """Return the function for mapInArrow that turns blobs (rows of LEAVING) into ended rows.
 
-    The function raises CheckpointError for rows whose schema is not ``expected``: they are another
+    An ended row has its outcome. ``manager_name`` is the queue manager that reports name. The
+    function raises CheckpointError for rows whose schema is not ``expected``: they are another
     query's.
     """
 

@@ -121,7 +121,10 @@ class LedgerRange(InputPartition):
 def split_range(
     after: int, until: int, instance_id: str, partition_count: int
 ) -> list[LedgerRange]:
-    """Return ``(after, until]`` in at most ``partition_count`` even parts; [] if it is empty."""
+    """Return ``(after, until]`` in at most ``partition_count`` even parts; [] if it is empty.
+
+    ``instance_id`` is the id of the store; each part has it.
+    """
     parts = even_parts([(after, until)], partition_count)
     return [LedgerRange(start, end, instance_id) for ((start, end),) in parts]
 
@@ -298,6 +301,7 @@ def _read(options: SourceOptions, share: InputPartition) -> Iterator[pa.RecordBa
 def _first_after(starting_position: int | None, info: LedgerInfo) -> int:
     """Return the position before the first row to read.
 
+    ``starting_position`` is that of the option: None is the end of the ledger, 0 its first row.
     Raises OptionError if the row at ``starting_position`` was trimmed.
     """
     if starting_position is None:

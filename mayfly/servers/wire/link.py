@@ -124,7 +124,10 @@ class AnyConversation(Protocol):
         """
 
     def suspend(self) -> None:
-        """Cancel waiting gets until :meth:`resume`, because the client reads no answers."""
+        """Cancel the gets that wait, without an answer, because the client reads no answers.
+
+        :meth:`resume` starts them again.
+        """
 
     def resume(self) -> None:
         """Start the gets again that :meth:`suspend` has cancelled."""
