@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 
