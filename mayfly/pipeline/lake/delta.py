@@ -221,8 +221,8 @@ def erase_rows(place: str | Path, erased: pa.Table, record: Erasure) -> int:
     ``erased`` has columns ``instance_id``, ``position`` and ``date``, the date as text; the files
     of these dates are written again, with ids, users and programs empty in these rows. ``record``
     is the note about the erasure; it is stored before a file is changed. The first compaction after
-    a week removes the old files, or :func:`vacuum`. Raises LakeError, also if another process adds rows of
-    the dates again and again.
+    a week removes the old files, or :func:`vacuum`. Raises LakeError, also if another process adds
+    rows of the dates again and again.
     """
     url = lake_url(place)
     add_record(url, record)
