@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from mayfly.channel import ChannelState
 from mayfly.engine.api.administration import (
     CHANNEL,
+    NAMELIST,
     PROCESS,
     QLOCAL,
     QMGR,
@@ -251,6 +252,7 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _word_row("DISK", DISK_STATUS.items()),
         _word_row("DDELAY", PROCESSOR_STATUS.items()),
     ),
+    NAMELIST: (_number_row("NAMCOUNT", c.MQIA_NAME_COUNT),),
     SETTING: (_text_row("VALUE"), _text_row("DEFAULT")),
     TPSTATUS: (
         _text_row("ADMIN", c.MQCA_ADMIN_TOPIC_NAME),

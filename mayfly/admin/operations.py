@@ -32,6 +32,7 @@ from mayfly.admin.model import (
     Record,
     check_type,
     checked_all,
+    entries_of,
     fixed_attribute,
     missing_attribute,
     shown_values,
@@ -48,6 +49,7 @@ from mayfly.engine.api.administration import (
     DEFAULT_OBJECTS,
     DEFAULT_TOPIC,
     KEPT_KINDS,
+    NAMELIST,
     PLATFORM_NUMBERS,
     PROCESS,
     QLOCAL,
@@ -360,6 +362,17 @@ def _named_records(kind: str) -> Callable[[Engine, str], Sequence[Record]]:
     return lambda manager, pattern: _records(view_named(manager, kind, pattern))
 
 
+def _inquire_namelists(manager: Engine, pattern: str) -> list[Record]:
+    """Return the namelists that match; NAMCOUNT is the number of their names."""
+    found = _records(view_named(manager, NAMELIST, pattern))
+    return [
+        each._replace(
+            values={**each.values, "NAMCOUNT": len(entries_of(str(each.values["NAMES"])))}
+        )
+        for each in found
+    ]
+
+
 def _check_authentication(
     attributes: Mapping[str, Value], given: Mapping[str, Value] | None = None
 ) -> None:
@@ -440,6 +453,7 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     TOPIC: lambda manager, pattern: _records(view_topics(manager, pattern)),
     SUB: _inquire_subscriptions,
     **{kind: _named_records(kind) for kind in (PROCESS, AUTHINFO, *KEPT_KINDS)},
+    NAMELIST: _inquire_namelists,
     CHANNEL: lambda manager, pattern: channels.inquire(manager, CHANNEL, pattern),
     CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
     QSTATUS: _inquire_queue_statuses,

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mayfly.engine.attribute_type import Attribute
+from mayfly.mqi import constants as c
 
 #: Objects that are kept as a whole without effect.
 LISTENER: Final = "LISTENER"
@@ -55,9 +56,15 @@ _DISPOSITIONS: _Words = (("QMGR", 0), ("COPY", 1), ("GROUP", 3))
 _RECORDING: _Words = (("DISABLED", 0), ("QUEUE", 1), ("MSG", 2))
 
 
-def _word(keyword: str, default: str, words: _Words, *objects: str) -> Attribute:
-    """Return the row of an attribute whose value is one of ``words``."""
-    return _number(keyword, dict(words)[default], 0, -1, *objects, words=words)
+def _word(
+    keyword: str, default: str, words: _Words, *objects: str, selector: int | None = None
+) -> Attribute:
+    """Return the row of an attribute whose value is one of ``words``.
+
+    For ``objects`` see :func:`_number`, for ``selector`` :class:`Attribute`.
+    """
+    row = _number(keyword, dict(words)[default], 0, -1, *objects, words=words)
+    return row._replace(selector=selector)
 
 
 def _number(
@@ -84,6 +91,7 @@ def _text(
     choices: tuple[str, ...] = (),
     is_list: bool = False,
     takes_any_text: bool = False,
+    selector: int | None = None,
 ) -> Attribute:
     """Return the row of an attribute whose value is a text of at most ``length`` bytes.
 
@@ -94,7 +102,7 @@ def _text(
         "",
         objects,
         default,
-        None,
+        selector,
         0,
         -1,
         (),
@@ -337,11 +345,16 @@ _SERVICES = (
     _text("STDERR", _PATH),
 )
 _NAMELISTS = (
-    _text("DESCR", _DESCRIPTION),
-    _text("NAMES", _NAME, is_list=True),
+    _text("DESCR", _DESCRIPTION, selector=c.MQCA_NAMELIST_DESC),
+    _text("NAMES", _NAME, is_list=True, selector=c.MQCA_NAMES),
     _DISPOSITION,
     # MQNT_*.
-    _word("NLTYPE", "NONE", (("NONE", 0), ("QUEUE", 1), ("CLUSTER", 2), ("AUTHINFO", 4))),
+    _word(
+        "NLTYPE",
+        "NONE",
+        (("NONE", 0), ("QUEUE", 1), ("CLUSTER", 2), ("AUTHINFO", 4)),
+        selector=c.MQIA_NAMELIST_TYPE,
+    ),
 )
 _COMMUNICATION = (
     # MQCIT_*.

@@ -91,7 +91,7 @@ def test_a_queue_of_each_type_shows_what_mqsc_shows(
         shown = rows.row(keyword)
         assert shown is not None
         if shown.selector is None:
-            assert keyword in ("EXPQ", "TTLFROM")
+            assert keyword in {"EXPQ", "TTLFROM", "BODELAY", "BODELMAX", *rows.kept}
             continue
         answered = found[shown.selector]
         assert (text(answered) if isinstance(answered, bytes) else answered) == value
@@ -484,6 +484,27 @@ def test_rules_for_channels_are_set_shown_and_removed(
     assert run("REFRESH_SECURITY") == [{}]
 
 
+def test_a_namelist_has_its_names_in_order_and_their_count(run: Run, fails: Fails) -> None:
+    name, names = CMQC.MQCA_NAMELIST_NAME, [b"Q.B", b"Q.A"]
+    given = {name: b"ALL.QUEUES", CMQC.MQCA_NAMES: names, CMQC.MQCA_NAMELIST_DESC: b"two"}
+    run("CREATE_NAMELIST", given)
+    (found,) = run("INQUIRE_NAMELIST", {name: b"ALL.*"})
+    assert [text(each) for each in found[CMQC.MQCA_NAMES]] == ["Q.B", "Q.A"]
+    assert (found[CMQC.MQIA_NAME_COUNT], text(found[CMQC.MQCA_NAMELIST_DESC])) == (2, "two")
+    wanted = {name: b"ALL.QUEUES", CMQCFC.MQIACF_NAMELIST_ATTRS: [CMQC.MQIA_NAME_COUNT]}
+    (counted,) = run("INQUIRE_NAMELIST", wanted)
+    assert counted[CMQC.MQIA_NAME_COUNT] == 2
+    assert CMQC.MQCA_NAMES not in counted
+    run("CHANGE_NAMELIST", {name: b"ALL.QUEUES", CMQC.MQCA_NAMES: [b"Q.C"]})
+    (changed,) = run("INQUIRE_NAMELIST", wanted)
+    assert changed[CMQC.MQIA_NAME_COUNT] == 1
+    (listed,) = run("INQUIRE_NAMELIST_NAMES", {name: b"*"})
+    assert [text(each) for each in listed[CMQCFC.MQCACF_NAMELIST_NAMES]] == ["ALL.QUEUES"]
+    run("DELETE_NAMELIST", {name: b"ALL.QUEUES"})
+    reason, _explained = fails("INQUIRE_NAMELIST", {name: b"ALL.QUEUES"})
+    assert reason == CMQC.MQRC_UNKNOWN_OBJECT_NAME
+
+
 # All of them
 
 
@@ -498,6 +519,6 @@ def test_each_attribute_with_a_number_can_be_set_by_it() -> None:
 
 
 def test_each_command_has_a_number_of_its_own() -> None:
-    assert len(COMMANDS) == 5 * len(NOUNS) + 5 + 24
+    assert len(COMMANDS) == 5 * len(NOUNS) + 6 + 24
     names = {value for name, value in vars(CMQCFC).items() if name.startswith("MQCMD_")}
     assert COMMANDS.keys() <= names

@@ -17,6 +17,7 @@ from mayfly.admin import (
     CHLAUTH,
     CLNTCONN,
     LIKE,
+    NAMELIST,
     NOT_LIKE,
     PROCESS,
     QALIAS,
@@ -31,6 +32,8 @@ from mayfly.admin import (
     Record,
     Value,
     displayed,
+    entries_of,
+    list_text,
     object_type,
 )
 from mayfly.admin.pcf.parameters import Parameters, name_of, not_known
@@ -187,7 +190,22 @@ AUTHENTICATION: Final = Noun(
     copy=k.MQCMD_COPY_AUTH_INFO,
     delete=k.MQCMD_DELETE_AUTH_INFO,
 )
-NOUNS: Final = (QUEUE, CHANNELS, TOPICS, SUBSCRIPTIONS, PROCESSES, AUTHENTICATION)
+NAMELISTS: Final = Noun(
+    kinds=(NAMELIST,),
+    name=c.MQCA_NAMELIST_NAME,
+    attributes=k.MQIACF_NAMELIST_ATTRS,
+    copy_from=k.MQCACF_FROM_NAMELIST_NAME,
+    copy_to=k.MQCACF_TO_NAMELIST_NAME,
+    names=k.MQCACF_NAMELIST_NAMES,
+    not_found=rc.MQRC_UNKNOWN_OBJECT_NAME,
+    inquire=k.MQCMD_INQUIRE_NAMELIST,
+    inquire_names=k.MQCMD_INQUIRE_NAMELIST_NAMES,
+    create=k.MQCMD_CREATE_NAMELIST,
+    change=k.MQCMD_CHANGE_NAMELIST,
+    copy=k.MQCMD_COPY_NAMELIST,
+    delete=k.MQCMD_DELETE_NAMELIST,
+)
+NOUNS: Final = (QUEUE, CHANNELS, TOPICS, SUBSCRIPTIONS, PROCESSES, AUTHENTICATION, NAMELISTS)
 
 
 @cache
@@ -222,6 +240,8 @@ def take_attributes(parameters: Parameters, kind: str) -> dict[str, Value]:
         value: Value | None
         if (kind, keyword) in _LISTS:
             value = ",".join(parameters.texts(number))
+        elif rows[keyword].is_list:
+            value = list_text(parameters.texts(number))
         elif rows[keyword].is_text:
             value = parameters.text(number)
         else:
@@ -260,6 +280,8 @@ def _structure_of(kind: str, row: Attribute, number: int, value: Value) -> Struc
         return integer(number, value)
     if (kind, row.keyword) in _LISTS:
         return string_list(number, value.split(",") if value else [])
+    if row.is_list:
+        return string_list(number, [each.ljust(row.length) for each in entries_of(value)])
     return string(number, value, row.length if row.length <= _LONGEST_PADDED_BYTES else 0)
 
 
