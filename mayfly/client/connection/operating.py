@@ -345,5 +345,5 @@ class Administration:
 
 
 def _receipt_of(row: ask.ReceiptRow) -> Receipt:
-    """Return the receipt of a reschedule, release or cancel, with its number of changed messages."""
+    """Return the receipt of a reschedule, release or cancel, with its count of messages."""
     return row.receipt.of(row.message_count)
