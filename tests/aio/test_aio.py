@@ -584,3 +584,49 @@ def test_queues_that_no_task_uses_are_closed_so_that_others_may_delete_them(
             assert raised.value.reason == 2085
 
     run(work())
+
+
+def test_Q2_poison_messages_are_moved_to_BOQNAME_and_passed_over(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc(
+        "DEFINE QLOCAL(FAILED)\nALTER QLOCAL(Q1) BOTHRESH(1) BOQNAME(FAILED)"
+    ).ok
+
+    async def work() -> None:
+        async with make_client(transacted=True, move_poison=True) as client:
+            await client.put_many("Q1", [b"bad", b"worse", b"worst"])
+            await client.commit()
+            assert len(await client.get_many("Q1", 3)) == 3
+            await client.backout()
+            await client.put("Q1", b"good")
+            await client.commit()
+            assert body(await client.get("Q1", wait_ms=1_000)) == b"good"
+            assert await client.get_many("Q1", 2) == []
+            await client.commit()
+            assert [body(m) async for m in client.browse("FAILED")] == [b"bad", b"worse", b"worst"]
+
+    run(work())
+
+
+def test_poison_that_no_queue_takes_can_only_be_backed_out(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc("ALTER QMGR DEADQ(' ')\nALTER QLOCAL(Q1) BOTHRESH(1)").ok
+
+    async def work() -> None:
+        client = make_client(transacted=True, move_poison=True)
+        await client.put("Q1", b"bad")
+        await client.commit()
+        assert await client.get("Q1") is not None
+        await client.backout()
+        with pytest.raises(MQError):
+            await client.get("Q1")
+        with pytest.raises(MQError):
+            await client.commit()
+        with pytest.raises(MQError) as caught:
+            await client.close()
+        assert caught.value.reason == rc.MQRC_BACKOUT_THRESHOLD_REACHED
+
+    run(work())
+    assert queue_manager.counts("Q1").live == 1
