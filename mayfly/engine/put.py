@@ -15,6 +15,7 @@ from mayfly.engine.delay.staging import (
     staged_row,
     staging_path,
 )
+from mayfly.engine.delay.unsafe_delays import check_delay_is_safe
 from mayfly.engine.delivery import (
     check_open,
     new_id,
@@ -241,6 +242,7 @@ def new_put(
         # D6.
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
     staging = staging_path(core, len(body))
+    check_delay_is_safe(core, path, prepared, window)
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
     return staging.queue, staged_row(core, path, delayed), persistent
 
