@@ -12,10 +12,13 @@ from typing import Self, TypeAlias, Unpack
 
 from mayfly.client import connection
 from mayfly.client.arguments import (
+    Delay,
+    Life,
     MessageOptions,
     Outcome,
     PutOptions,
     SubscribeOptions,
+    delay_from,
     get_all,
     get_options,
     id_of,
@@ -24,6 +27,7 @@ from mayfly.client.arguments import (
     put_options,
     resumed,
     subscribed,
+    times_of_put,
 )
 from mayfly.client.connection import Administration, Connection, Schedule
 from mayfly.client.connection.choose import ConnectOptions
@@ -37,7 +41,7 @@ from mayfly.client.open_objects import (
     to_queue,
     to_topic,
 )
-from mayfly.lifetime.window import check_life_ms
+from mayfly.lifetime.moments import Until
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
@@ -130,7 +134,10 @@ class Client:
 
         Keywords, as ``Session.put`` explains them: ``time_to_live_ms``, ``delay_ms``, ``priority``,
         ``persistent``, ``msg_id``, ``correl_id``, ``report``, ``reply_to_q``, ``msg_type``,
-        ``format_name``, ``properties``.
+        ``format_name``, ``properties``. ``time_to_live_ms`` and ``delay_ms`` may be a timedelta,
+        and ``delay_ms`` the moment of delivery, a datetime with a time zone: a past one delivers at
+        once. The queue manager's time counts; over a network, delivery is later by the time of the
+        put on its way. A part of a millisecond counts as a whole one.
 
         If not transacted, a persistent message is durable on return. Raises LostAnswer when the
         connection broke and the message may or may not be put. After any other MQError nothing is
@@ -145,8 +152,8 @@ class Client:
         queue: str,
         bodies: Sequence[bytes],
         *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
+        time_to_live_ms: Life = None,
+        delay_ms: Delay = 0,
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
@@ -154,13 +161,16 @@ class Client:
 
         Over a network this is much faster than single puts. If not transacted, persistent messages
         are durable on return and share disk syncs. The keywords apply to every message.
-        ``time_to_live_ms`` None never expires; ``delay_ms`` is the delivery delay; ``priority`` and
+        ``time_to_live_ms`` None never expires; ``delay_ms`` is the delivery delay; both may be of
+        the types that :meth:`put` takes. ``priority`` and
         ``persistent`` None are the defaults of the queue. If the queue refuses one message, the
         others are still put. An MQError is then raised with the reason code of the first refused
         message; its text says how many are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
-        check_life_ms(time_to_live_ms)
+        life_ms, delay_or_end_ms = times_of_put(time_to_live_ms, delay_ms)
+        if type(delay_or_end_ms) is Until:
+            delay_or_end_ms = delay_from(self._connection.now_ms(), delay_or_end_ms)
         plain = [bytes_of(body) for body in bodies]
 
         def verb(handle: int) -> list[Outcome]:
@@ -170,8 +180,8 @@ class Client:
                 plain,
                 described,
                 self._put_option,
-                time_to_live_ms=time_to_live_ms,
-                delay_ms=delay_ms,
+                time_to_live_ms=life_ms,
+                delay_ms=delay_or_end_ms,
             )
 
         return msg_ids_of(self._objects.use(to_queue(queue), verb))
@@ -406,6 +416,8 @@ class Client:
         message that ``descriptor`` lacks, such as ``delay_ms``. Raises the errors of the open and
         of the put.
         """
+        if type(more["delay_ms"]) is Until:
+            more["delay_ms"] = delay_from(self._connection.now_ms(), more["delay_ms"])
         verb = partial(
             self._connection.put,
             body=bytes_of(body),

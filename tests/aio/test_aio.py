@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,6 +21,7 @@ from mayfly.client.open_objects import MAX_OPEN
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
+from mayfly.verbs.schedule import ScheduleFilter
 from tests.aio.conftest import MakeClient
 from tests.facts import wait_until
 
@@ -630,3 +632,31 @@ def test_poison_that_no_queue_takes_can_only_be_backed_out(
 
     run(work())
     assert queue_manager.counts("Q1").live == 1
+
+
+def test_the_schedule_as_coroutines(make_client: MakeClient, clock: VirtualClock) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            schedule = client.schedule
+            at = datetime.fromtimestamp(clock.now_ms() / 1_000, UTC) + timedelta(hours=1)
+            first = await client.put("Q1", b"1", delay_ms=at)
+            second, _third = await client.put_many("Q1", [b"2", b"3"], delay_ms=timedelta(days=1))
+            assert await schedule.count("Q1") == 3
+            waiting = await schedule.list("Q1")
+            assert [s.deliver_at_ms - clock.now_ms() for s in waiting] == [
+                3_600_000,
+                86_400_000,
+                86_400_000,
+            ]
+            assert await schedule.cancel(first) == "cancelled"
+            assert await schedule.reschedule(second, delay_ms=timedelta(seconds=1)) == "rescheduled"
+            shown = await schedule.show(second)
+            assert shown is not None
+            assert shown.deliver_at_ms - await schedule.now_ms() == 1_000
+            where = ScheduleFilter("Q1")
+            assert [n async for n in schedule.reschedule_all(where, by_ms=1)] == [2]
+            assert [n async for n in schedule.release_all(where)] == [2]
+            assert [n async for n in schedule.cancel_all(where)] == [0]
+            assert (await schedule.audit(1))[0].action == "release"
+
+    run(work())

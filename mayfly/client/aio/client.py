@@ -10,11 +10,15 @@ from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 from mayfly.client.aio.open_objects import AsyncOpenObjects
 from mayfly.client.aio.outcomes import AwaitableVerbs
+from mayfly.client.aio.schedule import AsyncSchedule
 from mayfly.client.arguments import (
+    Delay,
+    Life,
     MessageOptions,
     Outcome,
     PutOptions,
     SubscribeOptions,
+    delay_from,
     get_options,
     id_of,
     msg_ids_of,
@@ -22,14 +26,15 @@ from mayfly.client.arguments import (
     put_options,
     resumed,
     subscribed,
+    times_of_put,
 )
 from mayfly.client.client import TlsWanted, connected
-from mayfly.client.connection import Administration, Connection
+from mayfly.client.connection import Administration, Connection, Schedule
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.poison import check_move_poison, poison_moves
 from mayfly.client.open_objects import ObjectToOpen, from_queue, to_browse, to_queue, to_topic
-from mayfly.lifetime.window import check_life_ms
+from mayfly.lifetime.moments import Until
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -123,6 +128,9 @@ class AsyncClient:
         #: The conversation whose unit of work takes what is got, 0 for none.
         self._within = connection.number if transacted else 0
         self._is_closed = False
+        #: The delayed messages: list, show, cancel, reschedule and release them. Changes of a
+        #: transacted client are part of its unit of work.
+        self.schedule = AsyncSchedule(self._verbs, Schedule(connection.call, in_unit=transacted))
 
     async def put(
         self,
@@ -145,8 +153,8 @@ class AsyncClient:
         queue: str,
         bodies: Sequence[bytes],
         *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
+        time_to_live_ms: Life = None,
+        delay_ms: Delay = 0,
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
@@ -157,7 +165,10 @@ class AsyncClient:
         cancelled task does not wait for the outcomes; puts that have begun continue.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
-        check_life_ms(time_to_live_ms)
+        life_ms, delay_or_end_ms = times_of_put(time_to_live_ms, delay_ms)
+        if type(delay_or_end_ms) is Until:
+            now_ms = await self._verbs.run(self._connection.now_ms)
+            delay_or_end_ms = delay_from(now_ms, delay_or_end_ms)
         plain = [bytes_of(body) for body in bodies]
 
         async def verb(handle: int) -> list[Outcome]:
@@ -168,8 +179,8 @@ class AsyncClient:
                 plain,
                 described,
                 self._put_option,
-                time_to_live_ms=time_to_live_ms,
-                delay_ms=delay_ms,
+                time_to_live_ms=life_ms,
+                delay_ms=delay_or_end_ms,
             )
             return await self._verbs.run(work)
 
@@ -334,7 +345,7 @@ class AsyncClient:
         """Run blocking ``work`` on the client's thread, for verbs without a coroutine.
 
         Returns the result of ``work`` and raises its error. ``lambda connection:
-        Schedule(connection.call).list()`` lists the delayed messages.
+        Administration(connection.call).counts("Q1")`` counts the messages of a queue.
         """
         return await self._verbs.run(partial(work, self._connection))
 
@@ -387,6 +398,9 @@ class AsyncClient:
         message that ``descriptor`` lacks, such as ``delay_ms``. Raises the errors of the open and
         of the put.
         """
+        if type(more["delay_ms"]) is Until:
+            now_ms = await self._verbs.run(self._connection.now_ms)
+            more["delay_ms"] = delay_from(now_ms, more["delay_ms"])
 
         async def verb(handle: int) -> PutResult:
             request = ask.Put.of(handle, bytes_of(body), descriptor, options, **more)

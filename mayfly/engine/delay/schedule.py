@@ -38,6 +38,7 @@ from mayfly.verbs.schedule import (
     Scheduled,
     ScheduleFilter,
     check_page,
+    filter_of,
 )
 
 _OF_OUTCOME: dict[str, Receipt] = {
@@ -144,17 +145,22 @@ class SessionSchedule:
         return self._core.now_ms()
 
     def list(
-        self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
+        self,
+        where: ScheduleFilter | str = EVERYTHING,
+        *,
+        limit: int = 20,
+        after: int | None = None,
     ) -> list[Scheduled]:
         """Return delayed messages by delivery time, then put order.
 
-        ``where`` is a filter, by default one that all messages match. At most ``limit`` are
-        returned, none is an empty list. ``after`` is the position of the last result, for the next
-        page; None begins at the first message. A message that a pipeline is releasing is included
-        until it is on its target. Raises MQRC_NOT_AUTHORIZED, and MQRC_OPTIONS_ERROR for a limit
-        below 1 and for values that are no 63-bit whole numbers.
+        ``where`` is a filter, by default one that all messages match, or the name of a queue. At
+        most ``limit`` are returned, none is an empty list. ``after`` is the position of the last
+        result, for the next page; None begins at the first message. A message that a pipeline is
+        releasing is included until it is on its target. Raises MQRC_NOT_AUTHORIZED, and
+        MQRC_OPTIONS_ERROR for a limit below 1 and for values that are no 63-bit whole numbers.
         """
         self._unit_of_work()
+        where = filter_of(where)
         self._check(words.BROWSE, where.sender)
         check_page(limit, after)
         scan = Scan(self._core, where, after, limit=limit, shows_releasing=True)
