@@ -29,6 +29,7 @@ from mayfly.verbs.checks import (
     stored_id,
 )
 from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.put_keys import IF_EXISTS, check_key, key_id
 from mayfly.verbs.requests import Subscribed
 
 
@@ -84,6 +85,21 @@ class PutOptions(MessageOptions, total=False):
     """Keywords of a put."""
 
     msg_type: int
+    key: str | None
+    if_exists: str
+
+
+def keyed(
+    queue: str, more: ask.MessageMore, *, key: str | None = None, if_exists: str = "refuse"
+) -> int:
+    """Set the MsgId in ``more`` for a put with a key to ``queue``; return its put options.
+
+    Without a key nothing is set, and the options are 0. :func:`put_options` has checked the key.
+    """
+    if key is None:
+        return 0
+    more["msg_id"] = key_id(queue, key)
+    return IF_EXISTS[if_exists]
 
 
 def put_options(
@@ -99,16 +115,20 @@ def put_options(
     msg_type: int = c.MQMT_DATAGRAM,
     format_name: str = "",
     properties: Mapping[str, object] | None = None,
+    key: str | None = None,
+    if_exists: str = "refuse",
 ) -> tuple[Descriptor, ask.MessageMore]:
     """Return the descriptor and the other fields of a message, from the keywords of a put.
 
     The keywords are explained at ``Client.put``; the two positions of the result are the MQMD and
-    the fields that it lacks, such as ``delay_ms``, which is an ``Until`` for a datetime. Raises
+    the fields that it lacks, such as ``delay_ms``, which is an ``Until`` for a datetime. The put
+    takes ``key`` and ``if_exists`` by :func:`keyed`. Raises
     MQRC_MD_ERROR for a wrong id, MQRC_EXPIRY_ERROR for a wrong time to live,
     MQRC_PROPERTY_NAME_ERROR, ValueError for a datetime without a time zone, and TypeError for a
     value of a wrong type.
     """
     descriptor = plain_descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
+    check_key(key, if_exists, msg_id)
     life_ms, delay_or_end_ms = times_of_put(time_to_live_ms, delay_ms)
     return descriptor, ask.MessageMore(
         msg_id=id_of(msg_id, "msg_id"),

@@ -22,6 +22,7 @@ from mayfly.client.arguments import (
     get_all,
     get_options,
     id_of,
+    keyed,
     msg_ids_of,
     put_all,
     put_options,
@@ -134,10 +135,11 @@ class Client:
 
         Keywords, as ``Session.put`` explains them: ``time_to_live_ms``, ``delay_ms``, ``priority``,
         ``persistent``, ``msg_id``, ``correl_id``, ``report``, ``reply_to_q``, ``msg_type``,
-        ``format_name``, ``properties``. ``time_to_live_ms`` and ``delay_ms`` may be a timedelta,
-        and ``delay_ms`` the moment of delivery, a datetime with a time zone: a past one delivers at
-        once. The queue manager's time counts; over a network, delivery is later by the time of the
-        put on its way. A part of a millisecond counts as a whole one.
+        ``format_name``, ``properties``, ``key``, ``if_exists``. ``time_to_live_ms`` and
+        ``delay_ms`` may be a timedelta, and ``delay_ms`` the moment of delivery, a datetime with a
+        time zone: a past one delivers at once. The queue manager's time counts; over a network,
+        delivery is later by the time of the put on its way. A part of a millisecond counts as a
+        whole one.
 
         If not transacted, a persistent message is durable on return. Raises LostAnswer when the
         connection broke and the message may or may not be put. After any other MQError nothing is
@@ -145,7 +147,10 @@ class Client:
         of MQPUT.
         """
         described, more = put_options(**keywords)
-        return self._put_to(to_queue(queue), body, described, self._put_option, more).msg_id
+        options = self._put_option | keyed(
+            queue, more, key=keywords.get("key"), if_exists=keywords.get("if_exists", "refuse")
+        )
+        return self._put_to(to_queue(queue), body, described, options, more).msg_id
 
     def put_many(
         self,

@@ -239,6 +239,10 @@ class UnitOfWork(Hold):
         """
         self._undo.setdefault(owner, undo)
 
+    def on_commit(self, effect: Callable[[], None]) -> None:
+        """Register ``effect`` to be called, under the engine lock, when the commit takes effect."""
+        self._effects.append(effect)
+
     def note(self, sql: str, bindings: tuple[Any, ...]) -> None:
         """Add an SQL statement for the store, with the values of its parameters.
 

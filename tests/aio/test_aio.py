@@ -660,3 +660,16 @@ def test_the_schedule_as_coroutines(make_client: MakeClient, clock: VirtualClock
             assert (await schedule.audit(1))[0].action == "release"
 
     run(work())
+
+
+def test_D34_a_key_is_unique_among_delayed_messages(make_client: MakeClient) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            puts = [client.put("Q1", b"x", delay_ms=60_000, key="k") for _ in range(5)]
+            outcomes = await asyncio.gather(*puts, return_exceptions=True)
+            assert sum(isinstance(outcome, bytes) for outcome in outcomes) == 1
+            assert await client.schedule.count("Q1") == 1
+            await client.put("Q1", b"y", delay_ms=60_000, key="k", if_exists="replace")
+            assert await client.schedule.count("Q1") == 1
+
+    run(work())

@@ -21,6 +21,7 @@ from mayfly.client.arguments import (
     delay_from,
     get_options,
     id_of,
+    keyed,
     msg_ids_of,
     put_all,
     put_options,
@@ -145,7 +146,10 @@ class AsyncClient:
         the disk.
         """
         described, more = put_options(**keywords)
-        result = await self._put_to(to_queue(queue), body, described, self._put_option, more)
+        options = self._put_option | keyed(
+            queue, more, key=keywords.get("key"), if_exists=keywords.get("if_exists", "refuse")
+        )
+        result = await self._put_to(to_queue(queue), body, described, options, more)
         return result.msg_id
 
     async def put_many(

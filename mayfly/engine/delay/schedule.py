@@ -306,7 +306,7 @@ class SessionSchedule:
                 self._check(words.GET, sender)
         if not transaction.departures and receipt != change.receipt:
             entry = self._entry(change, change.detail, receipt, 0, wanted)
-            self._note(entry, transaction, unit_of_work)
+            note_audit(entry, transaction, unit_of_work)
         core.committer.run(transaction)
         return receipt
 
@@ -347,7 +347,7 @@ class SessionSchedule:
         for one in free:
             change.apply(one, transaction, unit_of_work)
         entry = self._entry(change, change.detail, change.receipt, len(free), msg_id)
-        self._note(entry, transaction, unit_of_work)
+        note_audit(entry, transaction, unit_of_work)
         return change.receipt.of(len(free))
 
     def _check(self, wanted: int, sender: str | None = None) -> None:
@@ -410,7 +410,7 @@ class SessionSchedule:
                     if count:
                         detail = f"{change.detail} {_filter_text(where)}".strip()
                         entry = self._entry(change, detail, change.receipt, count)
-                        self._note(entry, transaction, unit_of_work)
+                        note_audit(entry, transaction, unit_of_work)
             if count:
                 core.committer.run(transaction)
                 total += count
@@ -468,14 +468,15 @@ class SessionSchedule:
         now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
         return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
 
-    def _note(
-        self, entry: AuditEntry, transaction: Transaction, unit_of_work: UnitOfWork | None
-    ) -> None:
-        """Add an audit entry to the unit of work, or without one to the transaction."""
-        if unit_of_work is not None:
-            unit_of_work.note(_AUDIT, entry)
-        else:
-            transaction.unit.statements.extend(((_AUDIT, entry), _TRIM_AUDIT))
+
+def note_audit(
+    entry: AuditEntry, transaction: Transaction, unit_of_work: UnitOfWork | None
+) -> None:
+    """Add an audit entry to a unit of work, or to a transaction if that is None."""
+    if unit_of_work is not None:
+        unit_of_work.note(_AUDIT, entry)
+    else:
+        transaction.unit.statements.extend(((_AUDIT, entry), _TRIM_AUDIT))
 
 
 def _filter_text(where: ScheduleFilter) -> str:
