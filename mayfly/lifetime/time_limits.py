@@ -37,14 +37,14 @@ def is_timed_out(elapsed_ms: int, lifetime_ms: int) -> bool:
     return 0 < lifetime_ms <= elapsed_ms
 
 
-def is_unsafe_delay(delay_ms: int, *, persistent: bool) -> bool:
-    """Return True for a delay above one minute of a message that a restart would lose (D33)."""
-    return not persistent and delay_ms > LONGEST_UNSAFE_DELAY_MS
-
-
 def lease_ends_at_ms(heartbeat_ms: int) -> int:
     """Return when a pipeline's claim (reserved messages) ends: 60 s after its last heartbeat.
 
     Both times are epoch ms. The messages then go back to their queue.
     """
     return heartbeat_ms + CLAIM_LEASE_MS
+
+
+def is_unsafe_delay(delay_ms: int, *, persistent: bool) -> bool:
+    """Return True for a delay above one minute of a message that a restart would lose (D33)."""
+    return not persistent and delay_ms > LONGEST_UNSAFE_DELAY_MS

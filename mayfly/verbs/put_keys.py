@@ -27,7 +27,7 @@ def key_id(queue: str, key: str) -> bytes:
     return _PREFIX + blake2b(text, digest_size=MQ_MSG_ID_LENGTH - len(_PREFIX)).digest()
 
 
-def check_key(key: str | None, if_exists: str, msg_id: object) -> None:
+def check_key(key: object, if_exists: str, msg_id: object) -> None:
     """Raise MQRC_OPTIONS_ERROR for a wrong key of a put; None, no key, is right.
 
     Wrong are an empty key, one that is no text, one beside a ``msg_id``, and an ``if_exists`` that
