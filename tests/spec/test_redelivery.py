@@ -12,6 +12,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
@@ -191,13 +192,15 @@ def test_D32_the_life_of_a_delayed_message_runs_on(
 
 
 def test_D32_CLEAR_removes_delayed_messages_and_DELETE_refuses_them(
-    queue_manager: QueueManager, unit: Session
+    queue_manager: QueueManager,
 ) -> None:
     local(queue_manager, BODELAY=5)
-    unit.put("Q1", b"x", persistent=True)
-    unit.commit()
-    backed_out(unit)
-    assert not queue_manager.mqsc("DELETE QLOCAL(Q1)").ok
+    with queue_manager.session(transacted=True) as unit:
+        unit.put("Q1", b"x", persistent=True)
+        unit.commit()
+        backed_out(unit)
+    refused = queue_manager.mqsc("DELETE QLOCAL(Q1)")
+    assert [message.reason for message in refused.messages] == [rc.MQRC_Q_NOT_EMPTY]
     assert queue_manager.mqsc("CLEAR QLOCAL(Q1)").ok
     assert [life.outcome for life in lives(queue_manager, "Q1")] == ["cleared"]
     assert queue_manager.counts("Q1").staged == 0
