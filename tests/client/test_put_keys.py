@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
 from mayfly import MQError, QueueManager
@@ -143,3 +147,31 @@ def test_D34_a_wrong_key_is_refused(client: Client, more: dict[str, object], tex
     with pytest.raises(MQError, match=text) as caught:
         client.put("Q1", b"x", **more)  # type: ignore[arg-type]  # keywords of a put
     assert caught.value.reason == rc.MQRC_OPTIONS_ERROR
+
+
+def test_D34_of_many_threads_one_puts_and_the_last_one_replaces(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    """On a disk, where a transaction is under way for a while."""
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
+
+        def attempt(number: int) -> int:
+            with manager.session() as session:
+                try:
+                    put(session, b"%d" % number, "replace" if number % 2 else "refuse")
+                except MQError as error:
+                    return error.reason
+                return rc.MQRC_NONE
+
+        with ThreadPoolExecutor(8) as threads:
+            reasons = Counter(threads.map(attempt, range(40)))
+        assert reasons.keys() <= {
+            rc.MQRC_NONE,
+            rc.MQRC_OBJECT_ALREADY_EXISTS,
+            rc.MQRC_OBJECT_IN_USE,
+        }
+        assert manager.counts("Q1").staged == 1
+        ended = ends(manager, "SYSTEM.DDELAY.LOCAL.QUEUE")
+        assert [end.outcome for end in ended] == ["cancelled"] * (reasons[rc.MQRC_NONE] - 1)
+        assert manager.verify().ok
