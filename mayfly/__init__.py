@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
 __all__ = [
+    "Client",
     "MQError",
+    "Message",
     "QueueManager",
     "QueueSharingGroup",
+    "Reconnect",
     "SystemClock",
     "__version__",
     "aio",
@@ -17,16 +20,21 @@ __all__ = [
 
 if TYPE_CHECKING:
     from mayfly import aio
-    from mayfly.client.client import connect
+    from mayfly.client.client import Client, connect
+    from mayfly.client.connection.endpoint import Reconnect
     from mayfly.engine.api.operating import QueueSharingGroup
     from mayfly.mqi.errors import MQError
     from mayfly.queue_manager import QueueManager
     from mayfly.runtime.clocks import SystemClock
+    from mayfly.verbs.messages import Message
 
 _MODULES = {
+    "Client": "mayfly.client.client",
     "MQError": "mayfly.mqi.errors",
+    "Message": "mayfly.verbs.messages",
     "QueueManager": "mayfly.queue_manager",
     "QueueSharingGroup": "mayfly.engine.api.operating",
+    "Reconnect": "mayfly.client.connection.endpoint",
     "SystemClock": "mayfly.runtime.clocks",
     "connect": "mayfly.client.client",
 }

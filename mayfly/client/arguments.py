@@ -6,13 +6,15 @@ Both clients use them, the blocking one and that for asyncio.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeAlias, TypedDict, Unpack
 
 from mayfly.client.connection import Connection
 from mayfly.client.connection.interface import OnDone
 from mayfly.client.open_objects import OUTDATED, from_queue
-from mayfly.lifetime.times import tenths_of_ms
+from mayfly.lifetime.moments import Until
+from mayfly.lifetime.times import ms_of_duration, ms_of_moment, tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
@@ -27,6 +29,7 @@ from mayfly.verbs.checks import (
     stored_id,
 )
 from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.put_keys import IF_EXISTS, check_key, key_id
 from mayfly.verbs.requests import Subscribed
 
 
@@ -38,11 +41,36 @@ def id_of(identifier: Identifier | None, name: str) -> bytes:
     return stored_id(identifier, name) if identifier else b""
 
 
+#: A time to live: ms or a timedelta, None for ever.
+Life: TypeAlias = int | timedelta | None
+#: A delivery delay: ms, a timedelta, or the moment of delivery as a datetime with a time zone.
+Delay: TypeAlias = int | timedelta | datetime
+
+
+def times_of_put(life: Life, delay: Delay) -> tuple[int | None, int]:
+    """Return time to live and delay of a put in ms; the delay is an ``Until`` for a datetime.
+
+    A part of a millisecond counts as a whole one. Raises MQRC_EXPIRY_ERROR for a wrong time to
+    live, and ValueError for a datetime without a time zone. A wrong delay is returned unchanged:
+    the put refuses it.
+    """
+    life_ms = ms_of_duration(life)
+    check_life_ms(life_ms)
+    if isinstance(delay, datetime):
+        return life_ms, Until(ms_of_moment(delay, "delay_ms"))
+    return life_ms, ms_of_duration(delay)
+
+
+def delay_from(now_ms: int, until_ms: int) -> int:
+    """Return the delay in ms that ends at ``until_ms``, at least 1; both are epoch ms."""
+    return max(until_ms - now_ms, 1)
+
+
 class MessageOptions(TypedDict, total=False):
     """Keywords of a put and of a publication, as ``Session.put`` explains them."""
 
-    time_to_live_ms: int | None
-    delay_ms: int
+    time_to_live_ms: Life
+    delay_ms: Delay
     priority: int | None
     persistent: bool | None
     msg_id: Identifier | None
@@ -57,12 +85,27 @@ class PutOptions(MessageOptions, total=False):
     """Keywords of a put."""
 
     msg_type: int
+    key: str | None
+    if_exists: str
+
+
+def keyed(
+    queue: str, more: ask.MessageMore, *, key: str | None = None, if_exists: str = "refuse"
+) -> int:
+    """Set the MsgId in ``more`` for a put with a key to ``queue``; return its put options.
+
+    Without a key nothing is set, and the options are 0. :func:`put_options` has checked the key.
+    """
+    if key is None:
+        return 0
+    more["msg_id"] = key_id(queue, key)
+    return IF_EXISTS[if_exists]
 
 
 def put_options(
     *,
-    time_to_live_ms: int | None = None,
-    delay_ms: int = 0,
+    time_to_live_ms: Life = None,
+    delay_ms: Delay = 0,
     priority: int | None = None,
     persistent: bool | None = None,
     msg_id: Identifier | None = None,
@@ -72,21 +115,26 @@ def put_options(
     msg_type: int = c.MQMT_DATAGRAM,
     format_name: str = "",
     properties: Mapping[str, object] | None = None,
+    key: str | None = None,
+    if_exists: str = "refuse",
 ) -> tuple[Descriptor, ask.MessageMore]:
     """Return the descriptor and the other fields of a message, from the keywords of a put.
 
-    The keywords are explained at ``Session.put``; the two positions of the result are the MQMD and
-    the fields that it lacks, such as ``delay_ms``. Raises MQRC_MD_ERROR for a wrong id,
-    MQRC_EXPIRY_ERROR for a wrong time to live, MQRC_PROPERTY_NAME_ERROR, and TypeError for a value
-    of a wrong type.
+    The keywords are explained at ``Client.put``; the two positions of the result are the MQMD and
+    the fields that it lacks, such as ``delay_ms``, which is an ``Until`` for a datetime. The put
+    takes ``key`` and ``if_exists`` by :func:`keyed`. Raises
+    MQRC_MD_ERROR for a wrong id, MQRC_EXPIRY_ERROR for a wrong time to live,
+    MQRC_PROPERTY_NAME_ERROR, ValueError for a datetime without a time zone, and TypeError for a
+    value of a wrong type.
     """
     descriptor = plain_descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
-    check_life_ms(time_to_live_ms)
+    check_key(key, if_exists, msg_id)
+    life_ms, delay_or_end_ms = times_of_put(time_to_live_ms, delay_ms)
     return descriptor, ask.MessageMore(
         msg_id=id_of(msg_id, "msg_id"),
         correl_id=id_of(correl_id, "correl_id"),
-        time_to_live_ms=time_to_live_ms,
-        delay_ms=delay_ms,
+        time_to_live_ms=life_ms,
+        delay_ms=delay_or_end_ms,
         properties=properties_of_mapping(properties) if properties else (),
     )
 

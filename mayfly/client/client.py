@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -12,22 +12,28 @@ from typing import Self, TypeAlias, Unpack
 
 from mayfly.client import connection
 from mayfly.client.arguments import (
+    Delay,
+    Life,
     MessageOptions,
     Outcome,
     PutOptions,
     SubscribeOptions,
+    delay_from,
     get_all,
     get_options,
     id_of,
+    keyed,
     msg_ids_of,
     put_all,
     put_options,
     resumed,
     subscribed,
+    times_of_put,
 )
 from mayfly.client.connection import Administration, Connection, Schedule
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect, Tls, endpoint_of_url, is_url
+from mayfly.client.connection.poison import check_move_poison, poison_moves
 from mayfly.client.open_objects import (
     ObjectToOpen,
     OpenObjects,
@@ -36,23 +42,26 @@ from mayfly.client.open_objects import (
     to_queue,
     to_topic,
 )
-from mayfly.lifetime.window import check_life_ms
+from mayfly.lifetime.moments import Until
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import NoMessage
+from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import Identifier, bytes_of, plain_descriptor
 from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
 
+#: Gets from the queue of a handle, with a wait interval in ms.
+Get: TypeAlias = Callable[[int, int], Message | None]
+
 
 class ClientSubscription:
     """A subscription and the queue of its publications; only the thread of its client uses it."""
 
-    def __init__(self, connection: Connection, opened: Subscribed, get_option: int) -> None:
-        """Take an open subscription, and the syncpoint option (MQGMO) for its gets."""
-        self._connection, self._opened, self._get_option = connection, opened, get_option
+    def __init__(self, connection: Connection, opened: Subscribed, get: Get) -> None:
+        """Take an open subscription, and its client's function ``get``."""
+        self._connection, self._opened, self._get = connection, opened, get
 
     @property
     def facts(self) -> SubscriptionFacts:
@@ -65,11 +74,7 @@ class ClientSubscription:
         In a transacted client the publication belongs to the unit of work. Otherwise it is gone
         from its queue when this returns. Raises the reason codes of MQGET.
         """
-        options = get_options(wait_ms) | self._get_option
-        try:
-            return self._connection.get(self._opened.handle, options, wait_ms=wait_ms).message
-        except NoMessage:
-            return None
+        return self._get(self._opened.handle, wait_ms)
 
     def request_retained(self) -> int:
         """Request the retained publications (MQSUBRQ) and return their number.
@@ -101,13 +106,16 @@ class Client:
     None.
     """
 
-    def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
+    def __init__(
+        self, connection: Connection, *, transacted: bool = False, move_poison: bool = False
+    ) -> None:
         """Use a connection; closing the client closes the connection.
 
         With ``transacted``, puts and gets belong to the unit of work until a commit or backout.
-        Otherwise each takes effect at once.
+        Otherwise each takes effect at once. ``move_poison`` is that of :func:`connect`.
         """
         self._connection = connection
+        self._poison = poison_moves(connection, transacted=transacted, move_poison=move_poison)
         self._objects = OpenObjects(connection)
         self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
         self._get_option = c.MQGMO_SYNCPOINT if transacted else c.MQGMO_NO_SYNCPOINT
@@ -127,7 +135,11 @@ class Client:
 
         Keywords, as ``Session.put`` explains them: ``time_to_live_ms``, ``delay_ms``, ``priority``,
         ``persistent``, ``msg_id``, ``correl_id``, ``report``, ``reply_to_q``, ``msg_type``,
-        ``format_name``, ``properties``.
+        ``format_name``, ``properties``, ``key``, ``if_exists``. ``time_to_live_ms`` and
+        ``delay_ms`` may be a timedelta, and ``delay_ms`` the moment of delivery, a datetime with a
+        time zone: a past one delivers at once. The queue manager's time counts; over a network,
+        delivery is later by the time of the put on its way. A part of a millisecond counts as a
+        whole one.
 
         If not transacted, a persistent message is durable on return. Raises LostAnswer when the
         connection broke and the message may or may not be put. After any other MQError nothing is
@@ -135,15 +147,18 @@ class Client:
         of MQPUT.
         """
         described, more = put_options(**keywords)
-        return self._put_to(to_queue(queue), body, described, self._put_option, more).msg_id
+        options = self._put_option | keyed(
+            queue, more, key=keywords.get("key"), if_exists=keywords.get("if_exists", "refuse")
+        )
+        return self._put_to(to_queue(queue), body, described, options, more).msg_id
 
     def put_many(
         self,
         queue: str,
         bodies: Sequence[bytes],
         *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
+        time_to_live_ms: Life = None,
+        delay_ms: Delay = 0,
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
@@ -151,13 +166,16 @@ class Client:
 
         Over a network this is much faster than single puts. If not transacted, persistent messages
         are durable on return and share disk syncs. The keywords apply to every message.
-        ``time_to_live_ms`` None never expires; ``delay_ms`` is the delivery delay; ``priority`` and
+        ``time_to_live_ms`` None never expires; ``delay_ms`` is the delivery delay; both may be of
+        the types that :meth:`put` takes. ``priority`` and
         ``persistent`` None are the defaults of the queue. If the queue refuses one message, the
         others are still put. An MQError is then raised with the reason code of the first refused
         message; its text says how many are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
-        check_life_ms(time_to_live_ms)
+        life_ms, delay_or_end_ms = times_of_put(time_to_live_ms, delay_ms)
+        if type(delay_or_end_ms) is Until:
+            delay_or_end_ms = delay_from(self._connection.now_ms(), delay_or_end_ms)
         plain = [bytes_of(body) for body in bodies]
 
         def verb(handle: int) -> list[Outcome]:
@@ -167,8 +185,8 @@ class Client:
                 plain,
                 described,
                 self._put_option,
-                time_to_live_ms=time_to_live_ms,
-                delay_ms=delay_ms,
+                time_to_live_ms=life_ms,
+                delay_ms=delay_or_end_ms,
             )
 
         return msg_ids_of(self._objects.use(to_queue(queue), verb))
@@ -190,16 +208,12 @@ class Client:
         MQGET.
         """
         verb = partial(
-            self._connection.get,
-            options=get_options(wait_ms) | self._get_option,
+            self._get_by,
             wait_ms=wait_ms,
             msg_id=id_of(msg_id, "msg_id"),
             correl_id=id_of(correl_id, "correl_id"),
         )
-        try:
-            return self._objects.use(from_queue(queue, selector), verb).message
-        except NoMessage:
-            return None
+        return self._objects.use(from_queue(queue, selector), verb)
 
     def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
         """Get the next messages, at most ``max_messages`` (up to 10,000), without waiting for more.
@@ -210,10 +224,15 @@ class Client:
         the reason codes of MQGET, and MQRC_OPTIONS_ERROR for a wrong ``max_messages``.
         """
         options = get_options(0) | self._get_option
-        return self._objects.use(
-            from_queue(queue, None),
-            lambda handle: get_all(self._connection, handle, options, max_messages, wait_ms),
-        )
+
+        def verb(handle: int) -> list[Message]:
+            while True:
+                found = get_all(self._connection, handle, options, max_messages, wait_ms)
+                left = found if self._poison is None else self._poison.without(handle, found)
+                if left or not found:
+                    return left
+
+        return self._objects.use(from_queue(queue, None), verb)
 
     def browse(
         self,
@@ -279,16 +298,14 @@ class Client:
         subscription that is not durable ends with the client.
         """
         opened = subscribed(self._connection, topic, **keywords)
-        return ClientSubscription(self._connection, opened, self._get_option)
+        return ClientSubscription(self._connection, opened, self._get_by)
 
     def resume(self, name: str) -> ClientSubscription:
         """Reopen a durable subscription, which has collected publications meanwhile.
 
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
         """
-        return ClientSubscription(
-            self._connection, resumed(self._connection, name), self._get_option
-        )
+        return ClientSubscription(self._connection, resumed(self._connection, name), self._get_by)
 
     def unsubscribe(self, name: str) -> None:
         """Remove a durable subscription and the messages on its managed queue.
@@ -301,8 +318,12 @@ class Client:
         """Commit the unit of work.
 
         Raises LostAnswer when it may or may not be committed: MQRC_CONNECTION_BROKEN, or
-        MQRC_CALL_INTERRUPTED after a reconnect. Raises MQRC_BACKED_OUT when it was backed out.
+        MQRC_CALL_INTERRUPTED after a reconnect. Raises MQRC_BACKED_OUT when it was backed out, and
+        MQRC_BACKOUT_THRESHOLD_REACHED when it has a poison message that no queue takes: it can only
+        be backed out then.
         """
+        if self._poison is not None:
+            self._poison.check_commit()
         self._connection.call(ask.Commit())
 
     def backout(self) -> None:
@@ -310,6 +331,8 @@ class Client:
 
         The backout counts of those messages rise.
         """
+        if self._poison is not None:
+            self._poison.forget()
         self._connection.call(ask.Backout())
 
     def mqsc(self, script: str) -> MqscResult:
@@ -340,6 +363,12 @@ class Client:
 
         A commit raises the errors of :meth:`commit`. A second call does nothing.
         """
+        try:
+            if commit and self._poison is not None:
+                self._poison.check_commit()
+        except MQError:
+            self._connection.close(commit=False)
+            raise
         self._connection.close(commit=commit)
 
     def __enter__(self) -> Self:
@@ -355,6 +384,29 @@ class Client:
         """Commit or, after an exception, back out; then disconnect."""
         self.close(commit=kind is None)
 
+    def _get_by(
+        self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""
+    ) -> Message | None:
+        """Get a message from the queue of an open handle; None when none comes within ``wait_ms``.
+
+        Poison messages are moved away and passed over, if the client moves them; the wait is for
+        the first other message then.
+        """
+        connection, moves = self._connection, self._poison
+        until_ms = connection.now_ms() + wait_ms if moves is not None and wait_ms > 0 else None
+        while True:
+            options = get_options(wait_ms) | self._get_option
+            try:
+                message = connection.get(
+                    handle, options, wait_ms=wait_ms, msg_id=msg_id, correl_id=correl_id
+                ).message
+            except NoMessage:
+                return None
+            if moves is None or not moves.is_moved(handle, message):
+                return message
+            if until_ms is not None:
+                wait_ms = max(until_ms - connection.now_ms(), 0)
+
     def _put_to(
         self,
         opening: ObjectToOpen,
@@ -369,6 +421,8 @@ class Client:
         message that ``descriptor`` lacks, such as ``delay_ms``. Raises the errors of the open and
         of the put.
         """
+        if type(more["delay_ms"]) is Until:
+            more["delay_ms"] = delay_from(self._connection.now_ms(), more["delay_ms"])
         verb = partial(
             self._connection.put,
             body=bytes_of(body),
@@ -395,6 +449,7 @@ def connect(
     tls: TlsWanted = None,
     transacted: bool = False,
     reconnect: Reconnect | None = None,
+    move_poison: bool = False,
 ) -> Client:
     """Connect to a queue manager by its name, or by a URL (docs/CLIENTS.md).
 
@@ -404,15 +459,20 @@ def connect(
     is a PEM file of trusted certificates. ``user`` None is the user that runs the program;
     ``password`` None sends no password. With ``transacted`` puts and gets belong to a unit of work
     until a commit or backout. ``reconnect`` YES reconnects after a loss, QUEUE_MANAGER to the same
-    queue manager only; None is as the channel says.
+    queue manager only; None is as the channel says. With
+    ``move_poison`` gets of a transacted client pass over messages that were backed out BOTHRESH
+    times: each is moved to BOQNAME of its queue, or else to the dead-letter queue, in the unit of
+    work.
 
     Raises MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE,
     MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED,
-    MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR or MQRC_CLIENT_CONN_ERROR.
+    MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR or MQRC_CLIENT_CONN_ERROR, and
+    ValueError for ``move_poison`` without ``transacted``.
     """
     wanted = ConnectOptions(reconnect=reconnect, may_reconnect=True)
+    check_move_poison(transacted=transacted, move_poison=move_poison)
     made = connected(name, wanted, user=user, password=password, tls=tls)
-    return Client(made, transacted=transacted)
+    return Client(made, transacted=transacted, move_poison=move_poison)
 
 
 def connected(

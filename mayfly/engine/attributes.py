@@ -364,6 +364,8 @@ _ENABLED_GET = (("ENABLED", c.MQQA_GET_ALLOWED), ("DISABLED", c.MQQA_GET_INHIBIT
 EVENT_DISABLED, EVENT_ENABLED = 0, 1
 _ENABLED_EVENT = (("ENABLED", EVENT_ENABLED), ("DISABLED", EVENT_DISABLED))
 _CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
+#: BODELAY and BODELMAX: a day.
+_LONGEST_BACKOUT_DELAY_S = 86_400
 #: Local queues, and model queues, from which local queues are made.
 _HOLDERS = (QLOCAL, QMODEL)
 _GETTABLE = (QLOCAL, QALIAS, QMODEL)
@@ -453,6 +455,14 @@ class QueueDefinition(Definition):
     )
     bothresh: int = attribute(0, c.MQIA_BACKOUT_THRESHOLD, low=0, high=LARGEST, objects=_HOLDERS)
     boqname: str = attribute("", c.MQCA_BACKOUT_REQ_Q_NAME, length=48, objects=_HOLDERS)
+    # Mayfly's own: the delay before a message that was backed out can be got again, 0 for none. It
+    # doubles with each backout, up to BODELMAX.
+    bodelay: int = attribute(
+        0, low=0, high=_LONGEST_BACKOUT_DELAY_S, unit=SECONDS, objects=_HOLDERS
+    )
+    bodelmax: int = attribute(
+        300, low=0, high=_LONGEST_BACKOUT_DELAY_S, unit=SECONDS, objects=_HOLDERS
+    )
     hardenbo: int = attribute(
         c.MQQA_BACKOUT_HARDENED,
         c.MQIA_HARDEN_GET_BACKOUT,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from mayfly.engine import queue_state
 from mayfly.engine.callbacks import Background
-from mayfly.engine.queues import Found, LocalQueue, QueueOwner
+from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.state import EngineState, end_all
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.times import Clock
@@ -190,15 +190,15 @@ class Committer:
         self._pausing = False
         self._state.engine_lock.notify_all()
 
-    def offer(self, returned: Sequence[Found]) -> None:
+    def offer(self, returned: Sequence[tuple[LocalQueue, int]]) -> None:
         """Let triggering, then waiting gets, see messages that are visible on their queues again.
 
-        Each item of ``returned`` is queue, row and persistence. Needs the engine lock.
+        Each item of ``returned`` is the queue and the key of a message. Needs the engine lock.
         """
-        for queue, row, _persistence in returned:
-            self.arrival_hook.note(queue, [row.k])
+        for queue, key in returned:
+            self.arrival_hook.note(queue, [key])
         self.arrival_hook.look_at_arrivals()
-        for number in {queue.number for queue, _row, _persistence in returned}:
+        for number in {queue.number for queue, _key in returned}:
             self._state.waits.offer(number)
 
     def take_back(self, transaction: Transaction) -> None:

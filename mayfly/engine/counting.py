@@ -60,7 +60,7 @@ def counts_with(queue: LocalQueue, expired: int) -> Counts:
     visible = queue.depth - queue.uncommitted - queue.browse_locked
     expired = min(expired, visible)
     return Counts(
-        queue.staged_for,
+        queue.staged_for + queue.awaiting_redelivery,
         visible - expired,
         queue.uncommitted,
         queue.locked + queue.put_and_got + queue.browse_locked,

@@ -10,6 +10,7 @@ from typing import Any
 from mayfly.engine.claims.claims import ConsumerClaims
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
+from mayfly.engine.delay.redelivery import redeliver_due
 from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.membership import Membership
 from mayfly.engine.pubsub.administration import end_expired
@@ -83,6 +84,7 @@ class DueWork:
             moments = [
                 self.housekeeping.next_due_ms(),
                 self.processor.next_due_ms(),
+                core.redeliveries.next_due_ms(),
                 self._scan.next_due_ms(),
                 core.registry.subscriptions.next_end_ms(),
                 self._triggering.next_due_ms(),
@@ -96,7 +98,7 @@ class DueWork:
         return None if due_ms is None else due_ms - core.ahead_ms
 
     def run_due(self) -> None:
-        """Do all work that is due now: releases, scan, ends of waits, housekeeping.
+        """Do all work that is due now: releases, redeliveries, scan, ends of waits, housekeeping.
 
         Waits end last, so a message that becomes available at the very end of a wait is still got.
         An error in one kind of work is raised after the others are done, and that kind is tried
@@ -139,6 +141,7 @@ class DueWork:
             self._try(partial(end_expired, core))
             self._try(self.claims.end_expired_leases)
             self._try(self.processor.run)
+            self._try(partial(redeliver_due, core))
             self._try(partial(self._scan.run, self._is_release_due))
             self._try(self._triggering.run)
         self._end_waits()

@@ -22,7 +22,7 @@ from mayfly.engine.open_handles import OpenQueue, OpenQueues, drop_ownerless
 from mayfly.engine.pending import OnGot, PendingGet
 from mayfly.engine.properties import OPTIONS as PROPERTY_OPTIONS
 from mayfly.engine.properties import View, view_of
-from mayfly.engine.put import PutRequest, is_asynchronous, put
+from mayfly.engine.put import PutRequest, is_asynchronous, put, put_unique
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (
@@ -53,6 +53,7 @@ from mayfly.mqi.errors import (
 from mayfly.properties.selectors import Selector
 from mayfly.store.keys import key_of_token
 from mayfly.verbs.messages import GetResult, PutResult
+from mayfly.verbs.put_keys import REPLACES, UNIQUE
 
 _PROPERTIES = sum(PROPERTY_OPTIONS)
 #: The options that a get with a callback may have.
@@ -192,6 +193,18 @@ class Handle:
         if request.delay_ms and self._owner.authority is not None:
             # The put opens the staging queue, which asks for the target once more (D13).
             self._owner.authority.check_queue(self._path.name, words.PUT)
+        if options & UNIQUE:
+            unit_of_work = self._owner.unit_of_work if options & c.MQPMO_SYNCPOINT else None
+            return put_unique(
+                self._core,
+                self.path,
+                body,
+                request,
+                context=self._owner.context,
+                unit_of_work=unit_of_work,
+                replaces=bool(options & REPLACES),
+                completion=completion,
+            )
         if options & CHANGES_PUT or request.context_option:
             request = with_options(self._core, request, self.options, options)
         if options & PASSES:

@@ -15,6 +15,8 @@ from mayfly.engine.delay.staging import (
     staged_row,
     staging_path,
 )
+from mayfly.engine.delay.unique_put import UniquePut
+from mayfly.engine.delay.unsafe_delays import check_delay_is_safe
 from mayfly.engine.delivery import (
     check_open,
     new_id,
@@ -43,6 +45,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import FORMAT as RFH2_FORMAT
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import plain_descriptor
+from mayfly.verbs.contracts.outcomes import TerminatedBy
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import PutResult
 
@@ -95,12 +98,14 @@ def put(
     context: Context,
     unit_of_work: UnitOfWork | None,
     completion: Completion | None = None,
+    unique: UniquePut | None = None,
 ) -> PutResult:
     """Put a message on the queue of a resolved name, or on the staging queue if it is delayed.
 
     ``context`` is the user and program that put. In a unit of work the message is visible at the
     commit, else when this returns. With a ``completion``, a put that would wait for the disk leaves
-    its transaction there for the caller to run.
+    its transaction there for the caller to run. ``unique`` is the claim of a delayed message to be
+    the only one under its key (D34).
 
     Nothing is put on an error: a wrong descriptor (P1, P12), MQRC_PUT_INHIBITED, MQRC_Q_FULL,
     MQRC_MSG_TOO_BIG_FOR_Q and MQRC_MSG_TOO_BIG_FOR_Q_MGR (P8), MQRC_EXPIRY_ERROR (E2, E3, D7), and
@@ -110,6 +115,8 @@ def put(
     prepared = prepared_for(core, path, body, request, context)
     with core.engine_lock:
         ensure_running(core)
+        if unique is not None:
+            unique.claim(unit_of_work)
         # The queue may have been deleted since its name was resolved.
         path = path if path.version == core.registry.version else core.registry.refreshed(path)
         window = window_at_put(
@@ -130,6 +137,8 @@ def put(
         else:
             transaction = Transaction()
             queue_state.arrive(core, transaction, queue, row, persistent=persistent)
+        if unique is not None:
+            unique.enter(transaction, unit_of_work)
         if prepared.descriptor.report & MQRO_COA and path.remote is None and not queue.is_staging:
             add_coa_report(core, row, prepared.descriptor, transaction, unit_of_work)
         if transaction is not None and core.committer.run_at_once(transaction):
@@ -141,6 +150,46 @@ def put(
     else:
         completion.transaction = transaction
     return result_of(core, path, row, request, prepared, window)
+
+
+def put_unique(
+    core: Core,
+    path: ResolvedQueue,
+    body: bytes,
+    request: PutRequest,
+    *,
+    context: Context,
+    unit_of_work: UnitOfWork | None,
+    replaces: bool,
+    completion: Completion | None = None,
+) -> PutResult:
+    """Put a delayed message that is the only one to wait under its MsgId, made of a key (D34).
+
+    With ``replaces`` the one that waits is cancelled in the same unit of work or transaction, else
+    the put is refused. Parameters and errors are those of :func:`put`, and of ``UniquePut.claim``.
+    Raises MQRC_OPTIONS_ERROR without a delay.
+    """
+    if not request.delay_ms:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, "key: the message has no delay")
+    by = TerminatedBy(ended_by=context.user_identifier, ended_program=context.put_appl_name)
+    unique = UniquePut(core, request.msg_id, replaces=replaces, by=by)
+    try:
+        result = put(
+            core,
+            path,
+            body,
+            request,
+            context=context,
+            unit_of_work=unit_of_work,
+            completion=completion,
+            unique=unique,
+        )
+    except BaseException:
+        unique.release()
+        raise
+    if completion is not None and completion.transaction is not None:
+        completion.finish = unique.finish
+    return result
 
 
 def result_of(
@@ -241,6 +290,7 @@ def new_put(
         # D6.
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
     staging = staging_path(core, len(body))
+    check_delay_is_safe(core, path, prepared, window)
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
     return staging.queue, staged_row(core, path, delayed), persistent
 

@@ -421,6 +421,8 @@ class Hold:
     #: Whether its messages have the state LOCKED: got under syncpoint. If the transaction that ends
     #: them fails, LOCKED ones return to their place; others stay held.
     locks = False
+    #: Whether its messages have the state DELAYED: backed out, and not to be handed out yet.
+    delays = False
     #: How many of its messages :func:`hold_keys` has taken.
     count = 0
     #: Whom the ledger names for the lives that it ends.
@@ -433,8 +435,11 @@ def state_of(queue: LocalQueue, key: int) -> State:
     ``key`` is its key; whether the message exists is not checked.
     """
     requester = queue.owner.hidden.get(key)
-    if isinstance(requester, Hold) and requester.locks:
-        return State.LOCKED
+    if isinstance(requester, Hold):
+        if requester.locks:
+            return State.LOCKED
+        if requester.delays:
+            return State.DELAYED
     return State.DELAYED if queue.is_staging else State.AVAILABLE
 
 
@@ -479,6 +484,40 @@ def give_back(found: Found, by: Hold) -> None:
     end_hold(found, by)
     queue, row, persistence = found
     note_visible(queue, row.k, persistence)
+
+
+def delay_redelivery(found: Found, by: Hold, to: Hold) -> None:
+    """Pass a backed-out message from the hold ``by`` to ``to``, which delays its redelivery.
+
+    It stays hidden, in its old place and out of CURDEPTH. Raises TransitionError when ``by`` does
+    not hold it.
+    """
+    transfer_hold(found, by, to)
+    queue = found[0]
+    queue.locked -= 1
+    queue.awaiting_redelivery += 1
+
+
+def load_delayed(found: Found, to: Hold) -> None:
+    """Hide a message, at the start, whose redelivery ``to`` delays; it leaves CURDEPTH.
+
+    Raises TransitionError when the message is hidden already.
+    """
+    hold(found, to)
+    queue = found[0]
+    queue.locked -= 1
+    queue.awaiting_redelivery += 1
+
+
+def redeliver(queue: LocalQueue, key: int, persistence: int, by: Hold) -> None:
+    """Make a message whose redelivery ``by`` has delayed visible again, in its old place.
+
+    ``key`` is its key in the store. Raises TransitionError when ``by`` does not hold it.
+    """
+    unhide(queue, key, by)
+    queue.awaiting_redelivery -= 1
+    queue.depth += 1
+    note_visible(queue, key, persistence)
 
 
 def transfer_hold(found: Found, by: Hold, to: Hold) -> None:
@@ -554,7 +593,11 @@ def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_
     requester = owner.hidden.pop(row.k, None)
     if requester is not None:
         queue.depth += 1
-        queue.locked -= isinstance(requester, Hold)
+        if isinstance(requester, Hold):
+            if requester.delays:
+                queue.awaiting_redelivery -= 1
+            else:
+                queue.locked -= 1
     end(owner, transaction, found, Event.RESTART, now_ms, terminated_by=NOBODY)
 
 

@@ -83,6 +83,7 @@ class LocalQueue:
 
     __slots__ = (
         "ahead",
+        "awaiting_redelivery",
         "browse_locked",
         "claimed",
         "definition",
@@ -138,6 +139,8 @@ class LocalQueue:
         #: Put and got again by one open unit of work (P9): no longer part of the depth.
         self.put_and_got = 0
         self.browse_locked = 0
+        #: Backed out, and not to be handed out yet (BODELAY): no part of the depth.
+        self.awaiting_redelivery = 0
         #: Messages on the staging queue that wait to come here.
         self.staged_for = 0
         self.input_count = 0

@@ -7,6 +7,7 @@ import logging
 from mayfly.engine import queue_state
 from mayfly.engine.attributes import QLOCAL, QueueDefinition
 from mayfly.engine.core import Core
+from mayfly.engine.delay.redelivery import resume_delays
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi.constants import MQQA_BACKOUT_HARDENED, MQQSGD_SHARED
@@ -47,12 +48,14 @@ def count_interrupted(core: Core) -> None:
     """Raise by 1 the backout counts of messages that were in open units of work at a kill.
 
     On z/OS, private queues with NOHARDENBO are left out; on other platforms the attribute has no
-    effect (HardenGetBackout). On a full disk the counts stay, and a line is logged. Call it before
-    any get.
+    effect (HardenGetBackout). On a full disk the counts stay, and a line is logged. Messages on a
+    queue with a BODELAY whose backout is counted are delayed from now on (D32). Call it before any
+    get.
     """
     held = core.store.held_gets
     unit = Unit()
-    for get in held.leftovers():
+    leftovers = held.leftovers()
+    for get in leftovers:
         queue = core.registry.by_number(queue_number_of(get.key))
         if queue is None:
             continue
@@ -66,6 +69,7 @@ def count_interrupted(core: Core) -> None:
         # On a full disk they stay as they are, like those of a backout.
         _LOG.error("backout counts on %s stay as they were: %s", core.name, error)
     held.delete_leftovers()
+    resume_delays(core, leftovers)
 
 
 def end_non_persistent(core: Core) -> None:

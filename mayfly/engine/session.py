@@ -26,7 +26,7 @@ from mayfly.engine.objects.registry import ResolvedQueue, path_of_put
 from mayfly.engine.open_handles import OpenQueues, begin_verb
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
-from mayfly.engine.put import PutRequest, plain_request, put
+from mayfly.engine.put import PutRequest, plain_request, put, put_unique
 from mayfly.engine.remote.resolution import check_remote_open
 from mayfly.engine.settlement import Deliveries
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -40,6 +40,7 @@ from mayfly.verbs.checks import Identifier, bytes_of, check_max_messages, stored
 from mayfly.verbs.contracts.outcomes import terminated_by_program
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
+from mayfly.verbs.put_keys import IF_EXISTS, REPLACES, check_key, key_id
 
 _numbers = count(1)
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
@@ -116,6 +117,8 @@ class Session(TopicVerbs):
         msg_type: int = c.MQMT_DATAGRAM,
         format_name: str = "",
         properties: Mapping[str, object] | None = None,
+        key: str | None = None,
+        if_exists: str = "refuse",
     ) -> bytes:
         """Put a message and return its MsgId, 24 bytes.
 
@@ -128,6 +131,10 @@ class Session(TopicVerbs):
         transacted session the message becomes visible at the commit. In any other it is visible on
         return, and a persistent message is durable.
 
+        A delayed message with a ``key`` is the only one for its queue that waits under it. While
+        one waits, ``if_exists`` "refuse" refuses the put with MQRC_OBJECT_ALREADY_EXISTS, and
+        "replace" cancels that one in the same unit of work (D34).
+
         Nothing is put on an error: MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
         MQRC_Q_FULL, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_PROPERTY_NAME_ERROR, and those
         of a wrong descriptor (P1, P8).
@@ -138,8 +145,12 @@ class Session(TopicVerbs):
             body = bytes_of(body)
         request = plain_request(priority, persistent, report, reply_to_q, msg_type, format_name)
         has_times = time_to_live_ms is not None or delay_ms or type(delay_ms) is not int
-        if has_times or msg_id or correl_id:
+        unique = 0
+        if has_times or msg_id or correl_id or key is not None:
             own_id = stored_id(msg_id, "msg_id") if msg_id else b""
+            if key is not None:
+                check_key(key, if_exists, msg_id)
+                own_id, unique = key_id(queue, key), IF_EXISTS[if_exists]
             other_id = stored_id(correl_id, "correl_id") if correl_id else b""
             request = PutRequest(request.descriptor, own_id, other_id, time_to_live_ms, delay_ms)
         if properties:
@@ -150,12 +161,24 @@ class Session(TopicVerbs):
         if path is None:
             if self.authority is not None:
                 self.authority.check_queue(queue, words.PUT)
+            if unique:
+                raise mq_error(rc.MQRC_OPTIONS_ERROR, f"key: {queue} is the alias of a topic")
             in_unit = self._usable()
             return self.publish_as("", body, request, syncpoint=in_unit, alias=queue).msg_id
         if self.authority is not None:
             self.authority.check_queue(queue, words.PUT)
         unit = self.unit_of_work if self._usable() else None
         context = self.context
+        if unique:
+            return put_unique(
+                self.core,
+                path,
+                body,
+                request,
+                context=context,
+                unit_of_work=unit,
+                replaces=bool(unique & REPLACES),
+            ).msg_id
         return put(self.core, path, body, request, context=context, unit_of_work=unit).msg_id
 
     def get(

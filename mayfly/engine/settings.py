@@ -62,6 +62,13 @@ SETTINGS: tuple[Setting, ...] = (
         "unlimited, reject = they are equal",
     ),
     Setting(
+        "delay.volatile_check",
+        "warn",
+        ("warn", "refuse", "off"),
+        "D33: what happens to a delay above one minute of a message that is not persistent, which "
+        "a restart would lose: warn = a warning in the log, refuse = MQRC_OPTIONS_ERROR",
+    ),
+    Setting(
         "ledger.retention_count",
         10_000_000,
         None,
@@ -119,6 +126,7 @@ class Settings:
         self.enforces_xqh = bool(chosen["xqh.enforce_format"])
         self.checks_embedded = bool(chosen["xqh.check_expiry"])
         self.expiry_conflict = str(chosen["xqh.expiry_conflict"])
+        self.volatile_delay_check = str(chosen["delay.volatile_check"])
         self.ledger_retention_count = int(chosen["ledger.retention_count"])
 
     def changed(self, values: Mapping[str, SettingValue]) -> Settings:

@@ -11,6 +11,7 @@ import apsw
 
 from mayfly.engine.alike_warnings import AlikeWarnings
 from mayfly.engine.callbacks import Callbacks
+from mayfly.engine.delay.redeliveries import Redeliveries
 from mayfly.engine.delay.staging_state import StagingState
 from mayfly.engine.finding.read_ahead import RowMemory
 from mayfly.engine.lateness import Lateness
@@ -64,6 +65,8 @@ class EngineState:
         self.definitions_lock = runtime.reentrant_lock("administration")
         self.registry: Registry = Registry(self)
         self.staging = StagingState(self, self.registry.staging)
+        #: Backed-out messages whose redelivery is delayed (BODELAY).
+        self.redeliveries = Redeliveries(self)
         #: The functions that QueueOwner describes.
         self.target, self.note_due = self.registry.target, self.staging.note_due
         #: Warnings that many messages cause, as few log lines.

@@ -225,7 +225,7 @@ class ChannelBatch(Hold):
                 rows, self._rows = self._rows, []
                 for found in rows:
                     queue_state.give_back(found, self)
-                core.committer.offer(rows)
+                core.committer.offer([(queue, row.k) for queue, row, _persistence in rows])
             core.committer.run_deferred()
 
     def _hold(self, found: Iterable[Found]) -> None:

@@ -239,6 +239,10 @@ class UnitOfWork(Hold):
         """
         self._undo.setdefault(owner, undo)
 
+    def on_commit(self, effect: Callable[[], None]) -> None:
+        """Register ``effect`` to be called, under the engine lock, when the commit takes effect."""
+        self._effects.append(effect)
+
     def note(self, sql: str, bindings: tuple[Any, ...]) -> None:
         """Add an SQL statement for the store, with the values of its parameters.
 
@@ -361,7 +365,9 @@ class UnitOfWork(Hold):
     def backout(self, *, counts: bool = True) -> None:
         """Withdraw its puts and return its gets to their queue, backout counts raised (G8).
 
-        On a full disk, or with ``counts`` False, the counts stay unchanged.
+        On a full disk the counts stay unchanged. A message whose queue has a BODELAY can be got
+        again only after that delay (D32). With ``counts`` False nothing was tried: the counts stay,
+        and there is no delay.
         """
         self.failure = None
         undo, self._undo = self._undo, {}
@@ -376,7 +382,7 @@ class UnitOfWork(Hold):
     def _backout_here(self, *, counts: bool) -> None:
         """Back out without the parts on other members of the queue-sharing group.
 
-        With ``counts`` the backout counts are raised.
+        With ``counts`` the backout counts are raised, and BODELAY counts.
         """
         core = self._core
         if self._is_empty_here():
@@ -402,7 +408,7 @@ class UnitOfWork(Hold):
                 raise
             _LOG.error("backout counts on %s stay as they were: %s", core.name, error)
         finally:
-            self._give_back([*takes, *rescheduled])
+            self._give_back([*takes, *rescheduled], counts=counts)
 
     def _locked(self) -> list[Found]:
         """Return the committed messages that stay locked until the commit is over."""
@@ -412,17 +418,28 @@ class UnitOfWork(Hold):
         """Delete the notes on disk that this unit of work holds these messages."""
         self._core.store.held_gets.settle([row.k for _queue, row, _persistence in takes])
 
-    def _give_back(self, takes: list[Found]) -> None:
-        """Make got messages visible again and offer them to waiting gets."""
+    def _give_back(self, takes: list[Found], *, counts: bool) -> None:
+        """Make got messages visible again and offer them to waiting gets.
+
+        With ``counts`` their backout counts were raised, and the redelivery of those whose queue
+        has a BODELAY is delayed instead; the note on disk of such a get stays, so that a restart
+        delays it again.
+        """
         core = self._core
         with core.engine_lock:
-            self._settle_held_gets(takes)
             if core.is_closing:
                 # Another thread closes the queue manager, and has ended what a restart loses.
                 takes = [taken for taken in takes if queue_state.is_held(taken, self)]
+            back: list[Found] = []
             for taken in takes:
-                queue_state.give_back(taken, self)
-            core.committer.offer(takes)
+                queue = taken[0]
+                if counts and queue.definition.bodelay and not queue.is_staging:
+                    core.redeliveries.delay(taken, self, core.now_ms())
+                else:
+                    queue_state.give_back(taken, self)
+                    back.append(taken)
+            self._settle_held_gets(back)
+            core.committer.offer([(queue, row.k) for queue, row, _persistence in back])
         core.committer.run_deferred()
 
     def _build_transaction(self) -> Transaction:

@@ -16,6 +16,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.selectors import Selector
 from mayfly.verbs.messages import Message
+from mayfly.verbs.put_keys import REPLACES, UNIQUE
 
 # MQOPEN
 
@@ -276,7 +277,7 @@ def check_put_options(options: int, *, publishes: bool = False) -> None:
     both = c.MQPMO_SYNCPOINT | c.MQPMO_NO_SYNCPOINT
     responses = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNC_RESPONSE
     contexts = sum(1 for bit in _CONTEXTS if options & bit)
-    known = _KNOWN_PUBLISH if publishes else _KNOWN_PUT | c.MQPMO_LOGICAL_ORDER
+    known = _KNOWN_PUBLISH if publishes else _KNOWN_PUT | c.MQPMO_LOGICAL_ORDER | UNIQUE | REPLACES
     excluded = options & both == both or options & responses == responses or contexts > 1
     if options & ~known or excluded:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x}")

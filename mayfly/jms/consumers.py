@@ -10,11 +10,11 @@ a shared one that is not durable begins with JMS.ND: the two kinds never conflic
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from mayfly.client.connection import Connection as QueueConnection
+from mayfly.client.connection.poison import exceeds_backout_threshold, move_away
 from mayfly.client.connection.topics import is_temporary_topic, quoted_client_id
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, Queue, Topic, queue_to_use
@@ -35,8 +35,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage, mq_error
 from mayfly.verbs import requests as ask
-from mayfly.verbs.messages import Delivery, Settlement, token_of
-from mayfly.verbs.messages import Message as QueueMessage
+from mayfly.verbs.messages import Delivery, Settlement
 from mayfly.verbs.requests import Subscribed
 
 
@@ -220,64 +219,6 @@ def _topic_to_use(session: OwningSession, topic: object, *, is_durable: bool) ->
         why = "cannot be durable" if is_durable else "is another connection's, or deleted"
         refuse(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"{topic}: a temporary topic {why}")
     return topic
-
-
-_LOG = logging.getLogger("mayfly.jms")
-
-
-def exceeds_backout_threshold(mq: QueueConnection, handle: int, message: QueueMessage) -> bool:
-    """Return True if a message was backed out at least BOTHRESH times.
-
-    ``handle`` is its open queue. BOTHRESH(0) is no limit.
-    """
-    backout_count = message.backout_count
-    # Most were never backed out: their queue need not be asked.
-    return backout_count > 0 and 0 < mq.call(ask.AskBackoutRule(handle)).threshold <= backout_count
-
-
-def move_away(mq: QueueConnection, handle: int, message: QueueMessage) -> None:
-    """Move a message that the unit of work has got to another queue, in the same unit of work.
-
-    It keeps its deadline. It goes to BOQNAME unchanged. If that fails, it goes to the dead-letter
-    queue with an MQDLH, or is discarded if its report options have MQRO_DISCARD_MSG. In both of
-    these cases an exception report is sent if requested, in the same unit of work.
-
-    Raises MQRC_BACKOUT_THRESHOLD_REACHED if no queue accepts the message, or the report of a
-    persistent one. The caller must then back out the unit of work.
-    """
-    descriptor = message.descriptor
-    try:
-        mq.call(
-            ask.Forward(
-                message.queue, token_of(message), mq.call(ask.AskBackoutRule(handle)).queue_name
-            )
-        )
-    except MQError as error:
-        if descriptor.report & c.MQRO_DISCARD_MSG:
-            _LOG.warning("%s on %s is discarded: %s", message.msg_id.hex(), message.queue, error)
-        else:
-            _dead_letter(mq, message)
-        is_sent = mq.call(
-            ask.ReportException(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED)
-        )
-        if not is_sent and descriptor.persistence == c.MQPER_PERSISTENT:
-            text = f"nobody takes the exception report of {message.msg_id.hex()}"
-            raise mq_error(rc.MQRC_BACKOUT_THRESHOLD_REACHED, text) from error
-
-
-def _dead_letter(mq: QueueConnection, message: QueueMessage) -> None:
-    """Put a message that the unit of work has got to the dead-letter queue.
-
-    Raises MQRC_BACKOUT_THRESHOLD_REACHED if that fails.
-    """
-    try:
-        mq.call(ask.DeadLetter(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED))
-    except MQError as error:
-        raise mq_error(
-            rc.MQRC_BACKOUT_THRESHOLD_REACHED,
-            f"{message.msg_id.hex()} on {message.queue} was backed out {message.backout_count} "
-            f"times and can be put neither on BOQNAME nor on the dead-letter queue: {error}",
-        ) from error
 
 
 _CLOSED_MEANWHILE = (rc.MQRC_HCONN_ERROR, rc.MQRC_HOBJ_ERROR)

@@ -19,7 +19,8 @@ class State(StrEnum):
 
     #: Put under syncpoint; leaves by its owner's commit or backout, never by expiry (E17).
     UNCOMMITTED = "uncommitted"
-    #: On the staging queue until its delivery time; the delay processor moves it out.
+    #: On the staging queue until its delivery time, when the delay processor moves it out; or on
+    #: its own queue after a backout, until its redelivery (BODELAY).
     DELAYED = "delayed"
     #: Can be got. Leaves by a get, by disposal, or with its queue.
     AVAILABLE = "available"
@@ -51,6 +52,8 @@ class Event(StrEnum):
     GET = "get"
     GET_UNDER_SYNCPOINT = "get_under_syncpoint"
     DUE = "due"
+    #: The delay after its backout is over: it can be got again (BODELAY, D32).
+    REDELIVER = "redeliver"
     #: A get, a browse, the scan or the delay processor found it after its deadline.
     DEADLINE_SEEN = "deadline_seen"
     DEAD_LETTER = "dead_letter"
@@ -83,6 +86,7 @@ NEXT: dict[State, dict[Event, State]] = {
         Event.DUE: State.RELEASED,
         Event.CANCEL: State.CANCELLED,
         Event.GET_UNDER_SYNCPOINT: State.LOCKED,
+        Event.REDELIVER: State.AVAILABLE,
         **_LEAVES_A_QUEUE,
     },
     State.AVAILABLE: {

@@ -1,4 +1,4 @@
-"""Time limits for programs that hold messages: transactions (L11) and claims of pipelines.
+"""Time limits: transactions (L11), claims of pipelines, and delays of messages in memory (D33).
 
 A claim is a set of due messages that a pipeline has reserved to release them. The pipeline renews
 it by heartbeats. Without a heartbeat the claim lapses, and its messages are due again (DDELAY).
@@ -14,6 +14,9 @@ TOTAL_TRAN_LIFETIME_TIMEOUT_S = 120
 CLAIM_LEASE_MS = 60 * SECOND_MS
 #: Interval at which a live reader renews: three renewals may be lost before the claim lapses.
 CLAIM_HEARTBEAT_MS = CLAIM_LEASE_MS // 4
+
+#: A message that is not persistent is safe in a longer delay only as long as nothing restarts.
+LONGEST_UNSAFE_DELAY_MS = 60 * SECOND_MS
 
 
 def timeout_ms(name: str, seconds: int) -> int:
@@ -40,3 +43,8 @@ def lease_ends_at_ms(heartbeat_ms: int) -> int:
     Both times are epoch ms. The messages then go back to their queue.
     """
     return heartbeat_ms + CLAIM_LEASE_MS
+
+
+def is_unsafe_delay(delay_ms: int, *, persistent: bool) -> bool:
+    """Return True for a delay above one minute of a message that a restart would lose (D33)."""
+    return not persistent and delay_ms > LONGEST_UNSAFE_DELAY_MS

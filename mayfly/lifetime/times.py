@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 TENTH_MS = 100
 SECOND_MS = 1000
@@ -23,6 +23,8 @@ STORED_TIME_STEP_MS = 1_000
 #: ... nor while a queue manager is idle and anything in the store has a deadline or a delay.
 STORED_TIME_IDLE_MS = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_T = TypeVar("_T")
 
 
 def ms_of_tenths(tenths: int) -> int:
@@ -38,6 +40,23 @@ def tenths_of_ms(duration_ms: int) -> int:
 def ms_of_seconds(seconds: int) -> int:
     """Return whole seconds as milliseconds."""
     return seconds * SECOND_MS
+
+
+def ms_of_duration(value: _T | timedelta) -> _T | int:
+    """Return a timedelta in whole ms, rounded up; any other value unchanged."""
+    return -(-value // _MILLISECOND) if isinstance(value, timedelta) else value
+
+
+def ms_of_moment(value: _T | datetime, name: str) -> _T | int:
+    """Return a datetime in ms since 1970, rounded up; any other value unchanged.
+
+    Raises ValueError for a datetime without a time zone; ``name`` names the argument in its text.
+    """
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        raise ValueError(f"{name} {value!r} has no time zone")
+    return -(-(value - _EPOCH) // _MILLISECOND)
 
 
 def next_scan_ms(scan_ms: int, interval_ms: int, from_ms: int) -> int:

@@ -60,7 +60,8 @@ class Status(NamedTuple):
 class Counts(NamedTuple):
     """The numbers of messages of one queue, by their state.
 
-    ``staged`` wait on the staging queue for their delivery time; ``live`` could be got now;
+    ``staged`` wait on the staging queue for their delivery time, or on this queue for the end of
+    the delay after their backout (BODELAY); ``live`` could be got now;
     ``uncommitted`` were put in open units of work; ``locked`` were got in open units of work, are
     claimed by a consumer, or locked by a browse; ``expired_present`` have passed their deadline and
     are not discarded yet.

@@ -32,6 +32,11 @@ class ScheduleFilter(NamedTuple):
 EVERYTHING = ScheduleFilter()
 
 
+def filter_of(where: ScheduleFilter | str) -> ScheduleFilter:
+    """Return a filter; the name of a queue becomes the filter of messages for that queue."""
+    return ScheduleFilter(where) if isinstance(where, str) else where
+
+
 class Scheduled(NamedTuple):
     """One delayed message as its sender knows it; ids have 24 bytes, times are ms since 1970.
 

@@ -291,6 +291,7 @@ def test_each_attribute_of_MQ_has_the_number_by_which_commands_name_it() -> None
                 # MQIA_ to 2000, MQIACF_, MQIACH_ below; MQCA_, MQCACF_, MQCACH_ from 2001 on.
                 assert row.is_text == (row.selector > 2_000), row.keyword
     mayflys_own = {"AUTHCHK", "DDELAY", "EXPQ", "FAILURE", "QMNAME", "TOKENFILE", "TTLFROM"}
+    mayflys_own |= {"BODELAY", "BODELMAX"}
     mayflys_own |= {"STAGED", "LIVE", "EXPIRED", "VALUE", "DEFAULT", "HANDLES", "UOWAGE", "DISK"}
     # A command names DESTCORL by a byte string, not by a text of hexadecimal digits, and OPENOPTS
     # by a number.
@@ -311,6 +312,8 @@ def test_times_sizes_and_shares_have_a_unit() -> None:
     timed = {
         "INT",
         "TMR",
+        "BODELAY",
+        "BODELMAX",
         "FAILDLAY",
         "MSGAGE",
         "UOWAGE",

@@ -21,7 +21,7 @@ def make_client(connect: Connect, queue_manager: QueueManager) -> MakeClient:
     """Connect to ``QM1``, which has the queue ``Q1``; call it in the event loop."""
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
 
-    def make(user: str | None = None, *, transacted: bool = False) -> AsyncClient:
-        return AsyncClient(connect(queue_manager, user), transacted=transacted)
+    def make(user: str | None = None, **options: bool) -> AsyncClient:
+        return AsyncClient(connect(queue_manager, user), **options)
 
     return make

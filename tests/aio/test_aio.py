@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,6 +21,7 @@ from mayfly.client.open_objects import MAX_OPEN
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
+from mayfly.verbs.schedule import ScheduleFilter
 from tests.aio.conftest import MakeClient
 from tests.facts import wait_until
 
@@ -582,5 +584,92 @@ def test_queues_that_no_task_uses_are_closed_so_that_others_may_delete_them(
             with pytest.raises(MQError) as raised:
                 await client.put("Q1", b"x")
             assert raised.value.reason == 2085
+
+    run(work())
+
+
+def test_Q2_poison_messages_are_moved_to_BOQNAME_and_passed_over(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc(
+        "DEFINE QLOCAL(FAILED)\nALTER QLOCAL(Q1) BOTHRESH(1) BOQNAME(FAILED)"
+    ).ok
+
+    async def work() -> None:
+        async with make_client(transacted=True, move_poison=True) as client:
+            await client.put_many("Q1", [b"bad", b"worse", b"worst"])
+            await client.commit()
+            assert len(await client.get_many("Q1", 3)) == 3
+            await client.backout()
+            await client.put("Q1", b"good")
+            await client.commit()
+            assert body(await client.get("Q1", wait_ms=1_000)) == b"good"
+            assert await client.get_many("Q1", 2) == []
+            await client.commit()
+            assert [body(m) async for m in client.browse("FAILED")] == [b"bad", b"worse", b"worst"]
+
+    run(work())
+
+
+def test_poison_that_no_queue_takes_can_only_be_backed_out(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc("ALTER QMGR DEADQ(' ')\nALTER QLOCAL(Q1) BOTHRESH(1)").ok
+
+    async def work() -> None:
+        client = make_client(transacted=True, move_poison=True)
+        await client.put("Q1", b"bad")
+        await client.commit()
+        assert await client.get("Q1") is not None
+        await client.backout()
+        with pytest.raises(MQError):
+            await client.get("Q1")
+        with pytest.raises(MQError):
+            await client.commit()
+        with pytest.raises(MQError) as caught:
+            await client.close()
+        assert caught.value.reason == rc.MQRC_BACKOUT_THRESHOLD_REACHED
+
+    run(work())
+    assert queue_manager.counts("Q1").live == 1
+
+
+def test_the_schedule_as_coroutines(make_client: MakeClient, clock: VirtualClock) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            schedule = client.schedule
+            at = datetime.fromtimestamp(clock.now_ms() / 1_000, UTC) + timedelta(hours=1)
+            first = await client.put("Q1", b"1", delay_ms=at)
+            second, _third = await client.put_many("Q1", [b"2", b"3"], delay_ms=timedelta(days=1))
+            assert await schedule.count("Q1") == 3
+            waiting = await schedule.list("Q1")
+            assert [s.deliver_at_ms - clock.now_ms() for s in waiting] == [
+                3_600_000,
+                86_400_000,
+                86_400_000,
+            ]
+            assert await schedule.cancel(first) == "cancelled"
+            assert await schedule.reschedule(second, delay_ms=timedelta(seconds=1)) == "rescheduled"
+            shown = await schedule.show(second)
+            assert shown is not None
+            assert shown.deliver_at_ms - await schedule.now_ms() == 1_000
+            where = ScheduleFilter("Q1")
+            assert [n async for n in schedule.reschedule_all(where, by_ms=1)] == [2]
+            assert [n async for n in schedule.release_all(where)] == [2]
+            assert [n async for n in schedule.cancel_all(where)] == [0]
+            assert (await schedule.audit(1))[0].action == "release"
+
+    run(work())
+
+
+def test_D34_a_key_is_unique_among_delayed_messages(make_client: MakeClient) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            puts = [client.put("Q1", b"x", delay_ms=60_000, key="k") for _ in range(5)]
+            outcomes = await asyncio.gather(*puts, return_exceptions=True)
+            assert sum(isinstance(outcome, bytes) for outcome in outcomes) == 1
+            assert await client.schedule.count("Q1") == 1
+            await client.put("Q1", b"y", delay_ms=60_000, key="k", if_exists="replace")
+            assert await client.schedule.count("Q1") == 1
 
     run(work())

@@ -22,8 +22,8 @@ def make_client(connect: Connect, queue_manager: QueueManager) -> Iterator[MakeC
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
     made: list[Client] = []
 
-    def make(user: str | None = None, *, transacted: bool = False) -> Client:
-        made.append(Client(connect(queue_manager, user), transacted=transacted))
+    def make(user: str | None = None, **options: bool) -> Client:
+        made.append(Client(connect(queue_manager, user), **options))
         return made[-1]
 
     yield make

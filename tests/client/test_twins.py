@@ -11,6 +11,8 @@ import pytest
 from mayfly import QueueManager, connect
 from mayfly.client import Client, arguments
 from mayfly.client.aio.client import AsyncClient
+from mayfly.client.aio.schedule import AsyncSchedule
+from mayfly.client.connection import Schedule
 from mayfly.engine import Session
 from mayfly.testing import VirtualClock
 
@@ -102,3 +104,10 @@ def test_a_session_takes_what_a_client_takes(name: str) -> None:
     differing = {each for each in asked if asked[each].default != taken[each].default}
     # A session has no CorrelId of its own for None, a client has the publisher's.
     assert differing <= {"correl_id"}
+
+
+def test_the_schedule_of_the_twin_has_the_same_operations_and_parameters() -> None:
+    taken, asked = verbs(Schedule), verbs(AsyncSchedule)
+    assert {name: dict(each) for name, each in taken.items()} == {
+        name: dict(each) for name, each in asked.items()
+    }

@@ -251,6 +251,16 @@ def test_locked_backout_delayed(scene: Scene) -> None:
     assert scene.state(msg_id) is State.AVAILABLE
 
 
+def test_delayed_redeliver(scene: Scene) -> None:
+    alter(scene.qm, "Q1", BODELAY=5)
+    msg_id = scene.put(scene.plain)
+    scene.unit.get("Q1")
+    scene.unit.backout()
+    assert scene.state(msg_id) is State.DELAYED
+    scene.pass_ms(5_000)
+    assert scene.state(msg_id) is State.AVAILABLE
+
+
 def test_locked_withdraw(scene: Scene) -> None:
     msg_id = scene.put(scene.unit)
     scene.unit.get("Q1")
@@ -267,7 +277,7 @@ def test_each_edge_of_the_life_table_has_its_test() -> None:
         (State.AVAILABLE, Event.RESTART),
         (State.DELAYED, Event.RESTART),
     }
-    assert len(EDGES) == 25
+    assert len(EDGES) == 26
     assert named | together == set(EDGES)
 
 

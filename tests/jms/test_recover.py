@@ -154,3 +154,18 @@ def test_transacted_and_closed_sessions_refuse(connection: jms.Connection) -> No
     closed.close()
     with refused(jms.IllegalStateException, rc.MQRC_HCONN_ERROR):
         closed.recover()
+
+
+def test_D32_a_recovered_message_comes_again_after_BODELAY(
+    client: jms.JMSContext, q1: jms.Queue, manager: QueueManager, clock: VirtualClock
+) -> None:
+    assert manager.mqsc("ALTER QLOCAL(Q1) BODELAY(5)").ok
+    client.create_producer().send(q1, "1").send(q1, "2")
+    consumer = client.create_consumer(q1)
+    assert text_of(consumer) == "1"
+    client.recover()
+    assert text_of(consumer) == "2"
+    clock.advance(4_999)
+    assert consumer.receive_no_wait() is None
+    clock.advance(1)
+    assert text_of(consumer) == "1"

@@ -341,3 +341,24 @@ def test_G9_2024_for_gets_from_a_shared_queue(sharing: Sharing, option: int) -> 
         two.commit()
         assert bodies(one, SHARED) == [b"2"]
         assert sharing.qm2.curdepth(PRIVATE) == 1
+
+
+def test_D32_a_message_backed_out_to_a_shared_queue_comes_again_after_BODELAY(
+    sharing: Sharing,
+) -> None:
+    """Whichever member backs it out or asks for it, and with its member gone."""
+    name = sharing.shared("SLOW.Q", BODELAY=5)
+    with sharing.qm1.session("bob", transacted=True) as unit:
+        unit.put(name, b"x", persistent=True)
+        unit.commit()
+        assert unit.get(name) is not None
+        unit.backout()
+    sharing.qm1.close()
+    with sharing.qm2.session() as other:
+        sharing.clock.advance(4_999)
+        assert other.get(name) is None
+        assert sharing.qm2.counts(name).staged == 1
+        sharing.clock.advance(1)
+        message = other.get(name)
+    assert message is not None
+    assert message.backout_count == 1

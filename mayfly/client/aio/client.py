@@ -10,25 +10,32 @@ from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 from mayfly.client.aio.open_objects import AsyncOpenObjects
 from mayfly.client.aio.outcomes import AwaitableVerbs
+from mayfly.client.aio.schedule import AsyncSchedule
 from mayfly.client.arguments import (
+    Delay,
+    Life,
     MessageOptions,
     Outcome,
     PutOptions,
     SubscribeOptions,
+    delay_from,
     get_options,
     id_of,
+    keyed,
     msg_ids_of,
     put_all,
     put_options,
     resumed,
     subscribed,
+    times_of_put,
 )
 from mayfly.client.client import TlsWanted, connected
-from mayfly.client.connection import Administration, Connection
+from mayfly.client.connection import Administration, Connection, Schedule
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.poison import check_move_poison, poison_moves
 from mayfly.client.open_objects import ObjectToOpen, from_queue, to_browse, to_queue, to_topic
-from mayfly.lifetime.window import check_life_ms
+from mayfly.lifetime.moments import Until
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -106,19 +113,25 @@ class AsyncClient:
     Cancelling a put or commit does not stop it.
     """
 
-    def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
+    def __init__(
+        self, connection: Connection, *, transacted: bool = False, move_poison: bool = False
+    ) -> None:
         """Use a connection in the running event loop; closing the client closes the connection.
 
         With ``transacted``, puts and gets belong to the unit of work until a commit or backout.
-        Otherwise each takes effect at once.
+        Otherwise each takes effect at once. ``move_poison`` is that of ``mayfly.connect``.
         """
         self._connection = connection
+        self._poison = poison_moves(connection, transacted=transacted, move_poison=move_poison)
         self._verbs = AwaitableVerbs(connection)
         self._objects = AsyncOpenObjects(self._verbs)
         self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
         #: The conversation whose unit of work takes what is got, 0 for none.
         self._within = connection.number if transacted else 0
         self._is_closed = False
+        #: The delayed messages: list, show, cancel, reschedule and release them. Changes of a
+        #: transacted client are part of its unit of work.
+        self.schedule = AsyncSchedule(self._verbs, Schedule(connection.call, in_unit=transacted))
 
     async def put(
         self,
@@ -133,7 +146,10 @@ class AsyncClient:
         the disk.
         """
         described, more = put_options(**keywords)
-        result = await self._put_to(to_queue(queue), body, described, self._put_option, more)
+        options = self._put_option | keyed(
+            queue, more, key=keywords.get("key"), if_exists=keywords.get("if_exists", "refuse")
+        )
+        result = await self._put_to(to_queue(queue), body, described, options, more)
         return result.msg_id
 
     async def put_many(
@@ -141,8 +157,8 @@ class AsyncClient:
         queue: str,
         bodies: Sequence[bytes],
         *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
+        time_to_live_ms: Life = None,
+        delay_ms: Delay = 0,
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
@@ -153,7 +169,10 @@ class AsyncClient:
         cancelled task does not wait for the outcomes; puts that have begun continue.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
-        check_life_ms(time_to_live_ms)
+        life_ms, delay_or_end_ms = times_of_put(time_to_live_ms, delay_ms)
+        if type(delay_or_end_ms) is Until:
+            now_ms = await self._verbs.run(self._connection.now_ms)
+            delay_or_end_ms = delay_from(now_ms, delay_or_end_ms)
         plain = [bytes_of(body) for body in bodies]
 
         async def verb(handle: int) -> list[Outcome]:
@@ -164,8 +183,8 @@ class AsyncClient:
                 plain,
                 described,
                 self._put_option,
-                time_to_live_ms=time_to_live_ms,
-                delay_ms=delay_ms,
+                time_to_live_ms=life_ms,
+                delay_ms=delay_or_end_ms,
             )
             return await self._verbs.run(work)
 
@@ -304,6 +323,8 @@ class AsyncClient:
 
         Errors are those of ``Client.commit``.
         """
+        if self._poison is not None:
+            self._poison.check_commit()
         await self._verbs.finished(partial(self._connection.begin, ask.Commit()))
 
     async def backout(self) -> None:
@@ -311,6 +332,8 @@ class AsyncClient:
 
         The backout counts of those messages rise.
         """
+        if self._poison is not None:
+            self._poison.forget()
         await self._verbs.call(ask.Backout())
 
     async def mqsc(self, script: str) -> MqscResult:
@@ -326,21 +349,26 @@ class AsyncClient:
         """Run blocking ``work`` on the client's thread, for verbs without a coroutine.
 
         Returns the result of ``work`` and raises its error. ``lambda connection:
-        Schedule(connection.call).list()`` lists the delayed messages.
+        Administration(connection.call).counts("Q1")`` counts the messages of a queue.
         """
         return await self._verbs.run(partial(work, self._connection))
 
     async def close(self, *, commit: bool = True) -> None:
         """Disconnect: commit the unit of work, or back it out with ``commit`` False.
 
-        A second call does nothing. Waiting gets raise MQRC_HCONN_ERROR (2018).
+        A commit raises the errors of :meth:`commit`. A second call does nothing. Waiting gets raise
+        MQRC_HCONN_ERROR (2018).
         """
         if not self._is_closed:
             self._is_closed = True
             self._objects.end()
-            end = self._verbs.end(partial(self._connection.close, commit=commit))
+            failure = None if self._poison is None or not commit else self._poison.failure
+            is_committed = commit and failure is None
+            end = self._verbs.end(partial(self._connection.close, commit=is_committed))
             # The connection ends also when the task that closes it is cancelled.
             await asyncio.shield(asyncio.ensure_future(end))
+            if failure is not None:
+                raise failure
 
     @property
     def name(self) -> str:
@@ -374,6 +402,9 @@ class AsyncClient:
         message that ``descriptor`` lacks, such as ``delay_ms``. Raises the errors of the open and
         of the put.
         """
+        if type(more["delay_ms"]) is Until:
+            now_ms = await self._verbs.run(self._connection.now_ms)
+            more["delay_ms"] = delay_from(now_ms, more["delay_ms"])
 
         async def verb(handle: int) -> PutResult:
             request = ask.Put.of(handle, bytes_of(body), descriptor, options, **more)
@@ -396,17 +427,25 @@ class AsyncClient:
         def there(max_messages: int) -> list[Message]:
             return self._connection.call(ask.GetMany(handle, options, max_messages, MAX_BYTES))
 
-        found = await self._verbs.run_to_end(partial(there, max_messages))
-        if found or not wait_ms:
-            return found
+        while found := await self._verbs.run_to_end(partial(there, max_messages)):
+            if self._poison is None:
+                return found
+            left = await self._verbs.run_to_end(partial(self._poison.without, handle, found))
+            if left:
+                return left
+        if not wait_ms:
+            return []
         first = await self._get_by(handle, wait_ms)
         if first is None or max_messages == 1:
             return [] if first is None else [first]
         try:
-            return [first, *await self._verbs.run_to_end(partial(there, max_messages - 1))]
+            more = await self._verbs.run_to_end(partial(there, max_messages - 1))
         except MQError:
             # The first one is got, whatever becomes of others.
             return [first]
+        if self._poison is not None:
+            more = await self._verbs.run_to_end(partial(self._poison.without, handle, more))
+        return [first, *more]
 
     async def _get_by(
         self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""
@@ -417,10 +456,13 @@ class AsyncClient:
         delivery that was lost in a reconnect is got again; a transacted client raises
         MQRC_BACKED_OUT instead.
         """
-        request = ask.GetAny(
-            [handle], get_options(wait_ms), wait_ms, msg_id=msg_id, correl_id=correl_id
-        )
+        until_ms: int | None = None
+        if self._poison is not None and wait_ms > 0:
+            until_ms = await self._verbs.run(self._connection.now_ms) + wait_ms
         while True:
+            request = ask.GetAny(
+                [handle], get_options(wait_ms), wait_ms, msg_id=msg_id, correl_id=correl_id
+            )
             try:
                 delivery = await self._verbs.delivery(partial(self._connection.begin, request))
             except NoMessage:
@@ -435,7 +477,14 @@ class AsyncClient:
                 if self._within:
                     raise
             else:
-                return delivery.result.message
+                message = delivery.result.message
+                if self._poison is None:
+                    return message
+                moved = partial(self._poison.is_moved, handle, message)
+                if not await self._verbs.run_to_end(moved):
+                    return message
+                if until_ms is not None:
+                    wait_ms = max(until_ms - await self._verbs.run(self._connection.now_ms), 0)
 
 
 def connect(
@@ -446,6 +495,7 @@ def connect(
     tls: TlsWanted = None,
     transacted: bool = False,
     reconnect: Reconnect | None = None,
+    move_poison: bool = False,
 ) -> Connecting:
     """Connect to a queue manager: ``async with connect("QM1") as client``, or ``await`` it.
 
@@ -454,18 +504,21 @@ def connect(
     """
     wanted = ConnectOptions(reconnect=reconnect, may_reconnect=True)
     made = partial(connected, name, wanted, user=user, password=password, tls=tls)
-    return Connecting(made, transacted=transacted)
+    check_move_poison(transacted=transacted, move_poison=move_poison)
+    return Connecting(made, transacted=transacted, move_poison=move_poison)
 
 
 class Connecting:
     """A client before it is connected; ``await`` or ``async with`` connects."""
 
-    def __init__(self, connect: Callable[[], Connection], *, transacted: bool) -> None:
+    def __init__(
+        self, connect: Callable[[], Connection], *, transacted: bool, move_poison: bool
+    ) -> None:
         """Take the function that connects, which is not called yet.
 
-        ``transacted`` is that of the :class:`AsyncClient`.
+        ``transacted`` and ``move_poison`` are those of the :class:`AsyncClient`.
         """
-        self._connect, self._transacted = connect, transacted
+        self._connect, self._transacted, self._move_poison = connect, transacted, move_poison
         self._client: AsyncClient | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncClient]:
@@ -490,4 +543,4 @@ class Connecting:
     async def _connected(self) -> AsyncClient:
         """Connect on another thread and return the client; raises the MQError of the connect."""
         made = await asyncio.to_thread(self._connect)
-        return AsyncClient(made, transacted=self._transacted)
+        return AsyncClient(made, transacted=self._transacted, move_poison=self._move_poison)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
+from mayfly.lifetime.times import ms_of_duration, ms_of_moment
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.claims import ConsumerState
@@ -20,6 +22,7 @@ from mayfly.verbs.schedule import (
     Scheduled,
     ScheduleFilter,
     check_page,
+    filter_of,
 )
 from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 
@@ -48,10 +51,15 @@ class Schedule:
         return Schedule(self._call, in_unit=self._in_unit, position=position)
 
     def list(
-        self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
+        self,
+        where: ScheduleFilter | str = EVERYTHING,
+        *,
+        limit: int = 20,
+        after: int | None = None,
     ) -> builtins.list[Scheduled]:
         """Return up to ``limit`` delayed messages that match a filter, ordered by delivery time.
 
+        ``where`` may be the name of a queue, as it was named at the put.
         With ``after`` only messages with a higher schedule position come. None begins with the
         first message; for the next page ``after`` is the position of the last message so far.
         Returns [] when no message is left. Raises MQRC_OPTIONS_ERROR for a wrong ``limit`` or
@@ -59,7 +67,7 @@ class Schedule:
         """
         # Checked here, as in one process: a value that is no number cannot even be sent.
         check_page(limit, after)
-        return self._call(ask.ListSchedule(where, limit, after))
+        return self._call(ask.ListSchedule(filter_of(where), limit, after))
 
     def show(self, msg_id: bytes | str) -> Scheduled | None:
         """Return the delayed message with a MsgId, the next due of several.
@@ -82,17 +90,26 @@ class Schedule:
         return _receipt_of(self._call(request))
 
     def reschedule(
-        self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
+        self,
+        msg_id: bytes | str,
+        *,
+        delay_ms: int | timedelta | None = None,
+        deliver_at_ms: int | datetime | None = None,
     ) -> Receipt:
         """Give the delayed messages with a MsgId another delivery time.
 
-        The time is ``delay_ms`` from now, or ``deliver_at_ms`` in ms since 1970, UTC; a past time
-        delivers at once. Returns a receipt, which says how many messages changed, or why none did.
-        Raises MQRC_OPTIONS_ERROR for both times or neither, and MQRC_EXPIRY_ERROR for a time after
-        the expiry of a message.
+        The time is ``delay_ms`` from now, ms or a timedelta, or ``deliver_at_ms``, ms since 1970,
+        UTC, or a datetime with a time zone; a past time delivers at once. Returns a receipt, which
+        says how many messages changed, or why none did. Raises MQRC_OPTIONS_ERROR for both times or
+        neither, MQRC_EXPIRY_ERROR for a time after the expiry of a message, and ValueError for a
+        datetime without a time zone.
         """
         request = ask.Reschedule(
-            self._in_unit, stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms, self._position
+            self._in_unit,
+            stored_id(msg_id, "msg_id"),
+            ms_of_duration(delay_ms),
+            ms_of_moment(deliver_at_ms, "deliver_at_ms"),
+            self._position,
         )
         return _receipt_of(self._call(request))
 
@@ -116,9 +133,9 @@ class Schedule:
         self,
         where: ScheduleFilter,
         *,
-        delay_ms: int | None = None,
-        deliver_at_ms: int | None = None,
-        by_ms: int | None = None,
+        delay_ms: int | timedelta | None = None,
+        deliver_at_ms: int | datetime | None = None,
+        by_ms: int | timedelta | None = None,
     ) -> Iterator[int]:
         """Give all delayed messages that match a filter another delivery time, step by step.
 
@@ -128,7 +145,13 @@ class Schedule:
         MQRC_OPTIONS_ERROR unless exactly one of the three is used, and MQRC_EXPIRY_ERROR for a time
         after the expiry of a message. Both are raised before any message is changed.
         """
-        request = ask.RescheduleAll(self._in_unit, where, delay_ms, deliver_at_ms, by_ms)
+        request = ask.RescheduleAll(
+            self._in_unit,
+            where,
+            ms_of_duration(delay_ms),
+            ms_of_moment(deliver_at_ms, "deliver_at_ms"),
+            ms_of_duration(by_ms),
+        )
         return self._steps(request)
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:

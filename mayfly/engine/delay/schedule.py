@@ -38,6 +38,7 @@ from mayfly.verbs.schedule import (
     Scheduled,
     ScheduleFilter,
     check_page,
+    filter_of,
 )
 
 _OF_OUTCOME: dict[str, Receipt] = {
@@ -144,17 +145,22 @@ class SessionSchedule:
         return self._core.now_ms()
 
     def list(
-        self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
+        self,
+        where: ScheduleFilter | str = EVERYTHING,
+        *,
+        limit: int = 20,
+        after: int | None = None,
     ) -> list[Scheduled]:
         """Return delayed messages by delivery time, then put order.
 
-        ``where`` is a filter, by default one that all messages match. At most ``limit`` are
-        returned, none is an empty list. ``after`` is the position of the last result, for the next
-        page; None begins at the first message. A message that a pipeline is releasing is included
-        until it is on its target. Raises MQRC_NOT_AUTHORIZED, and MQRC_OPTIONS_ERROR for a limit
-        below 1 and for values that are no 63-bit whole numbers.
+        ``where`` is a filter, by default one that all messages match, or the name of a queue. At
+        most ``limit`` are returned, none is an empty list. ``after`` is the position of the last
+        result, for the next page; None begins at the first message. A message that a pipeline is
+        releasing is included until it is on its target. Raises MQRC_NOT_AUTHORIZED, and
+        MQRC_OPTIONS_ERROR for a limit below 1 and for values that are no 63-bit whole numbers.
         """
         self._unit_of_work()
+        where = filter_of(where)
         self._check(words.BROWSE, where.sender)
         check_page(limit, after)
         scan = Scan(self._core, where, after, limit=limit, shows_releasing=True)
@@ -300,7 +306,7 @@ class SessionSchedule:
                 self._check(words.GET, sender)
         if not transaction.departures and receipt != change.receipt:
             entry = self._entry(change, change.detail, receipt, 0, wanted)
-            self._note(entry, transaction, unit_of_work)
+            note_audit(entry, transaction, unit_of_work)
         core.committer.run(transaction)
         return receipt
 
@@ -341,7 +347,7 @@ class SessionSchedule:
         for one in free:
             change.apply(one, transaction, unit_of_work)
         entry = self._entry(change, change.detail, change.receipt, len(free), msg_id)
-        self._note(entry, transaction, unit_of_work)
+        note_audit(entry, transaction, unit_of_work)
         return change.receipt.of(len(free))
 
     def _check(self, wanted: int, sender: str | None = None) -> None:
@@ -404,7 +410,7 @@ class SessionSchedule:
                     if count:
                         detail = f"{change.detail} {_filter_text(where)}".strip()
                         entry = self._entry(change, detail, change.receipt, count)
-                        self._note(entry, transaction, unit_of_work)
+                        note_audit(entry, transaction, unit_of_work)
             if count:
                 core.committer.run(transaction)
                 total += count
@@ -462,14 +468,15 @@ class SessionSchedule:
         now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
         return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
 
-    def _note(
-        self, entry: AuditEntry, transaction: Transaction, unit_of_work: UnitOfWork | None
-    ) -> None:
-        """Add an audit entry to the unit of work, or without one to the transaction."""
-        if unit_of_work is not None:
-            unit_of_work.note(_AUDIT, entry)
-        else:
-            transaction.unit.statements.extend(((_AUDIT, entry), _TRIM_AUDIT))
+
+def note_audit(
+    entry: AuditEntry, transaction: Transaction, unit_of_work: UnitOfWork | None
+) -> None:
+    """Add an audit entry to a unit of work, or to a transaction if that is None."""
+    if unit_of_work is not None:
+        unit_of_work.note(_AUDIT, entry)
+    else:
+        transaction.unit.statements.extend(((_AUDIT, entry), _TRIM_AUDIT))
 
 
 def _filter_text(where: ScheduleFilter) -> str:

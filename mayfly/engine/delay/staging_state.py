@@ -99,6 +99,8 @@ class StagingState:
         #: How often the staging queue was defined, or enabled again: a stopped processor restarts.
         self.enabled_count = 0
         self.order = StagingOrder(self._highest_key, self._is_idle)
+        #: MsgIds of puts with a key that are not committed yet (D34).
+        self.unique_ids: set[bytes] = set()
         #: The hold on messages that a pipeline is about to release, with their number.
         self.releasing = Hold()
 

@@ -19,6 +19,7 @@ from mayfly.engine.attributes import (
     attributes_of,
 )
 from mayfly.engine.core import Core
+from mayfly.engine.delay.redelivery import redeliver_all
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.kept_attributes import kept_attributes_of
 from mayfly.engine.objects.registry import DEAD_LETTER_QUEUE, DEFAULT_OBJECTS
@@ -144,8 +145,8 @@ def delete_queue(
     """
     with core.engine_lock:
         _check_unused(queue, own_handles)
-        if queue.depth and not purge:
-            raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
+        if not purge:
+            _check_empty(queue)
     _clear(core, queue, terminated_by)
     core.store.write_balances()
     _forget(core, queue.definition, queue, own_handles=own_handles)
@@ -276,6 +277,13 @@ def _check_unused(queue: LocalQueue, own_handles: int) -> None:
         raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open or has uncommitted work")
 
 
+def _check_empty(queue: LocalQueue) -> None:
+    """Raise MQRC_Q_NOT_EMPTY for a queue with messages, also if their redelivery is delayed."""
+    count = queue.depth + queue.awaiting_redelivery
+    if count:
+        raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {count} messages")
+
+
 def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
     """Store changed attributes of a queue or the queue manager, then apply them in memory.
 
@@ -328,8 +336,7 @@ def _forget(
                 )
             )
             _check_unused(queue, own_handles)
-            if queue.depth:
-                raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
+            _check_empty(queue)
         core.registry.remove(definition.name)
     try:
         erase(core, definition)
@@ -363,8 +370,10 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
 def _clear(core: Core, queue: LocalQueue, terminated_by: TerminatedBy) -> int:
     """Remove all visible messages of a queue, in batches; return their number.
 
-    ``terminated_by`` is the user and program for the ledger of ended messages.
+    Messages whose redelivery is delayed are removed too. ``terminated_by`` is the user and program
+    for the ledger of ended messages.
     """
+    redeliver_all(core, queue)
     cleared = 0
     while True:
         with core.engine_lock:

@@ -23,7 +23,7 @@ from mayfly.engine.transit import ChannelBatch
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import LifeRecord, State
-from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.times import SECOND_MS, spelled_moment
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQFB_EXPIRATION,
@@ -259,6 +259,11 @@ class _Present:
     def _status(self, queue_owner: Core, queue: LocalQueue, row: StoredMessage) -> _Status:
         """Return the state of a message on a queue: locked, delayed or available, and why."""
         owner = queue_owner.hidden.get(row.k)
+        until_ms = queue_owner.redeliveries.until_ms(row.k)
+        if until_ms is not None:
+            times = "once" if row.backout_count == 1 else f"{row.backout_count:,} times"
+            text = f"backed out {times}, it is delayed until {spelled_moment(until_ms)} (BODELAY)"
+            return _Status(State.DELAYED, hindrance=text)
         if owner is not None and owner is not queue_owner.staging.releasing:
             return _Status(State.LOCKED, self._holder(owner))
         if queue.is_staging:

@@ -174,7 +174,10 @@ def _uncommitted(entry: TraceEntry, now_ms: int) -> str:
 
 
 def _delayed(entry: TraceEntry, now_ms: int) -> str:
-    """Return the sentence on a message that waits for its delivery time."""
+    """Return the sentence on a message that waits for its delivery time, or its redelivery."""
+    if entry.queue != STAGING_QUEUE:
+        until = _until(entry, now_ms)
+        return f"It is on {entry.queue}, and cannot be got: {entry.hindrance}{until}."
     due = spelled_moment(entry.deliver_at_ms)
     if entry.holder:
         return f"It was due at {due} for {entry.target}, and {entry.holder} has it."

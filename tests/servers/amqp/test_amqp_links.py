@@ -127,6 +127,22 @@ def test_a_message_given_back_is_counted_when_its_delivery_failed(
     assert (again.delivery_count, again.first_acquirer) == (backouts, backouts == 0)
 
 
+def test_D32_a_delivery_that_failed_comes_again_after_BODELAY_and_a_released_one_at_once(
+    qm: QueueManager, client: New, clock: VirtualClock
+) -> None:
+    assert qm.mqsc("ALTER QLOCAL(Q1) BODELAY(5)").ok
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x"))
+    receiver = one.receiver("Q1", credit=3)
+    one.settle(one.receive(receiver)[1], Delivery.RELEASED)
+    one.settle(one.receive(receiver)[1], Delivery.MODIFIED, failed=True)
+    wait_until(lambda: qm.counts("Q1").staged == 1)
+    clock.advance(4_999)
+    assert qm.counts("Q1").staged == 1
+    clock.advance(1)
+    assert one.receive(receiver)[0].delivery_count == 1
+
+
 def test_undeliverable_here_is_for_another_link(qm: QueueManager, client: New) -> None:
     one = client()
     one.send(one.sender("Q1"), Message(body="x"))

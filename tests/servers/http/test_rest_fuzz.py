@@ -51,6 +51,8 @@ _HEADERS = (
     "ibm-mq-md-replyTo",
     "ibm-mq-usr",
     "mayfly-delivery-delay",
+    "mayfly-key",
+    "mayfly-if-exists",
     "content-type",
     "content-length",
     "cookie",

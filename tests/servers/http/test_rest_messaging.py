@@ -202,6 +202,20 @@ def test_D1_a_delivery_delay_holds_a_message_back(rest: RestClient, clock: Virtu
     assert rest.get("Q1").status == 200
 
 
+def test_D34_only_one_delayed_message_waits_under_a_key(
+    rest: RestClient, queue_manager: QueueManager
+) -> None:
+    keyed = {"mayfly_delivery_delay": "5000", "mayfly_key": "order 42"}
+    assert rest.put("Q1", **keyed).status == 201
+    status, _number, reason, _text = error_of(rest.put("Q1", **keyed))
+    assert (status, reason) == (409, rc.MQRC_OBJECT_ALREADY_EXISTS)
+    assert rest.put("Q1", mayfly_if_exists="replace", **keyed).status == 201
+    assert queue_manager.curdepth(STAGING_QUEUE) == 1
+    status, _number, reason, text = error_of(rest.put("Q1", mayfly_if_exists="keep", **keyed))
+    assert (status, reason) == (400, rc.MQRC_OPTIONS_ERROR)
+    assert "if_exists 'keep' is not refuse or replace" in text
+
+
 def test_D9_a_message_with_a_group_is_not_delayed(
     rest: RestClient, queue_manager: QueueManager
 ) -> None:

@@ -54,6 +54,9 @@ REPLY_TO: Final = "ibm-mq-md-replyTo"
 USR: Final = "ibm-mq-usr"
 #: Not IBM's: how many ms after the put the message can be got for the first time.
 DELIVERY_DELAY: Final = "mayfly-delivery-delay"
+#: Not IBM's: the key under which no other delayed message waits, and what happens if one does.
+KEY: Final = "mayfly-key"
+IF_EXISTS: Final = "mayfly-if-exists"
 #: Not IBM's: the reports that are asked for, and the feedback of a report.
 REPORT: Final = "mayfly-report"
 FEEDBACK: Final = "mayfly-feedback"
@@ -82,6 +85,8 @@ class PutArguments(NamedTuple):
     time_to_live_ms: int | None
     delay_ms: int
     properties: list[Property]
+    key: str | None
+    if_exists: str
 
 
 def put_arguments(
@@ -119,6 +124,8 @@ def put_arguments(
         _life_ms(headers.get(EXPIRY, UNLIMITED)),
         _delay_ms(headers[DELIVERY_DELAY], now_ms()) if DELIVERY_DELAY in headers else 0,
         properties,
+        _in_utf_8(headers[KEY]) if KEY in headers else None,
+        headers.get(IF_EXISTS, "refuse"),
     )
 
 

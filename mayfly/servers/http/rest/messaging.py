@@ -40,6 +40,7 @@ from mayfly.servers.http.service import AuthenticatedUser
 from mayfly.servers.http.waits import ClientGone
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, PutResult, Settlement
+from mayfly.verbs.put_keys import IF_EXISTS, check_key, key_id
 
 _PUT: Final = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
 _GET: Final = c.MQOO_INPUT_SHARED | c.MQOO_FAIL_IF_QUIESCING
@@ -164,13 +165,13 @@ async def _send(call: RestCall, name: str, kind: int) -> RestAnswer:
         try:
             body = await read_text(request, max_bytes)
             try:
-                result = await _put(call, conversation, handle, body, message)
+                result = await _put(call, conversation, handle, body, message, name)
             except MQError as error:
                 if error.reason not in OUTDATED:
                     raise
                 # Its definition has changed while the body was on its way.
                 with _OpenObject(conversation, name, _PUT, kind=kind) as new_handle:
-                    result = await _put(call, conversation, new_handle, body, message)
+                    result = await _put(call, conversation, new_handle, body, message, name)
         finally:
             if reservation is not None:
                 reservation.end()
@@ -179,17 +180,27 @@ async def _send(call: RestCall, name: str, kind: int) -> RestAnswer:
 
 
 async def _put(
-    call: RestCall, conversation: Connection, handle: int, body: bytes, message: PutArguments
+    call: RestCall,
+    conversation: Connection,
+    handle: int,
+    body: bytes,
+    message: PutArguments,
+    name: str,
 ) -> PutResult:
     """Put a body as one message on an open object, outside a unit of work; return the result.
 
-    Raises the MQError of the put.
+    ``name`` is that of the object, for a key. Raises the MQError of the put.
     """
+    check_key(message.key, message.if_exists, None)
+    msg_id, unique = b"", 0
+    if message.key is not None:
+        msg_id, unique = key_id(name, message.key), IF_EXISTS[message.if_exists]
     put = ask.Put.of(
         handle,
         body,
         message.descriptor,
-        c.MQPMO_FAIL_IF_QUIESCING,
+        c.MQPMO_FAIL_IF_QUIESCING | unique,
+        msg_id=msg_id,
         correl_id=message.correl_id,
         time_to_live_ms=message.time_to_live_ms,
         delay_ms=message.delay_ms,
