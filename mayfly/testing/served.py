@@ -21,7 +21,6 @@ from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import connect
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.wire import WireServer
-from mayfly.services.command_server import start_command_server
 from mayfly.verbs.facts import MqscResult
 
 HOST = "127.0.0.1"
@@ -94,15 +93,15 @@ class ServedQueueManager:
 def served(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
     """Serve a queue manager for a ``with`` block, with the objects of ``mayfly serve --dev``.
 
-    It runs PCF commands, as every server does. Yields a ServedQueueManager on a free port of
-    127.0.0.1; the end of the block stops the server.
+    Yields a ServedQueueManager on a free port of 127.0.0.1; the end of the block stops the server.
+    PCF commands need ``start_command_server`` as well: its thread counts as one that may end a
+    wait, so that a wait without an end is no error then.
     """
     given = {PASSWORD_VARIABLES[user]: password for user, password in PASSWORDS.items()}
     engine = queue_manager.engine
     developer_users(users_of(engine), None, given)
     defined = queue_manager.mqsc(DEFINITIONS)
     assert defined.ok, defined.text
-    start_command_server(queue_manager)
     with contextlib.ExitStack() as stack:
         admission = Admission([engine])
         stack.callback(admission.close)

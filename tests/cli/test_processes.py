@@ -110,7 +110,7 @@ def test_serve_says_how_many_messages_end_with_it(queue: Invoke, home: Path) -> 
         with Client(connect(there, "anna", token)) as session:
             session.put("Q1", b"1")
             session.put("Q1", b"2", persistent=True)
-            session.put("Q1", b"3", delay_ms=3_600_000)
+            session.put("Q1", b"3", delay_ms=60_000)
         process.terminate()
         _, said = process.communicate(timeout=60)
     assert said == (

@@ -13,6 +13,7 @@ import pytest
 
 from mayfly import pymqi
 from mayfly.pymqi import CMQC
+from mayfly.services.command_server import start_command_server
 from mayfly.testing.served import PASSWORDS, ServedQueueManager
 
 PROGRAM = """
@@ -82,6 +83,7 @@ def test_over_a_network_an_administrator_gives_commands_and_a_program_does_not(
     served_queue_manager: ServedQueueManager,
 ) -> None:
     served = served_queue_manager
+    start_command_server(served.queue_manager)
 
     def connected(channel: str, user: str) -> pymqi.QueueManager:
         return pymqi.connect("QM1", channel, served.conn_info, user, PASSWORDS[user])

@@ -160,6 +160,8 @@ def main() -> None:
     folder, journals, seed = sys.argv[1:]
     delay_processor.BATCH, schedule_query.STEP = BATCH, STEP
     manager = QueueManager("QM1", folder)
+    # What is not persistent may be lost here.
+    manager.mqsc("ALTER SETTING(delay.volatile_check) VALUE(off)")
     for queue in QUEUES:
         manager.mqsc(f"DEFINE QLOCAL({queue}) MAXDEPTH(1000000)")
     for n in range(THREADS):
