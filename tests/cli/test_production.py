@@ -305,7 +305,7 @@ def ready(here: Host) -> bool:
     return subprocess.run(asked, env=env, capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_page_can_be_followed(tmp_path: Path) -> None:
     walk(tmp_path, str(tmp_path / "lake"))
 

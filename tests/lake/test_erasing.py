@@ -175,9 +175,11 @@ def test_the_ledger_goes_on_and_a_conversion_takes_the_records_along(
     assert erasures(target) == [done.record]
 
 
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.soak)])
 def test_cut_off_at_any_change_of_a_file_the_next_erasure_ends_it(
-    tmp_path: Path, knife: Knife
+    tmp_path: Path, knife: Knife, step: int
 ) -> None:
+    """At every change of a file, or at each sixth."""
     dates = ["2023-11-14", "2023-11-15", "2023-11-14"]
     erased = pa.table({"instance_id": [INSTANCE] * 3, "position": [1, 4, 5], "date": dates})
     cuts, is_done = 0, False
@@ -189,7 +191,7 @@ def test_cut_off_at_any_change_of_a_file_the_next_erasure_ends_it(
                 erase_rows(lake, erased, BEGUN)
                 is_done = True
             except CutOffError:
-                cuts += 1
+                cuts += step
         assert (answers.ledger_report(lake), check_lake(lake)) == before, f"cut {cuts}"
         is_erased = any(row[1] == 0 for row in people(lake))
         assert not is_erased or erasures(lake)

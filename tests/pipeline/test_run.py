@@ -387,6 +387,7 @@ def state_of(file: Path) -> tuple[str, int | None, tuple[str, ...]]:
     return status.note.state.value, status.batches.committed, status.problems
 
 
+@pytest.mark.soak
 def test_sigterm_to_the_process_group_ends_a_run_in_good_order(
     tmp_path: Path, token_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
