@@ -33,8 +33,10 @@ def start_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
         return started[-1]
 
     yield start
+    # A command, or the end of its Java (tests/conftest.py, no_child), may have stopped it.
     for session in started[-1:]:
-        session.stop()
+        if session.sparkContext is SparkContext._active_spark_context:
+            session.stop()
 
 
 @pytest.fixture
