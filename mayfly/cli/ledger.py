@@ -28,7 +28,7 @@ from mayfly.cli.lake_engine import (
     lake_place,
     spark_session,
 )
-from mayfly.cli.ledger_watch import LedgerTarget, LedgerWatch
+from mayfly.cli.ledger_watch import LedgerWatch, ProgressTarget
 from mayfly.cli.managers import (
     FolderOption,
     PlaceOption,
@@ -546,7 +546,7 @@ def _watched(
     place = lake_key(lake)
     begun = LedgerProgress(ledger.manager, place)
     with contextlib.ExitStack() as stack:
-        targets: list[LedgerTarget] = []
+        targets: list[ProgressTarget] = []
         shown, url = stack.enter_context(metrics_targets(begun, metrics_file, metrics_listen))
         if url is not None:
             say(f"metrics at {url}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mayfly.pipeline.bulk.client import LedgerClient
 
 
-class LedgerTarget(Protocol):
+class ProgressTarget(Protocol):
     """A file or a server that shows snapshots of a ledger run outside of this process."""
 
     def show(self, progress: LedgerProgress, *, is_up: bool) -> None:
@@ -30,7 +30,7 @@ class LedgerWatch:
     def __init__(
         self,
         begun: LedgerProgress,
-        targets: Sequence[LedgerTarget],
+        targets: Sequence[ProgressTarget],
         client: LedgerClient,
         print_batch: Callable[[int, int], None],
     ) -> None:

@@ -265,7 +265,6 @@ class Watcher:
         self._spinner.update(text=f"{progress_line(progress)}  batch {progress.batch}{speed}")
         if self._as_json and self._before and progress.has_moved_since(self._before):
             print_json(progress._asdict(), indent=None)
-            typer.get_text_stream("stdout").flush()
         self._before = progress
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:

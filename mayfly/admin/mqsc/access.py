@@ -130,7 +130,7 @@ def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply
         queue_manager, entities, profile=profile, object_type=object_type, match=match
     )
     heading = "AMQ8864I", "Display authority record details."
-    return shown(found, Selection(None, None), profile or AUTHREC, heading)
+    return shown(found, Selection(None, None), profile or AUTHREC, *heading)
 
 
 def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -145,7 +145,7 @@ def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
     _shown_only(command, kind, remaining)
     found = inquire_entity(queue_manager, entity, object_type, name)
     heading = "AMQ8866I", "Display entity authority details."
-    return shown([found], Selection(None, None), name, heading)
+    return shown([found], Selection(None, None), name, *heading)
 
 
 def _parameters(command: Command) -> dict[str, Parameter]:
@@ -304,7 +304,7 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
     found = inquire_channel_rules(queue_manager, profile, rule_type=rule_type, match=match)
     if not found:
         return _refusal(k.MQRCCF_CHLAUTH_NOT_FOUND)
-    return shown(found, wanted, profile, _DETAILS)
+    return shown(found, wanted, profile, *_DETAILS)
 
 
 def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -352,7 +352,7 @@ def _run_check(
     found = channel_rule_for(queue_manager, partner)
     if isinstance(found, str):
         return done("AMQ9783I", f"Channel will run using MCAUSER('{found}').")
-    return shown([found], selection({}, (CHLAUTH,), generic=False), profile, _DETAILS)
+    return shown([found], selection({}, (CHLAUTH,), generic=False), profile, *_DETAILS)
 
 
 def _typed_text(parameter: Parameter) -> str:

@@ -65,7 +65,7 @@ def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
         if channel_type in (_ALL_TYPES, named(_TYPE_ROW, record.values[_TYPE]))
     ]
     found.sort(key=lambda record: record.name)
-    return shown(found, wanted, pattern, ("AMQ8414I", "Display Channel details."))
+    return shown(found, wanted, pattern, "AMQ8414I", "Display Channel details.")
 
 
 def kind_of(parameters: Mapping[str, Parameter], kind: str) -> str:
@@ -98,7 +98,7 @@ def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
     if not found:
         text = "Channel Status not found."
         return Reply((MqscMessage("AMQ8420I", text, reason=rc.MQRC_UNKNOWN_OBJECT_NAME),))
-    return shown(found, wanted, pattern, _DETAILS)
+    return shown(found, wanted, pattern, *_DETAILS)
 
 
 def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -228,7 +228,7 @@ def display_connections(queue_manager: Engine, command: Command, _kind: str) -> 
     found.sort(key=lambda record: record.name)
     if not found and not pattern.endswith(GENERIC):
         return _unknown_connection(pattern)
-    return shown(found, wanted, pattern, _CONN_DETAILS)
+    return shown(found, wanted, pattern, *_CONN_DETAILS)
 
 
 def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:

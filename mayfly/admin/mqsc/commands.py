@@ -275,7 +275,7 @@ def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
     like = None if like_object is None else _name(like_object, kind)
     attributes = settings(remaining, kind)
     admin.define(queue_manager, kind, name, attributes, like=like, replace=replaces)
-    return _changed(queue_manager, _REPLIES[kind].created, (kind, name), attributes)
+    return _changed(queue_manager, *_REPLIES[kind].created, kind, name, attributes)
 
 
 def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -290,7 +290,7 @@ def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
     switch(remaining, _FORCE)
     attributes = settings(remaining, kind)
     admin.alter(queue_manager, kind, name, attributes)
-    return _changed(queue_manager, _REPLIES[kind].changed, (kind, name), attributes)
+    return _changed(queue_manager, *_REPLIES[kind].changed, kind, name, attributes)
 
 
 def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -304,22 +304,24 @@ def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
     name = queue_manager.name
     admin.alter(queue_manager, kind, name, attributes)
     message = ("AMQ8005I", "IBM MQ queue manager changed.")
-    return _changed(queue_manager, message, (kind, name), attributes)
+    return _changed(queue_manager, *message, kind, name, attributes)
 
 
 def _changed(
     queue_manager: Engine,
-    message: tuple[str, str],
-    changed: tuple[str, str],
+    code: str,
+    text: str,
+    kind: str,
+    name: str,
     attributes: Mapping[str, Value],
 ) -> Reply:
     """Return the reply to a definition: a message, and the given attributes without effect.
 
-    ``message`` is (code, text), ``changed`` is (object type, name).
+    ``code`` and ``text`` are those of the message; ``kind`` and ``name`` are those of the object.
     """
-    lost = admin.without_effect(queue_manager, *changed, attributes)
-    found = tuple(WithoutEffect(*changed, text) for text in lost)
-    return Reply((MqscMessage(*message),), without_effect=found)
+    lost = admin.without_effect(queue_manager, kind, name, attributes)
+    found = tuple(WithoutEffect(kind, name, each) for each in lost)
+    return Reply((MqscMessage(code, text),), without_effect=found)
 
 
 def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -391,7 +393,7 @@ def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
     is_name_alone = pattern.endswith(GENERIC) and kind not in _SHOWN_WHOLE
     wanted = selection(remaining, kinds, generic=is_name_alone)
     found = admin.inquire(queue_manager, kinds, pattern)
-    return shown(found, wanted, pattern, _HEADINGS[kind])
+    return shown(found, wanted, pattern, *_HEADINGS[kind])
 
 
 def _pattern(queue_manager: Engine, parameter: Parameter, kind: str) -> str:

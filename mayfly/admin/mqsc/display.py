@@ -319,17 +319,17 @@ def not_found(name: str) -> Reply:
 
 
 def shown(
-    records: Iterable[Record], wanted: Selection, pattern: str, heading: tuple[str, str]
+    records: Iterable[Record], wanted: Selection, pattern: str, code: str, text: str
 ) -> Reply:
     """Return the reply to a DISPLAY: a message for each object that ``wanted`` selects.
 
-    The reply is AMQ8147E with ``pattern`` if no object is selected. ``heading`` is (code, text) of
-    each message.
+    The reply is AMQ8147E with ``pattern`` if no object is selected. ``code`` and ``text`` are
+    those of each message.
     """
     found = [row for row in map(wanted.of, records) if row is not None]
     if not found:
         return not_found(pattern)
-    return Reply(tuple(MqscMessage(*heading, body(row)) for row in found), tuple(found))
+    return Reply(tuple(MqscMessage(code, text, body(row)) for row in found), tuple(found))
 
 
 def nothing_else(command: Command, kind: str, remaining: dict[str, Parameter]) -> None:

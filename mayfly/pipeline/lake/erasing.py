@@ -72,11 +72,7 @@ def erase_lives(
         condition, values = _condition(selection)
         try:
             erased = ledger.execute(_FOUND % condition, values).to_arrow_table()
-        except (
-            duckdb.BinderException,
-            duckdb.ParserException,
-            duckdb.ConversionException,
-        ) as error:
+        except _WRONG_CONDITION as error:
             text = str(error).partition("\n")[0]
             raise PartError(f"{selection.value!r} is no condition: {text}") from error
     record = begun._replace(row_count=erased.num_rows)
