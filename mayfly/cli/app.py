@@ -29,7 +29,7 @@ COMMANDS = {
     "replay": "Replay what happened under other settings, and say what would have changed.",
     "advise": "Say which receive timeout and transaction lifetime are safe for a non-ASF listener.",
     "cluster": "Run a Spark master and workers on 127.0.0.1 until interrupted or terminated.",
-    "ledger": "Bring a ledger into a lake of Parquet files, and ask the lake about it.",
+    "ledger": "Copy a ledger into a lake (Parquet, Delta), and ask the lake about it.",
     "claims": "See what consumers of queues have claimed, and give it back.",
     "clock": "A queue manager's own time beside the wall clock: show it, accept the wall clock.",
     "schedule": "See and change what waits for its delivery time.",
