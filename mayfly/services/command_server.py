@@ -146,9 +146,11 @@ class CommandServer:
         except NoMessage:
             raise
         except MQError:
-            handle, self._handle = self._handle, None
-            with suppress(MQError):
-                connection.call(ask.CloseObject(handle))
+            if not self._is_stopping:
+                # Else ``stop`` closes the handle, and may be about to.
+                handle, self._handle = self._handle, None
+                with suppress(MQError):
+                    connection.call(ask.CloseObject(handle))
             raise
 
     def _serve(self, connection: Connection, message: Message) -> None:

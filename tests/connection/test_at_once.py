@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,11 +13,13 @@ from mayfly.client.connection import LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.runtime.virtual_clock import frames_of_threads
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import GetResult, PutResult
 from mayfly.verbs.requests import Get
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import VOLATILE, Told, put
+from tests.facts import wait_until
 from tests.spec.scene import refused
 
 _LASTING = Descriptor(persistence=c.MQPER_PERSISTENT)
@@ -42,6 +45,24 @@ def test_a_request_that_no_event_loop_may_begin_is_2298(local: LocalConnection) 
     with refused(rc.MQRC_FUNCTION_NOT_SUPPORTED):
         local.begin_without_waiting(ask.Now(), told)
     assert told.outcomes == []
+
+
+def test_a_handle_that_two_threads_close_at_once_is_closed_for_both(
+    queue_manager: QueueManager, local: LocalConnection
+) -> None:
+    handle = local.call(ask.Open("Q1", BOTH_WAYS)).handle
+    with ThreadPoolExecutor(2) as pool:
+        with queue_manager.engine.engine_lock:
+            closes = [pool.submit(local.call, ask.CloseObject(handle)) for _ in range(2)]
+            wait_until(lambda: where_threads_are().count("_finish_close") == 2)
+        assert [each.result() for each in closes] == [rc.MQRC_NONE, rc.MQRC_NONE]
+    with refused(rc.MQRC_HOBJ_ERROR):
+        local.call(ask.CloseObject(handle))
+
+
+def where_threads_are() -> list[str]:
+    """Return the name of the function that each thread is in."""
+    return [each.f_code.co_name for each in frames_of_threads().values()]
 
 
 def body_of(outcome: object) -> bytes:

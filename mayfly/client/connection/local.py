@@ -530,7 +530,8 @@ def _close_object(connection: LocalConnection, request: ask.CloseObject) -> int:
     if closing is None:
         raise not_open_here(number)
     reason = closing.close(request.options) or rc.MQRC_NONE
-    del handles[number]
+    # Another thread may have closed it meanwhile: a close ends the waits of others.
+    handles.pop(number, None)
     return reason
 
 
