@@ -12,7 +12,7 @@ from typing import Self
 
 from mayfly.admin import QLOCAL, define, with_numbers
 from mayfly.admin.folder_check import check_files
-from mayfly.admin.mqsc import run_script
+from mayfly.admin.mqsc.commands import run_script
 from mayfly.admin.security.users import Users
 from mayfly.channel import ChannelDefinition, Channels, ReceiverLink, connect_local
 from mayfly.channel.hierarchy import Hierarchy

@@ -4,6 +4,6 @@
 expiries of a queue manager in this process (docs/TELEMETRY.md). Before that nothing is recorded.
 """
 
-from mayfly.client.telemetry.switch import instrument, processing, uninstrument, watch
+from mayfly.client.telemetry.connections import instrument, processing, uninstrument, watch
 
 __all__ = ["instrument", "processing", "uninstrument", "watch"]

@@ -16,7 +16,6 @@ from mayfly.admin.access import (
 )
 from mayfly.admin.channels import SEQUENCE
 from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
-from mayfly.admin.effects import without_effect
 from mayfly.admin.model import (
     CHSTATUS,
     CONN,
@@ -58,6 +57,7 @@ from mayfly.admin.operations import (
     define,
     delete,
     inquire,
+    without_effect,
 )
 from mayfly.admin.security.admission import refresh_security
 from mayfly.admin.security.rules import Partner

@@ -35,12 +35,15 @@ from mayfly.admin.model import (
     entries_of,
     fixed_attribute,
     missing_attribute,
+    named,
+    object_type,
     shown_values,
     type_of,
 )
-from mayfly.admin.standard_objects import DEFAULT_SUBSCRIPTION, MODELS, STANDARD_OBJECTS
+from mayfly.admin.standard_objects import DEFAULT_SUBSCRIPTION, MODELS, STANDARD_OBJECTS, SYSTEM
 from mayfly.engine import Engine, manager_definition
 from mayfly.engine.api.administration import (
+    ANY_TLS,
     AUTHINFO,
     CHANGEABLE_OF_SUBSCRIPTIONS,
     CHANNEL,
@@ -48,15 +51,19 @@ from mayfly.engine.api.administration import (
     DEFAULT_AUTHENTICATION,
     DEFAULT_OBJECTS,
     DEFAULT_TOPIC,
+    KEPT_CHANNEL_TYPES,
     KEPT_KINDS,
     NAMELIST,
+    NOT_OBEYED,
     PLATFORM_NUMBERS,
     PROCESS,
     QLOCAL,
     QMGR,
     QUEUE_KINDS,
+    SECRETS,
     SUB,
     TOPIC,
+    TYPED_BY,
     Definition,
     alter_definition,
     alter_named,
@@ -103,6 +110,20 @@ _FIXED: Final[Mapping[str, Collection[str]]] = {
     TOPIC: (_TOPIC_STRING,),
     SUB: attributes_of(SUB).keys() - CHANGEABLE_OF_SUBSCRIPTIONS,
 }
+#: The types of channels for which any version of TLS from 1.2 on is spoken, whatever the cipher is.
+_SERVING: Final = ("SVRCONN", "RCVR")
+#: The root of the topic tree, and what it has in IBM MQ in place of ASPARENT.
+_ROOT: Final = (TOPIC, "SYSTEM.BASE.TOPIC")
+_ROOT_VALUES: Final[Mapping[str, Value]] = {
+    "COMMINFO": "SYSTEM.DEFAULT.COMMINFO.MULTICAST",
+    "DEFPRESP": 1,
+    "MCAST": 2,
+    "PUBSCOPE": 0,
+    "SUBSCOPE": 0,
+}
+#: IBM MQ sets it for whoever subscribes, and an export has it.
+_WITHOUT_MEANING: Final = ("PUBACCT",)
+_NOT_CHECKED: Final = ("CRLLDAP", "OCSP", "IDPWLDAP")
 
 
 def define(
@@ -217,8 +238,6 @@ def clear_topic(manager: Engine, topic: str) -> None:
 
 
 # Queues of all types, and the queue manager itself
-
-
 def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]:
     """Return the queues of ``kinds`` whose names match, sorted by name.
 
@@ -301,8 +320,6 @@ def _inquire_members(manager: Engine, _pattern: str) -> list[Record]:
 
 
 # Topic objects and topic strings, subscriptions, and the neighbours of a hierarchy
-
-
 def _inquire_topic_string(manager: Engine, topic: str) -> list[Record]:
     """Return one TPSTATUS record: the attribute values in force for a topic string, none ASPARENT.
 
@@ -350,8 +367,6 @@ def _inquire_neighbours(manager: Engine, _pattern: str) -> list[Record]:
 
 
 # Processes, and how passwords are checked (AUTHINFO)
-
-
 def _records(definitions: Iterable[Definition]) -> list[Record]:
     """Return the records of objects that have no attributes but those that can be set."""
     return [Record(each.kind, each.name, shown_values(each)) for each in definitions]
@@ -396,8 +411,6 @@ def _is_of_type(source: Definition, given: Mapping[str, Value]) -> bool:
 
 
 # Objects that IBM MQ makes with each queue manager
-
-
 def _make_standard(
     manager: Engine, kind: str, name: str, attributes: Mapping[str, Value] | None = None
 ) -> None:
@@ -468,3 +481,40 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
 }
 #: The kinds of objects that can be defined, and of what can be inquired about.
 DEFINABLE, INQUIRABLE = (*_DEFINE, CHANNEL, CLNTCONN), (*QUEUE_KINDS, *_INQUIRE)
+
+
+def without_effect(
+    manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
+) -> list[str]:
+    """Return those of some attributes of an object that Mayfly stores but does not obey.
+
+    ``attributes`` are the values that a command has set. The result is such as
+    ``['NPMCLASS(HIGH)']``, or [] for none. If nothing of the object is obeyed, the result is one
+    text: its ``kind``, or its type such as ``CHLTYPE(SVR)``; it is [] for objects SYSTEM.*. An
+    attribute at its default in IBM MQ is left out.
+    """
+    found = find_definition(manager, kind, name) if kind in TYPED_BY else None
+    given_type = "" if found is None else type_of(kind, found.attributes)
+    if kind in KEPT_KINDS:
+        return [] if name.startswith(SYSTEM) else [kind]
+    if kind == CHANNEL and given_type in KEPT_CHANNEL_TYPES:
+        return [] if name.startswith(SYSTEM) else [f"CHLTYPE({given_type})"]
+    if kind == AUTHINFO and given_type in _NOT_CHECKED:
+        return [] if name.startswith(SYSTEM) else [f"AUTHTYPE({given_type})"]
+    if (kind, name) == DEFAULT_SUBSCRIPTION:
+        return []
+    root = _ROOT_VALUES if (kind, name) == _ROOT else {}
+    lost = []
+    known = object_type(kind)
+    for keyword, value in attributes.items():
+        row = known.kept.get(keyword)
+        is_lost = row is not None and value not in (row.default, root.get(keyword))
+        is_lost = is_lost and keyword not in _WITHOUT_MEANING
+        if row is None and (given_type or kind) in NOT_OBEYED.get(keyword, ()):
+            is_lost = value not in (0, known.attributes[keyword].default)
+        if keyword == "SSLCIPH" and given_type in _SERVING:
+            is_lost = value not in ("", ANY_TLS)
+        if is_lost:
+            shown = "" if keyword in SECRETS else named(known.attributes[keyword], value)
+            lost.append(f"{keyword}({shown})")
+    return lost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.admin.mqsc import exported
+from mayfly.admin.mqsc.export import exported
 from mayfly.cli.managers import Name, PlaceOption, connected
 from mayfly.client.connection import Administration
 

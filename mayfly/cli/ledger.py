@@ -1,4 +1,4 @@
-"""``mayfly ledger``: copy a ledger into a lake, maintain the lake, and query it."""
+"""``mayfly ledger``: copy a ledger into a lake, maintain the lake, query and analyze it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import contextlib
 import dataclasses
 import os
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from mayfly.cli.analyze import analyze
 from mayfly.cli.lake_engine import (
     FromOption,
     Lake,
@@ -28,7 +28,6 @@ from mayfly.cli.lake_engine import (
     lake_place,
     spark_session,
 )
-from mayfly.cli.ledger_watch import LedgerWatch, ProgressTarget
 from mayfly.cli.managers import (
     FolderOption,
     PlaceOption,
@@ -40,13 +39,23 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
 from mayfly.cli.run_notes import Ledger, RunKind, RunState, lake_key, noted
 from mayfly.cli.run_outputs import MetricsFileOption, MetricsListenOption, metrics_targets
 from mayfly.cli.served import served_at
-from mayfly.cli.show import JsonOption, aligned, print_json, seconds_shown
+from mayfly.cli.show import JsonOption, aligned, note, print_json, seconds_shown
 from mayfly.cli.show import note as say
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms, local_path, message_id
 from mayfly.client.connection import Administration
-from mayfly.lifetime.times import SECOND_MS, spelled_moment
+from mayfly.lifetime.times import SECOND_MS, TENTH_MS, spelled_moment
+from mayfly.pipeline.lake import lifetime_advice as advice
 from mayfly.pipeline.lake.files import is_delta
+from mayfly.pipeline.lake.lifetime_advice import spelled
+from mayfly.pipeline.lake.lifetime_queries import By
+from mayfly.pipeline.lake.lifetimes import (
+    ConsumerFigures,
+    DelayFigures,
+    LifetimeAnalysis,
+    LifetimeFigures,
+    Verdict,
+)
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import LakePart
 from mayfly.pipeline.ledger_progress import LedgerProgress
@@ -58,8 +67,240 @@ from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import LedgerInfo
 
 if TYPE_CHECKING:
+    from mayfly.pipeline.bulk.client import LedgerClient
     from mayfly.pipeline.lake.report import QueueReport
     from mayfly.pipeline.lake.timeline import LakeTimeline
+
+
+_DELAY_COLUMNS = tuple(
+    "delayed on,lives,delivered,expired,late,late p50,late p95,late p99,latest".split(",")
+)
+_CONSUMER_COLUMNS = tuple(
+    "got from,application,user,got,met expired,hours,left p1,left p5,left p50".split(",")
+)
+#: Advice is wrapped to this width, on a terminal and in a file.
+_LINE_CHARACTERS = 100
+
+
+def _cap_ms(text: str) -> int:
+    """Return the ms of a CAPEXPRY; raises BadParameter unless it is whole tenths of a second."""
+    cap_ms = duration_ms(text)
+    if cap_ms <= 0 or cap_ms % TENTH_MS:
+        raise typer.BadParameter(
+            f"{text!r} is no CAPEXPRY, which is a whole number of tenths of a second, 1 or more"
+        )
+    return cap_ms
+
+
+ByOption = Annotated[
+    By,
+    typer.Option(
+        "--by",
+        help="What the lifetimes are grouped by. Dates and hours are those of the delivery time, "
+        "UTC; the application is the one that got, the putter the user that put.",
+    ),
+]
+CapOption = Annotated[
+    int | None,
+    typer.Option(
+        "--cap",
+        parser=_cap_ms,
+        metavar="TIME",
+        help="Say also what this CAPEXPRY would have changed: 5m is CAPEXPRY(3000).",
+    ),
+]
+AnalysisPlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot", parser=local_path, metavar="FILE", help="Draw it too: an .html page, replaced."
+    ),
+]
+
+
+def analyze(
+    lake: Lake,
+    *,
+    first: FromOption = None,
+    last: ToOption = None,
+    queue: QueueOption = None,
+    by: ByOption = By.QUEUE,
+    cap: CapOption = None,
+    late_after_ms: LateOption = None,
+    plot: AnalysisPlotOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which lifetimes are too short or too long, and which delays and consumers are late.
+
+    Suggests a lifetime for each group, and says how many of the expired would have been got with
+    it, and of how many the ledger cannot say it. All figures are exact.
+
+    \b
+    Examples:
+      mayfly ledger analyze lake --queue 'ORDERS.*' --from 2026-11-01
+      mayfly ledger analyze lake --by hour-of-day --cap 5m --plot lifetimes.html
+    """
+    check_lake(lake)
+    part = lake_part(first, last, queue)
+    if plot is not None:
+        from mayfly.pipeline.lake.lifetime_plot import check_page
+
+        with wrong_values():
+            check_page(plot)
+    limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
+    analysis = _analysis(lake, part, by, cap, limit_ms)
+    if plot is not None and analysis.lifetimes:
+        from mayfly.pipeline.lake.lifetime_plot import draw_lifetimes
+
+        draw_lifetimes(analysis, plot)
+    if as_json:
+        print_json(_analysis_for_json(analysis, limit_ms))
+    else:
+        _print(analysis, limit_ms)
+    if not analysis.lifetimes and not analysis.delays:
+        raise CommandFailed(ExitCode.NOTHING, f"no lives in {lake}")
+
+
+def _analysis(
+    lake: str, part: LakePart, by: By, cap_ms: int | None, late_after_ms: int
+) -> LifetimeAnalysis:
+    """Return the analysis by DuckDB, or by Spark where a lake is too large for one process.
+
+    The arguments are those of ``pipeline.lake.analytics.analyze_lifetimes``. Raises CommandFailed
+    for errors of the lake.
+    """
+    if fits_one_process(lake, part):
+        with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
+            from mayfly.pipeline.lake.analytics import analyze_lifetimes
+
+            return analyze_lifetimes(
+                lake, part=part, by=by, cap_ms=cap_ms, late_after_ms=late_after_ms
+            )
+    with spark_session() as spark:
+        from mayfly.pipeline.spark.analytics import analyze_lifetimes as analyze_in_spark
+
+        return analyze_in_spark(
+            spark, lake, part=part, by=by, cap_ms=cap_ms, late_after_ms=late_after_ms
+        )
+
+
+def _analysis_for_json(analysis: LifetimeAnalysis, late_after_ms: int) -> dict[str, Any]:
+    """Return an analysis as a dict for JSON, with the advice on each group.
+
+    The keys are by, lifetimes, delays and consumers; the last three are lists of dicts. Delayed
+    messages were counted as late from ``late_after_ms`` on.
+    """
+    return {
+        "by": analysis.by.value,
+        "lifetimes": [
+            dataclasses.asdict(group)
+            | {
+                "expired_share": group.expired_share,
+                "verdict": group.verdict.value,
+                "advice": advice.lifetime_advice(group),
+                "cap": group.cap
+                and {**group.cap._asdict(), "advice": advice.cap_advice(group.cap)},
+            }
+            for group in analysis.lifetimes
+        ],
+        "delays": [
+            {**queue._asdict(), "advice": advice.delay_advice(queue, late_after_ms)}
+            for queue in analysis.delays
+        ],
+        "consumers": [
+            {**consumer._asdict(), "advice": advice.consumer_advice(consumer)}
+            for consumer in analysis.consumers
+        ],
+    }
+
+
+def _print(analysis: LifetimeAnalysis, late_after_ms: int) -> None:
+    """Print three tables, those that have rows, each followed by its sentences of advice.
+
+    Delayed messages were counted as late from ``late_after_ms`` on.
+    """
+    managers = {
+        *(group.manager for group in analysis.lifetimes if group.manager),
+        *(queue.manager for queue in analysis.delays),
+        *(consumer.manager for consumer in analysis.consumers),
+    }
+
+    def named(manager: str, name: str) -> str:
+        """Return the name of a row; with the queue manager's where a lake has several."""
+        return f"{manager} {name}" if len(managers) > 1 and manager else name or "(none)"
+
+    groups = [(named(group.manager, group.name), group) for group in analysis.lifetimes]
+    sentences = [
+        f"{name}: {sentence}"
+        for name, group in groups
+        for sentence in [
+            *([] if group.verdict is Verdict.FITS else [" ".join(advice.lifetime_advice(group))]),
+            *([] if group.cap is None else [advice.cap_advice(group.cap)]),
+        ]
+    ]
+    columns = (
+        *(analysis.by.value, "lives", "got", "expired", "share", "lifetime", "left p1", "left p5"),
+        *("left p50", "gets p99.9", "suggested", "verdict"),
+    )
+    tables = [_table(columns, [_lifetime_row(*group) for group in groups], sentences)]
+    delays = [(named(queue.manager, queue.queue), queue) for queue in analysis.delays]
+    sentences = [f"{name}: {advice.delay_advice(queue, late_after_ms)}" for name, queue in delays]
+    tables.append(_table(_DELAY_COLUMNS, [_delay_row(*queue) for queue in delays], sentences))
+    consumers = [(named(one.manager, one.queue), one) for one in analysis.consumers]
+    sentences = [
+        f"{one.application or '(none)'} from {name}: {sentence}"
+        for name, one in consumers
+        if (sentence := advice.consumer_advice(one))
+    ]
+    cells = [_consumer_row(*consumer) for consumer in consumers]
+    tables.append(_table(_CONSUMER_COLUMNS, cells, sentences))
+    if any(tables):
+        print("\n\n".join("\n".join(lines) for lines in tables if lines))
+
+
+def _table(
+    columns: tuple[str, ...], rows: list[tuple[str, ...]], sentences: Iterable[str]
+) -> list[str]:
+    """Return the lines of a table and, below an empty line, of its advice; [] without rows.
+
+    ``columns`` are the headings. ``sentences`` are the advice, broken into lines.
+    """
+    if not rows:
+        return []
+    texts = [number for number, column in enumerate(columns) if column in ("application", "user")]
+    right = {*range(1, len(columns) - (columns[-1] == "verdict"))} - {*texts}
+    said = [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(sentence, _LINE_CHARACTERS, subsequent_indent="  ")
+    ]
+    return [*aligned([columns, *rows], right=right), *([""] if said else []), *said]
+
+
+def _lifetime_row(name: str, group: LifetimeFigures) -> tuple[str, ...]:
+    """Return the cells of a group of messages: name, counts, share expired, durations, verdict."""
+    counts = [f"{count:,}" for count in (group.lives, group.got, group.expired)]
+    durations = [
+        *(group.lifetime_p50_ms, group.left_p1_ms, group.left_p5_ms, group.left_p50_ms),
+        *(group.asked_p99_9_ms, group.suggested_ms),
+    ]
+    share = f"{group.expired_share:.1%}"
+    return (name, *counts, share, *map(spelled, durations), group.verdict.value)
+
+
+def _delay_row(name: str, queue: DelayFigures) -> tuple[str, ...]:
+    """Return the cells of a queue with delayed messages: name, counts, percentiles of lateness."""
+    counts = [f"{count:,}" for count in (queue.lives, queue.delivered, queue.expired, queue.late)]
+    durations = (queue.late_p50_ms, queue.late_p95_ms, queue.late_p99_ms, queue.late_max_ms)
+    return (name, *counts, *map(spelled, durations))
+
+
+def _consumer_row(name: str, consumer: ConsumerFigures) -> tuple[str, ...]:
+    """Return the cells of a program that gets from a queue; ``name`` is the queue's."""
+    who = (consumer.application or "(none)", consumer.user_id or "(none)")
+    counts = [f"{n:,}" for n in (consumer.got, consumer.met_expired, consumer.hours)]
+    durations = (consumer.left_p1_ms, consumer.left_p5_ms, consumer.left_p50_ms)
+    return (name, *who, *counts, *map(spelled, durations))
+
 
 #: A batch has the rows of this time.
 _POLL_SECONDS = 1.0
@@ -71,7 +312,6 @@ _BOOK_COLUMNS = (
     *("owed: exception", "expiration", "COA", "COD"),
 )
 _TEN_MINUTES_MS = 600 * SECOND_MS
-
 ledger = group()
 ledger.command()(analyze)
 
@@ -855,3 +1095,82 @@ def _for_json(row: QueueReport) -> dict[str, Any]:
 def _seconds(waited_ms: float | None) -> str:
     """Return ms as seconds with one decimal, "-" for None."""
     return "-" if waited_ms is None else f"{waited_ms / SECOND_MS:,.1f}"
+
+
+class ProgressTarget(Protocol):
+    """A file or a server that shows snapshots of a ledger run outside of this process."""
+
+    def show(self, progress: LedgerProgress, *, is_up: bool) -> None:
+        """Show a snapshot; ``is_up`` is True while the ledger is copied; may raise OSError."""
+
+
+class LedgerWatch:
+    """Counts the commits of a ledger run and shows them to its targets.
+
+    An OSError of a target is said once on stderr, and stops nothing.
+    """
+
+    def __init__(
+        self,
+        begun: LedgerProgress,
+        targets: Sequence[ProgressTarget],
+        client: LedgerClient,
+        print_batch: Callable[[int, int], None],
+    ) -> None:
+        """Begin with the snapshot ``begun``, which nothing shows yet.
+
+        ``targets`` show each later one. ``client`` is asked for the end of the ledger.
+        ``print_batch`` is called with the number and the row count of each commit.
+        """
+        self._progress = begun
+        self._targets = targets
+        self._client = client
+        self._print_batch = print_batch
+        self._clock = SystemClock()
+        self._said: set[str] = set()
+
+    def commit(self, batch: int, row_count: int, position: int) -> None:
+        """Count a commit of rows that end at a position of the ledger; show and print it.
+
+        ``batch`` is the number of the commit in this run.
+        """
+        self._progress = self._progress.with_commit(position, row_count, self._clock.now_ms())
+        self._show(is_up=True)
+        self._print_batch(batch, row_count)
+
+    def look(self, position: int | None = None) -> None:
+        """Ask for the end of the ledger, and show how far the lake is behind.
+
+        ``position`` is that of the lake, None if it is not known. A server that does not answer is
+        passed over: the copy itself says so.
+        """
+        from mayfly.pipeline.bulk.errors import BulkError
+
+        if position is not None:
+            self._progress = self._progress._replace(position=position)
+        with contextlib.suppress(BulkError):
+            end_position = self._client.info().last_position
+            self._progress = self._progress._replace(end_position=end_position)
+        self._show(is_up=True)
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Return a context at whose end the targets show that the ledger is not copied any more.
+
+        An error of the block is passed on.
+        """
+        try:
+            yield
+        finally:
+            self._show(is_up=False)
+
+    def _show(self, *, is_up: bool) -> None:
+        """Show the snapshot to all targets."""
+        for target in self._targets:
+            try:
+                target.show(self._progress, is_up=is_up)
+            except OSError as error:
+                text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+                if text not in self._said:
+                    self._said.add(text)
+                    note(text)

@@ -50,7 +50,7 @@ from mayfly.mqi.errors import (
     ResourceError,
     mq_error,
 )
-from mayfly.properties.selectors import Selector
+from mayfly.properties.selectors.selector import Selector
 from mayfly.store.keys import key_of_token
 from mayfly.verbs.messages import GetResult, PutResult
 from mayfly.verbs.put_keys import REPLACES, UNIQUE

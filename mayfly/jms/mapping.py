@@ -37,7 +37,7 @@ from mayfly.mqi.properties import (
     read_header,
 )
 from mayfly.properties.life import as_said
-from mayfly.properties.selectors import SelectorFields
+from mayfly.properties.selectors.fields import SelectorFields
 from mayfly.properties.selectors.names import (
     JMS_MAYFLY_DELAYED,
     REPORT_BITS,

@@ -1,7 +1,7 @@
 """Moments: whether a message is expired or due now, and a delay set by its end.
 
 They are not in `window`, which is compiled: numba takes the functions as Python (`replay.kernel`,
-`advise.kernel`), and a compiled module cannot have a subclass of int.
+`advise.simulate`), and a compiled module cannot have a subclass of int.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from mayfly.properties.folders import (
     overridden,
     plain_name,
 )
-from mayfly.properties.selectors import SelectorFields
+from mayfly.properties.selectors.fields import SelectorFields
 from mayfly.properties.selectors.names import MQMD
 from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, converted, mq_value, raw_value
 from mayfly.pymqi.errors import MQMIError, mqmi_error, raises_mqmi

@@ -456,7 +456,7 @@ class AmqpListener(ClientListener):
         not installed.
         """
         try:
-            from mayfly.servers.amqp.server import AmqpServer
+            from mayfly.servers.amqp.connection import AmqpServer
         except ModuleNotFoundError as error:
             text = "--amqp needs python-qpid-proton, which a C compiler builds: mayfly-mq[amqp]"
             raise OSError(text) from error

@@ -1,8 +1,11 @@
-"""Opens, owns and checks the SQLite database of a queue manager, in its folder or in memory.
+"""Opens, checks and migrates the SQLite database of a queue manager, in its folder or in memory.
 
 A database on disk is checked before anything is written, then migrated to the present schema.
 Damage is never overwritten: until all checks are done, closing leaves the write-ahead log as it is.
 SQLite would otherwise write it back, or delete it if it takes the log for empty.
+
+To change the schema: change schema.sql, raise SCHEMA_VERSION, add its step to MIGRATIONS, and keep
+a folder of the version before in ``tests/store/fixtures``.
 """
 
 from __future__ import annotations
@@ -10,13 +13,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
-from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
 from mayfly.runtime import Files, Runtime
 from mayfly.store.contents import report_lost_contents
 from mayfly.store.damage import (
@@ -37,7 +40,6 @@ from mayfly.store.damage import (
 )
 from mayfly.store.disk_space import Ballast
 from mayfly.store.folder_lock import FolderLock
-from mayfly.store.migrations import NoSpaceToMigrate, bring_up_to_date, check_version, schema
 from mayfly.store.write_ahead_log import check_end, check_header
 
 DATABASE_FILE = "mayfly.db"
@@ -56,6 +58,17 @@ _PRAGMAS = (
     "PRAGMA wal_autocheckpoint = 0",
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
+)
+SCHEMA_VERSION: Final = 11
+#: Room on the disk that a migration asks for: each changed page is written to the log, and back to
+#: the database when the log is.
+MIGRATION_BYTES: Final = 2**20
+#: Words of the statements whose table, indexes and view version 10 did not have.
+_NEW_IN_11 = (
+    "TABLE content ",
+    "INDEX content_",
+    "INDEX message_by_content",
+    "VIEW whole_message",
 )
 
 
@@ -363,6 +376,11 @@ def _open_lengthened_index(index: Path) -> int:
     return descriptor
 
 
+def schema() -> str:
+    """Return the SQL statements that create the present schema."""
+    return Path(__file__).with_name("schema.sql").read_text("utf-8")
+
+
 class _EmptyDatabase(threading.local):
     """An empty database in memory with the present schema, from which others are copied.
 
@@ -388,3 +406,80 @@ def _memory_connection() -> apsw.Connection:
         copying.step()
     report_lost_contents(connection)
     return connection
+
+
+def _to_version_11(writer: apsw.Connection) -> None:
+    """Add the shared contents of publications to a database of version 10.
+
+    Older messages keep their contents in their rows.
+    """
+    writer.execute("ALTER TABLE message ADD COLUMN content INTEGER")
+    for statement in _statements(*_NEW_IN_11):
+        writer.execute(statement)
+
+
+def _statements(*words: str) -> Iterator[str]:
+    """Yield those SQL statements of the present schema that contain one of these words."""
+    without_comments = "\n".join(line.split("--")[0] for line in schema().splitlines())
+    for statement in without_comments.split(";"):
+        if any(word in statement for word in words):
+            yield statement
+
+
+#: version -> what brings a database from the version before to it, in the caller's transaction.
+#: A database that is older than all of them is refused.
+MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {11: _to_version_11}
+OLDEST_VERSION: Final = min(MIGRATIONS) - 1
+
+
+class NoSpaceToMigrate(StoreError):
+    """The disk is too full to migrate a database; ``missing_bytes`` more are needed."""
+
+    def __init__(self, message: str, folder: Path, missing_bytes: int) -> None:
+        """Keep how many bytes are missing on the disk."""
+        super().__init__(message, folder)
+        self.missing_bytes = missing_bytes
+
+
+def check_version(version: int, folder: Path) -> None:
+    """Raise NewerSchema for a newer schema version, StoreError for one too old to migrate.
+
+    Version 0 is a new database.
+    """
+    if version > SCHEMA_VERSION:
+        raise NewerSchema(
+            f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
+            folder,
+        )
+    if 0 < version < OLDEST_VERSION:
+        raise StoreError(
+            f"{folder} was written by an older Mayfly: schema {version}, wanted {SCHEMA_VERSION}, "
+            f"brought up to date from {OLDEST_VERSION} on; get its messages with the Mayfly that "
+            "has written it, and begin with a new folder",
+            folder,
+        )
+
+
+def bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None:
+    """Create the tables of a new database, or migrate an older one to the present schema.
+
+    One transaction does it: a kill in between changes nothing. Raises NoSpaceToMigrate.
+    """
+    version = int(rows_of(writer, "PRAGMA user_version")[0][0])
+    if version == SCHEMA_VERSION:
+        return
+    free_bytes = files.free_bytes(file.parent)
+    if version and free_bytes < MIGRATION_BYTES:
+        raise NoSpaceToMigrate(
+            f"{file} is of schema {version}: to bring it to schema {SCHEMA_VERSION} takes up to "
+            f"{MIGRATION_BYTES} bytes, and only {free_bytes} are free; nothing has changed",
+            file.parent,
+            MIGRATION_BYTES - free_bytes,
+        )
+    with writer:
+        if version == 0:
+            writer.execute(schema())
+        else:
+            for step in range(version + 1, SCHEMA_VERSION + 1):
+                MIGRATIONS[step](writer)
+        writer.pragma("user_version", SCHEMA_VERSION)

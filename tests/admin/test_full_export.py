@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.admin.mqsc import exported
+from mayfly.admin.mqsc.export import exported
 from mayfly.mqi.constants import MQOO_INPUT_SHARED
 from mayfly.testing import VirtualClock
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mayfly
 from mayfly import admin
 from mayfly.admin import AUTHINFO, CHANNEL, CLNTCONN, KEPT_KINDS, QMGR, SUB, TOPIC, Attribute, Value
-from mayfly.admin.mqsc import exported
+from mayfly.admin.mqsc.export import exported
 from mayfly.engine.api.administration import SECRETS, attributes_of, kept_attributes_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_ATTR_VALUE_ERROR

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from mayfly.pipeline.advise import kernel
 from mayfly.pipeline.advise.settings import ListenSettings
-from mayfly.pipeline.advise.simulate import Simulated, give_up_ms, simulate
+from mayfly.pipeline.advise.simulate import PLAIN, Simulated, compiled, give_up_ms, simulate
 from tests.advise import made
 from tests.advise.walk import walked
 
@@ -161,8 +160,8 @@ def test_numba_and_python_give_the_same_counts(
     """One source run two ways."""
     arrive_ms, expire_ms, work_ms = _case(messages)
     arrivals, work = made.arrivals_at(arrive_ms, expire_ms), np.array(work_ms)
-    plain = simulate(arrivals, setting, work, with_kernel=kernel.PLAIN)
-    assert simulate(arrivals, setting, work, with_kernel=kernel.compiled()) == plain
+    plain = simulate(arrivals, setting, work, with_kernel=PLAIN)
+    assert simulate(arrivals, setting, work, with_kernel=compiled()) == plain
 
 
 @pytest.mark.slow
@@ -172,7 +171,7 @@ def test_numba_and_python_agree_on_many_messages() -> None:
     count = len(arrivals.available_ms)
     work = np.random.default_rng(4).integers(0, 20_000, count)
     setting = ListenSettings(25_000, 30, 5, 2)
-    plain = simulate(arrivals, setting, work, with_kernel=kernel.PLAIN)
-    assert simulate(arrivals, setting, work, with_kernel=kernel.compiled()) == plain
+    plain = simulate(arrivals, setting, work, with_kernel=PLAIN)
+    assert simulate(arrivals, setting, work, with_kernel=compiled()) == plain
     assert plain.needless > 100
     assert plain.requeued > 0

@@ -18,7 +18,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.cli import run_notes
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.pipeline_status import statuses
+from mayfly.cli.pipeline import statuses
 from mayfly.cli.run_notes import Ledger, RunKind, RunState, lake_key, noted
 from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.pipeline.bulk.client import LedgerClient
@@ -242,7 +242,7 @@ def test_a_server_that_is_away_is_named_and_the_rest_is_told(
 def test_a_server_that_says_nothing_is_waited_for_some_seconds_only(
     mayfly: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.cli.pipeline_status._ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("mayfly.cli.pipeline._ANSWER_SECONDS", 0.2)
     (tmp_path / "token").write_text(TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         run_once(written(tmp_path, f"grpc://127.0.0.1:{silent.getsockname()[1]}"), RunState.STOPPED)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.cli import hosting
 from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.serve import set_scan
 from mayfly.cli.served import SERVED_FILE
 from mayfly.client import Client
 from mayfly.client.connection.endpoint import Endpoint
@@ -171,7 +171,7 @@ def test_X9_serve_scans_every_5_seconds_unless_configured(queue: Invoke, home: P
     for configured, option, seconds in (("OFF", None, 5), ("77", None, 77), ("77", 0, 0)):
         queue("mqsc", "QM1", "-c", f"ALTER QMGR EXPRYINT({configured})")
         with QueueManager("QM1", home / "QM1") as manager:
-            hosting.set_scan(manager, option)
+            set_scan(manager, option)
             assert manager.engine.registry.queue_manager.expryint == seconds
 
 

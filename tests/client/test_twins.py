@@ -10,8 +10,7 @@ import pytest
 
 from mayfly import QueueManager, connect
 from mayfly.client import Client, arguments
-from mayfly.client.aio.client import AsyncClient
-from mayfly.client.aio.schedule import AsyncSchedule
+from mayfly.client.aio.client import AsyncClient, AsyncSchedule
 from mayfly.client.connection import Schedule
 from mayfly.engine import Session
 from mayfly.testing import VirtualClock

@@ -6,7 +6,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from mayfly.store.migrations import OLDEST_VERSION, SCHEMA_VERSION
+from mayfly.store.database import OLDEST_VERSION, SCHEMA_VERSION
 from mayfly.verbs.contracts import channels, claims, ledger, stages, wire
 
 PAGE = (Path(__file__).parents[2] / "docs" / "COMPATIBILITY.md").read_text("utf-8")

@@ -6,8 +6,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from mayfly.cli.airport.calls import CallsReader, CallsSource, Compression, deadline_ms, write_calls
 from mayfly.cli.airport.flights import DAY_MS, DELAY_MS, LIFE_MS, MINUTE_MS, Flight, flights_of_day
+from mayfly.cli.airport.wall_clock import (
+    CallsReader,
+    CallsSource,
+    Compression,
+    deadline_ms,
+    write_calls,
+)
 from mayfly.runtime.clocks import SystemClock
 
 FACTOR, SLOW_FACTOR = 3_600, 60

@@ -7,9 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.cli.airport.calls import Compression, deadline_ms
 from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, Flight
-from mayfly.cli.airport.wall_clock import GateAnswer, QueueSeen, WallDay, WallSeen
+from mayfly.cli.airport.wall_clock import (
+    Compression,
+    GateAnswer,
+    QueueSeen,
+    WallDay,
+    WallSeen,
+    deadline_ms,
+)
 from mayfly.pipeline.spark.replay import EXPIRED, GOT
 
 BEGIN_MS = 1_700_000_000_000

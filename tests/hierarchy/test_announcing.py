@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.announcements import (
+from mayfly.channel.hierarchy import (
     COMPLETE,
     REQUESTS,
     Announcement,

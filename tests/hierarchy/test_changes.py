@@ -9,8 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.announcements import REQUESTS
-from mayfly.channel.hierarchy import RETRY_QUEUE
+from mayfly.channel.hierarchy import REQUESTS, RETRY_QUEUE
 from mayfly.engine import GetRequest
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.mqi import constants as c

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.announcements import REQUESTS, Announcement, read_announcement
+from mayfly.channel.hierarchy import REQUESTS, Announcement, read_announcement
 from mayfly.engine import GetRequest, PutRequest
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.engine.pubsub.proxies import proxy_name

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.channel.announcements import REQUESTS
-from mayfly.channel.hierarchy import RETRY_QUEUE
+from mayfly.channel.hierarchy import REQUESTS, RETRY_QUEUE
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
 

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.announcements import REQUESTS
-from mayfly.channel.hierarchy import RETRY_QUEUE
+from mayfly.channel.hierarchy import REQUESTS, RETRY_QUEUE
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.announcements import REQUESTS
-from mayfly.channel.hierarchy import RETRY_QUEUE, TURN_COUNT, Publications
+from mayfly.channel.hierarchy import REQUESTS, RETRY_QUEUE, TURN_COUNT, Publications
 from mayfly.engine import PutRequest
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.mqi import constants as c

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.pipeline_status import statuses
+from mayfly.cli.pipeline import statuses
 from mayfly.pipeline.build import start
 from mayfly.pipeline.config import load
 from mayfly.pipeline.parts import AVAILABLE_NOW

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.admin.security.admission import Admission, Admitted, Applicant
-from mayfly.admin.security.authentication import REMEMBERED_MS
+from mayfly.admin.security.admission import REMEMBERED_MS, Admission, Admitted, Applicant
 from mayfly.admin.security.users import FILE, Users, users_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

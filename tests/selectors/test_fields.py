@@ -25,7 +25,8 @@ from mayfly.mqi.properties import (
     property_element,
     read_properties,
 )
-from mayfly.properties.selectors import SelectorFields, compile_selector
+from mayfly.properties.selectors.fields import SelectorFields
+from mayfly.properties.selectors.selector import compile_selector
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message as QueueMessage
 

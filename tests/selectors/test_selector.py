@@ -7,7 +7,8 @@ import tracemalloc
 
 import pytest
 
-from mayfly.properties.selectors import compile_selector, selector
+from mayfly.properties.selectors import selector
+from mayfly.properties.selectors.selector import compile_selector
 
 ID = "414d5120514d312020202020202020200102030405060708"
 ID_BYTES = bytes.fromhex(ID)

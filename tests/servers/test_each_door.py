@@ -35,7 +35,7 @@ from mayfly.pipeline.bulk.queue_client import Filters, QueueClient
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Array, Described, Scalar, Section, Value, symbol, text
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.flight import FlightServer
 from mayfly.services.dead_letter import dead_letter_of
 from mayfly.services.dead_letter.dead_letters import letter_as_json

@@ -32,8 +32,7 @@ from mayfly.pipeline.bulk.errors import (
 )
 from mayfly.pipeline.bulk.folder_socket import SOCKET_FILE, folder_url
 from mayfly.pipeline.bulk.schema import LEDGER
-from mayfly.servers.flight import FlightServer
-from mayfly.servers.flight_verbs import PAGE_ROWS
+from mayfly.servers.flight import PAGE_ROWS, FlightServer
 from mayfly.verbs.contracts.ledger import LedgerInfo
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life
 from tests.ports import held_port

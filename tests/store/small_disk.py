@@ -11,8 +11,8 @@ from pathlib import Path
 
 from mayfly import MQError, QueueManager
 from mayfly.runtime import Files
-from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.disk_space import BALLAST_FILE, Ballast
+from mayfly.store.store import Checkpointer
 from mayfly.testing import VirtualClock
 
 BODY = os.urandom(40_000)

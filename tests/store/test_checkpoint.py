@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from mayfly.runtime import Files, Runtime
-from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.database import DATABASE_FILE
-from mayfly.store.store import Store
+from mayfly.store.store import Checkpointer, Store
 from tests.facts import wait_until
 from tests.store.scene import Disk, forget_checksum_vfs, held, new_row, opened, put_unit
 

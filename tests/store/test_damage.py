@@ -17,8 +17,7 @@ from mayfly.mqi.errors import ConnectionBroken, StoreDamaged, StoreError
 from mayfly.runtime import Files
 from mayfly.store import damage
 from mayfly.store.damage import IDENTITY_FILE, is_protected
-from mayfly.store.database import DATABASE_FILE, Database
-from mayfly.store.migrations import SCHEMA_VERSION
+from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION, Database
 from mayfly.store.restoring import accept_older
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage

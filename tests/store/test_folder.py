@@ -15,8 +15,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.mqi.errors import ConnectionBroken, FolderInUse, NewerSchema, StoreDamaged, StoreError
-from mayfly.store.database import DATABASE_FILE
-from mayfly.store.migrations import SCHEMA_VERSION
+from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION
 from tests.store.scene import held, new_row, opened, put_unit, raw
 
 HOLDER = """

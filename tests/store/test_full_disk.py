@@ -11,9 +11,8 @@ import pytest
 
 from mayfly import MQError
 from mayfly.mqi import reasons as rc
-from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.disk_space import BALLAST_BYTES, BALLAST_FILE, Ballast
-from mayfly.store.store import Store
+from mayfly.store.store import Checkpointer, Store
 from mayfly.store.units import Unit
 from tests.facts import wait_until
 from tests.store.scene import (

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mayfly.store.checkpointer import Checkpointer
-from mayfly.store.store import Store
+from mayfly.store.store import Checkpointer, Store
 from mayfly.store.units import Unit
 from tests.store.cuts import CutDisk, cut, cut_disk, files_of
 from tests.store.scene import NUMBER, held, life, new_copies, new_row, opened

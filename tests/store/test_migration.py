@@ -18,9 +18,8 @@ import pytest
 from mayfly import QueueManager
 from mayfly.lifetime.life import State
 from mayfly.mqi.errors import StoreError
-from mayfly.store.database import DATABASE_FILE
+from mayfly.store.database import DATABASE_FILE, OLDEST_VERSION, SCHEMA_VERSION
 from mayfly.store.disk_space import BALLAST_BYTES, BALLAST_FILE
-from mayfly.store.migrations import OLDEST_VERSION, SCHEMA_VERSION
 from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import drained

@@ -13,8 +13,7 @@ from mayfly import QueueManager
 from mayfly.mqi.errors import FolderInUse, StoreDamaged, StoreError
 from mayfly.runtime import Files
 from mayfly.store.damage import IDENTITY_FILE, is_protected
-from mayfly.store.database import DATABASE_FILE
-from mayfly.store.migrations import SCHEMA_VERSION, schema
+from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION, schema
 from mayfly.store.restoring import accept_older, compact
 from mayfly.testing import VirtualClock
 from tests.spec.scene import local
@@ -102,7 +101,7 @@ ON_A_SMALL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from mayfly.mqi.errors import StoreError
-from mayfly.store.migrations import SCHEMA_VERSION, schema
+from mayfly.store.database import SCHEMA_VERSION, schema
 from mayfly.store.restoring import compact
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))

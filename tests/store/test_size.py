@@ -6,9 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.database import DATABASE_FILE
-from mayfly.store.store import Store
+from mayfly.store.store import Checkpointer, Store
 from tests.spec.scene import Running
 from tests.store.scene import NUMBER, get_unit, held, new_row, opened, put_unit
 

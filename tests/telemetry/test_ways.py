@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 import mayfly
 from mayfly import QueueManager, telemetry
 from mayfly.admin.security.admission import Admitted, Applicant
-from mayfly.cli.hosting import telemetry_of
 from mayfly.cli.outcomes import CommandFailed
+from mayfly.cli.serve import telemetry_of
 from mayfly.client.connection import LocalConnection
 from mayfly.testing import VirtualClock
 from tests.channel.scene import CHANNEL, done, receiving, sending
@@ -95,7 +95,7 @@ def test_a_context_travels_over_amqp_in_application_properties(
     qm: QueueManager, recorded: Recorded
 ) -> None:
     proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed")
-    from mayfly.servers.amqp.server import AmqpServer
+    from mayfly.servers.amqp.connection import AmqpServer
     from tests.servers.amqp.client import Client
 
     server = AmqpServer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -15,6 +15,7 @@ from mayfly.admin import (
     CHLAUTH,
     CHSTATUS,
     CLNTCONN,
+    COMMINFO,
     CONN,
     DEFINABLE,
     ENTAUTH,
@@ -34,6 +35,7 @@ from mayfly.admin import (
     QUEUE_KINDS,
     SERVICE,
     SETTING,
+    STGCLASS,
     SUB,
     TOPIC,
     TPSTATUS,
@@ -46,7 +48,7 @@ from mayfly.admin import (
     reset_setting,
     setting_value,
 )
-from mayfly.admin.mqsc import access, channels, kept
+from mayfly.admin.mqsc import access, channels
 from mayfly.admin.mqsc.display import (
     Reply,
     WithoutEffect,
@@ -75,12 +77,29 @@ from mayfly.admin.mqsc.grammar import (
     word_of,
 )
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
-from mayfly.verbs.facts import SYNTAX_ERROR, CommandResult, MqscMessage, MqscResult
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.facts import SYNTAX_ERROR, WITHOUT_EFFECT, CommandResult, MqscMessage, MqscResult
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine
 
+
+#: What the objects are called in replies.
+_NOUNS: Final[Mapping[str, str]] = {
+    LISTENER: "listener",
+    SERVICE: "service",
+    NAMELIST: "namelist",
+    COMMINFO: "communication information object",
+    STGCLASS: "storage class",
+    POLICY: "security policy",
+}
+_ADD, _REPLACE, _REMOVE = "ADD", "REPLACE", "REMOVE"
+_TOLERATE: Final = "TOLERATE"
+#: Lists of a policy, which a command may give in several parameters.
+_LISTS: Final = ("SIGNER", "RECIP")
+_NAMES_SHOWN: Final = 3
+#: Attributes by which START and STOP LISTENER may name a listener that is not defined.
+_PLACE: Final = ("TRPTYPE", "PORT", "IPADDR", "LUNAME", "INDISP")
 _QUEUE: Final = "QUEUE"
 _ALL_TYPES: Final = "ALL"
 _TOPIC_STRING: Final = "TOPICSTR"
@@ -139,7 +158,7 @@ _HEADINGS = {
     QMGR: ("AMQ8408I", "Display Queue Manager details."),
     QMSTATUS: ("AMQ8705I", "Display Queue Manager Status Details."),
     SETTING: ("MFY1001I", "Display setting details."),
-    **{kind: ("MFY1014I", f"Display {noun} details.") for kind, noun in kept.NOUNS.items()},
+    **{kind: ("MFY1014I", f"Display {noun} details.") for kind, noun in _NOUNS.items()},
     LISTENER: ("AMQ8630I", "Display listener information details."),
 }
 #: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
@@ -148,9 +167,116 @@ _SETTING_CHANGED = ("MFY1002I", "Setting changed.")
 _END = "END"
 _NUMBER_WIDTH = 6
 _SMALL = {0: "No", 1: "One"}
-
-
 _Action: TypeAlias = Callable[["Engine", Command, str], Reply]
+
+
+def _start_or_stop_kept(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run START or STOP of a LISTENER or SERVICE, which does nothing; the reply says why.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME for one that is not defined, MqscSyntaxError. ``kind`` is
+    LISTENER or SERVICE.
+    """
+    name = "" if command.object.values is None else object_name(command.object)
+    remaining = distinct(command.parameters)
+    if kind == LISTENER and not name:
+        for keyword in _PLACE:
+            remaining.pop(keyword, None)
+    nothing_else(command, kind, remaining)
+    is_standard = (kind, name) in admin.STANDARD_OBJECTS
+    if name and not is_standard and not admin.inquire(queue_manager, (kind,), name):
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
+    if kind == LISTENER:
+        why = "the ports of mayfly serve are settings of the server"
+    else:
+        why = "programs beside the server are started by the system"
+    return done("MFY1015I", f"Nothing was done: a {_NOUNS[kind]} is kept only; {why}.")
+
+
+def _set_policy(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run SET POLICY(name) [attributes] [ACTION(REPLACE | ADD | REMOVE)]; return its reply.
+
+    ADD adds SIGNER and RECIP to those of the policy, REMOVE deletes it. Raises MqscSyntaxError, and
+    MQRC_UNKNOWN_OBJECT_NAME for ADD or REMOVE without a policy. ``kind`` is POLICY.
+    """
+    name = object_name(command.object)
+    remaining = distinct(_joined(command.parameters))
+    action = word_of(remaining.pop("ACTION", None), (_REPLACE, _ADD, _REMOVE))
+    if action == _REMOVE:
+        admin.delete(queue_manager, kind, name)
+        return done("MFY1013I", f"IBM MQ {_NOUNS[kind]} deleted.")
+    tolerates = _tolerates(remaining)
+    attributes = {**settings(remaining, kind), **tolerates}
+    if action == _REPLACE:
+        known = admin.object_type(kind).attributes
+        defaults = {keyword: row.default for keyword, row in known.items()}
+        admin.define(queue_manager, kind, name, {**defaults, **attributes}, replace=True)
+    else:
+        found = [one for one in admin.inquire(queue_manager, (kind,), name) if one.name == name]
+        for keyword in _LISTS if found else ():
+            both = f"{found[0].values[keyword]},{attributes.get(keyword, '')}"
+            attributes[keyword] = admin.list_text(dict.fromkeys(admin.entries_of(both)))
+        admin.alter(queue_manager, kind, name, attributes)
+    lost = (WithoutEffect(kind, name, kind),)
+    return Reply((MqscMessage("MFY1012I", f"IBM MQ {_NOUNS[kind]} set."),), without_effect=lost)
+
+
+def _joined(parameters: Iterable[Parameter]) -> list[Parameter]:
+    """Return parameters, with several of one list joined to one.
+
+    Example: ``RECIP(a) RECIP(b)`` becomes ``RECIP(a,b)`` if no other parameter is between them.
+    Only SIGNER and RECIP are lists.
+    """
+    found: list[Parameter] = []
+    for each in parameters:
+        last = found[-1] if found else None
+        if last is not None and each.keyword in _LISTS and each.keyword == last.keyword:
+            values = (*(last.values or ()), *(each.values or ()))
+            found[-1] = Parameter(last.keyword, values, last.start, each.end)
+        else:
+            found.append(each)
+    return found
+
+
+def _tolerates(remaining: dict[str, Parameter]) -> dict[str, Value]:
+    """Remove TOLERATE and ENFORCE without a value from ``remaining``; return the attribute.
+
+    TOLERATE means YES, ENFORCE means NO. Without either, or for TOLERATE(word), return {}.
+    """
+    found: dict[str, Value] = {}
+    for keyword, value in ((_TOLERATE, 1), ("ENFORCE", 0)):
+        parameter = remaining.get(keyword)
+        if parameter is not None and (parameter.values is None or keyword != _TOLERATE):
+            no_value(parameter)
+            del remaining[keyword]
+            found[_TOLERATE] = value
+    return found
+
+
+def _note_of_no_effect(lost: Iterable[WithoutEffect]) -> MqscMessage | None:
+    """Return the one message of a script that names all that it has set without effect in Mayfly.
+
+    Returns None if there is nothing.
+    """
+    by_kind: dict[str, dict[str, list[str]]] = {}
+    for one in lost:
+        names = by_kind.setdefault(one.kind, {}).setdefault(one.text, [])
+        if one.name not in names:
+            names.append(one.name)
+    if not by_kind:
+        return None
+    lines = [
+        f"   {kind} {text if text != kind else ''}".rstrip() + f": {_listed(names)}"
+        for kind, found in sorted(by_kind.items())
+        for text, names in sorted(found.items())
+    ]
+    return MqscMessage(WITHOUT_EFFECT, "These are kept, and have no effect here:", "\n".join(lines))
+
+
+def _listed(names: list[str]) -> str:
+    """Return names with commas; beyond three the others are a number: ``A, B, C and 2 more``."""
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    rest = len(names) - _NAMES_SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 class _Replies(NamedTuple):
@@ -180,10 +306,7 @@ _REPLIES: dict[str, _Replies] = {
     PROCESS: _replies("process", "AMQ8010I", "AMQ8012I", "AMQ8011I"),
     **dict.fromkeys((CHANNEL, CLNTCONN), _replies("channel", "AMQ8014I", "AMQ8016I", "AMQ8015I")),
     AUTHINFO: _replies("authentication information object", "AMQ8563I", "AMQ8567I", "AMQ8564I"),
-    **{
-        kind: _replies(noun, "MFY1011I", "MFY1012I", "MFY1013I")
-        for kind, noun in kept.NOUNS.items()
-    },
+    **{kind: _replies(noun, "MFY1011I", "MFY1012I", "MFY1013I") for kind, noun in _NOUNS.items()},
     LISTENER: _replies("listener", "AMQ8626I", "MFY1012I", "MFY1013I"),
 }
 
@@ -456,7 +579,7 @@ def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
     return done(*_SETTING_CHANGED)
 
 
-_KEPT_RUNNING: dict[str, _Action] = dict.fromkeys((LISTENER, SERVICE), kept.start_or_stop)
+_KEPT_RUNNING: dict[str, _Action] = dict.fromkeys((LISTENER, SERVICE), _start_or_stop_kept)
 _ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": dict.fromkeys(_DEFINED, _define),
     "ALTER": {
@@ -469,7 +592,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         CHANNEL: channels.display,
         CHSTATUS: channels.display_status,
         CONN: channels.display_connections,
-        **dict.fromkeys(kept.NOUNS, _display),
+        **dict.fromkeys(_NOUNS, _display),
         **dict.fromkeys((TOPIC, TPSTATUS, PUBSUB, GROUP_STATUS, SUB, QMGR, QMSTATUS), _display),
         AUTHREC: access.display_records,
         ENTAUTH: access.display_entity,
@@ -477,7 +600,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         SETTING: _display,
     },
     "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: access.delete_record},
-    "SET": {AUTHREC: access.set_record, CHLAUTH: access.set_rule, POLICY: kept.set_policy},
+    "SET": {AUTHREC: access.set_record, CHLAUTH: access.set_rule, POLICY: _set_policy},
     "REFRESH": {_SECURITY: access.refresh},
     "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
     "PING": {QMGR: _ping, CHANNEL: channels.ping},
@@ -511,7 +634,7 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
         commands.append(
             CommandResult(len(commands) + 1, statement.text, outcome.messages, outcome.rows)
         )
-    note = kept.note_of(lost)
+    note = _note_of_no_effect(lost)
     if note is not None:
         transcript += ["", str(note)]
         last = commands[-1]

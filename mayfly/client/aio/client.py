@@ -1,16 +1,17 @@
-"""The client for asyncio: one connection to a queue manager, with its verbs as coroutines."""
+"""The client for asyncio: the verbs, open objects and schedule of a connection as coroutines."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+import builtins
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
-from mayfly.client.aio.open_objects import AsyncOpenObjects
 from mayfly.client.aio.outcomes import AwaitableVerbs
-from mayfly.client.aio.schedule import AsyncSchedule
 from mayfly.client.arguments import (
     Delay,
     Life,
@@ -34,8 +35,18 @@ from mayfly.client.connection import Administration, Connection, Schedule
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.poison import check_move_poison, poison_moves
-from mayfly.client.open_objects import ObjectToOpen, from_queue, to_browse, to_queue, to_topic
+from mayfly.client.open_objects import (
+    LOOK_MS,
+    MAX_OPEN,
+    OUTDATED,
+    ObjectToOpen,
+    from_queue,
+    to_browse,
+    to_queue,
+    to_topic,
+)
 from mayfly.lifetime.moments import Until
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -51,6 +62,7 @@ from mayfly.verbs.checks import (
 from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
+from mayfly.verbs.schedule import EVERYTHING, AuditEntry, Receipt, Scheduled, ScheduleFilter
 
 #: Gets from the queue of a handle, with a wait interval in ms.
 Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]
@@ -544,3 +556,220 @@ class Connecting:
         """Connect on another thread and return the client; raises the MQError of the connect."""
         made = await asyncio.to_thread(self._connect)
         return AsyncClient(made, transacted=self._transacted, move_poison=self._move_poison)
+
+
+class AsyncSchedule:
+    """The delayed messages, as coroutines that run one after the other on the client's thread.
+
+    Operations, parameters, results and errors are those of ``Client.schedule``.
+    """
+
+    def __init__(self, verbs: AwaitableVerbs, schedule: Schedule) -> None:
+        """Take the verbs of a client, and the blocking schedule of its connection."""
+        self._verbs, self._schedule = verbs, schedule
+
+    def at(self, position: int) -> AsyncSchedule:
+        """Return a schedule whose changes apply to the one message at a schedule position."""
+        return AsyncSchedule(self._verbs, self._schedule.at(position))
+
+    async def list(
+        self,
+        where: ScheduleFilter | str = EVERYTHING,
+        *,
+        limit: int = 20,
+        after: int | None = None,
+    ) -> builtins.list[Scheduled]:
+        """Return up to ``limit`` delayed messages that match a filter, or are for a queue."""
+        return await self._verbs.run(partial(self._schedule.list, where, limit=limit, after=after))
+
+    async def show(self, msg_id: bytes | str) -> Scheduled | None:
+        """Return the delayed message with a MsgId, the next due of several; None without one."""
+        return await self._verbs.run(partial(self._schedule.show, msg_id))
+
+    async def count(self, queue: str | None = None) -> int:
+        """Return the number of delayed messages, of all queues or of one."""
+        return await self._verbs.run(partial(self._schedule.count, queue))
+
+    async def cancel(self, msg_id: bytes | str) -> Receipt:
+        """Remove the delayed messages with a MsgId; the receipt says how many, or why none."""
+        return await self._verbs.run(partial(self._schedule.cancel, msg_id))
+
+    async def reschedule(
+        self,
+        msg_id: bytes | str,
+        *,
+        delay_ms: int | timedelta | None = None,
+        deliver_at_ms: int | datetime | None = None,
+    ) -> Receipt:
+        """Give the delayed messages with a MsgId another delivery time; return a receipt."""
+        work = partial(
+            self._schedule.reschedule, msg_id, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms
+        )
+        return await self._verbs.run(work)
+
+    async def release(self, msg_id: bytes | str) -> Receipt:
+        """Make the delayed messages with a MsgId due now; the receipt says how many."""
+        return await self._verbs.run(partial(self._schedule.release, msg_id))
+
+    def cancel_all(self, where: ScheduleFilter) -> AsyncIterator[int]:
+        """Cancel all delayed messages that match a filter; yield the number so far after a step."""
+        return self._steps(self._schedule.cancel_all(where))
+
+    def reschedule_all(
+        self,
+        where: ScheduleFilter,
+        *,
+        delay_ms: int | timedelta | None = None,
+        deliver_at_ms: int | datetime | None = None,
+        by_ms: int | timedelta | None = None,
+    ) -> AsyncIterator[int]:
+        """Give all messages that match a filter another delivery time; yield the number so far."""
+        return self._steps(
+            self._schedule.reschedule_all(
+                where, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms, by_ms=by_ms
+            )
+        )
+
+    def release_all(self, where: ScheduleFilter) -> AsyncIterator[int]:
+        """Make all messages that match a filter due now; yield the number so far after a step."""
+        return self._steps(self._schedule.release_all(where))
+
+    async def audit(self, limit: int = 20) -> builtins.list[AuditEntry]:
+        """Return the latest ``limit`` changes of the schedule, newest first; [] without any."""
+        return await self._verbs.run(partial(self._schedule.audit, limit))
+
+    async def audit_before(self, number: int, limit: int) -> builtins.list[tuple[int, AuditEntry]]:
+        """Return up to ``limit`` changes before change ``number``, newest first, with numbers."""
+        return await self._verbs.run(partial(self._schedule.audit_before, number, limit))
+
+    async def now_ms(self) -> int:
+        """Return the time of the schedule: ms since 1970, UTC."""
+        return await self._verbs.run(self._schedule.now_ms)
+
+    async def _steps(self, steps: Iterator[int]) -> AsyncIterator[int]:
+        """Run the steps of a bulk change one by one on the client's thread, as they are awaited."""
+        while (done_count := await self._verbs.run(partial(next, steps, None))) is not None:
+            yield done_count
+
+
+class _Shared:
+    """A handle that is open or being opened, and the number of tasks that use it."""
+
+    def __init__(self, handle: asyncio.Future[int]) -> None:
+        """Begin without users; ``handle`` is the handle of the object once it is open."""
+        self.handle = handle
+        self.users = 0
+        self.is_dropped = False
+        #: The look before which it was used last.
+        self.look = 0
+
+    @property
+    def is_open(self) -> bool:
+        """True if the object is open: opening it has ended without an error."""
+        return (
+            self.handle.done() and not self.handle.cancelled() and self.handle.exception() is None
+        )
+
+
+class AsyncOpenObjects:
+    """The handles that a client keeps open: at most MAX_OPEN, or more if tasks use all of them."""
+
+    def __init__(self, verbs: AwaitableVerbs) -> None:
+        """Begin with nothing open; ``verbs`` runs the verbs of the client."""
+        self._verbs = verbs
+        self._shared: dict[ObjectToOpen, _Shared] = {}
+        self._look = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Future[None]] = set()
+
+    async def use(self, opening: ObjectToOpen, verb: Callable[[int], Awaitable[_T]]) -> _T:
+        """Await ``verb`` with the handle of an object and return its result.
+
+        Opens the object if it is not open. If the object has changed since then, ``verb`` has done
+        nothing, and is awaited once more with a new handle. Raises the errors of the open and of
+        ``verb``.
+        """
+        was_open = opening in self._shared
+        shared = self._find(opening)
+        shared.users += 1
+        try:
+            # The task that opens it may be cancelled; other tasks still wait for the handle.
+            return await verb(await asyncio.shield(shared.handle))
+        except MQError as error:
+            is_open = shared.is_open
+            if not is_open or error.reason in OUTDATED:
+                self._drop(opening, shared)
+            if not (is_open and was_open and error.reason in OUTDATED):
+                raise
+        finally:
+            shared.users -= 1
+            shared.look = self._look
+            self._watch()
+            if shared.is_dropped and not shared.users:
+                await self._close(shared)
+        return await self.use(opening, verb)
+
+    async def close(self) -> None:
+        """Close the handles that no task uses, so that the objects can be altered and deleted."""
+        idle = [opening for opening, shared in self._shared.items() if not shared.users]
+        for opening in idle:
+            await self._close(self._shared.pop(opening))
+
+    def end(self) -> None:
+        """Forget all handles and check them no more; the close of the connection closes them."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._shared.clear()
+
+    def _watch(self) -> None:
+        """Schedule the next check for idle handles in half a second, unless one is scheduled."""
+        if self._timer is None and self._shared:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_MS / SECOND_MS, self._tick)
+
+    def _tick(self) -> None:
+        """Close the handles that no task has used for two checks; then schedule the next check."""
+        self._timer = None
+        self._look += 1
+        for opening, shared in list(self._shared.items()):
+            if not shared.users and shared.look < self._look - 1:
+                del self._shared[opening]
+                closing = asyncio.ensure_future(self._close(shared))
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+        self._watch()
+
+    def _find(self, opening: ObjectToOpen) -> _Shared:
+        """Return the shared handle of an object; begin to open the object if it is not open."""
+        shared = self._shared.pop(opening, None)
+        if shared is None:
+            shared = _Shared(asyncio.ensure_future(self._open(opening)))
+        # In again at the end: the first is the one that was longest not used.
+        self._shared[opening] = shared
+        return shared
+
+    def _drop(self, opening: ObjectToOpen, shared: _Shared) -> None:
+        """Forget the handle ``shared`` of a changed object, so that a new one is opened.
+
+        The last task that still uses the old handle closes it.
+        """
+        shared.is_dropped = True
+        if self._shared.get(opening) is shared:
+            del self._shared[opening]
+
+    async def _open(self, opening: ObjectToOpen) -> int:
+        """Open an object and return its handle; raises the MQError of the open.
+
+        If MAX_OPEN handles are open, the least recently used idle one is closed.
+        """
+        if len(self._shared) >= MAX_OPEN:
+            idle = next((key for key, shared in self._shared.items() if not shared.users), None)
+            if idle is not None:
+                await self._close(self._shared.pop(idle))
+        return await self._verbs.run(partial(opening.open, self._verbs.connection))
+
+    async def _close(self, shared: _Shared) -> None:
+        """Close a handle; an MQError is ignored, for example of a handle that is already closed."""
+        # A handle that its queue manager knows no more is closed.
+        with suppress(MQError):
+            handle = await shared.handle
+            await self._verbs.close(ask.CloseObject(handle))

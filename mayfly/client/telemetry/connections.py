@@ -1,24 +1,36 @@
-"""The connections that record spans and metrics, which programs get while telemetry is on."""
+"""The connections that record spans and metrics, and the switch by which programs get them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
-from opentelemetry.trace import SpanContext
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import SpanContext, TracerProvider
 
 from mayfly.client.connection import Connection, OnDone, UnderWay
+from mayfly.client.connection.instruments import install
 from mayfly.client.connection.interface import OnRefused
 from mayfly.client.telemetry import conventions as names
-from mayfly.client.telemetry.carrying import Content, shown, span_context, with_context
+from mayfly.client.telemetry.carrying import (
+    Content,
+    Continuing,
+    context_of,
+    creation_of,
+    shown,
+    span_context,
+    with_context,
+)
 from mayfly.client.telemetry.recording import Recorder, RunningOperation, Target, destination_of
+from mayfly.engine.api.operating import Expired, watch_expiry
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.properties.folders import Property, parts_of
+from mayfly.queue_manager import QueueManager
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import descriptor_of, packed_descriptor
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
@@ -38,6 +50,12 @@ _WORDS = {
     Settlement.SET_ASIDE: "set-aside",
 }
 _DYNAMIC = frozenset({c.MQQDT_TEMPORARY_DYNAMIC, c.MQQDT_PERMANENT_DYNAMIC})
+_M = TypeVar("_M")
+_A = TypeVar("_A", bound=Callable[..., Awaitable[None]])
+#: In the body of a message with a context, as nearly all encodings write it.
+_MARK = b"traceparent"
+#: The recorder of connections that are made now.
+_recorders: list[Recorder] = []
 
 
 class Observed:
@@ -305,8 +323,6 @@ class TracedConnection(Connection):
 
 
 # Requests that are called
-
-
 def _open(made: Connection, observed: Observed, request: ask.Open) -> Opened:
     """Open an object by the connection ``made``, and record its name in ``observed``.
 
@@ -457,8 +473,6 @@ def _failing(running: RunningOperation) -> Iterator[None]:
 
 
 # Requests that are begun
-
-
 def _begin_put(
     made: Connection,
     observed: Observed,
@@ -620,3 +634,97 @@ _BEGINS: Final[
     ask.Commit: _begin_commit,
     ask.Settle: _begin_settle,
 }
+
+
+class _Instrument:
+    """Wraps connections and message listeners so that they record spans and metrics."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        """Take the recorder of spans and metrics."""
+        self._recorder = recorder
+
+    def connection(self, made: Connection, *, for_others: bool) -> Connection:
+        """Return a connection that records the spans and metrics of its verbs.
+
+        With ``for_others`` its programs also see the trace context in the properties of messages.
+        """
+        observed = Observed(self._recorder, made.name, shows_contexts=for_others)
+        traced = TracedConnection(made, observed)
+        return cast("Connection", traced)
+
+    def listener(self, mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
+        """Return a function that calls a message listener within a processing span.
+
+        An exception of the listener is recorded and raised. A listener of a connection that was
+        made before telemetry was switched on is returned unchanged.
+        """
+        traced: object = mq
+        if not isinstance(traced, TracedConnection):
+            # It was made before telemetry was switched on.
+            return call
+        observed = traced.observed
+
+        def within(message: _M) -> None:
+            received, creation = observed.last or (None, None)
+            with self._recorder.processing(received, creation, observed.manager):
+                call(message)
+
+        return within
+
+    def application(self, application: _A) -> _A:
+        """Return an ASGI application that continues the traces of its requests."""
+        return cast("_A", Continuing(application))
+
+
+def instrument(
+    *, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
+) -> None:
+    """Record the operations of connections that this process makes from now on.
+
+    This covers pymqi, JMS, ``mayfly.connect``, ``mayfly.aio``, listener ports, and the HTTP
+    requests of a server in this process. A provider that is None is the process-wide one, even if
+    set later. A second call replaces the first for connections made after it.
+    """
+    recorder = Recorder(tracer_provider, meter_provider)
+    _recorders[:] = [recorder]
+    install(_Instrument(recorder))
+
+
+def uninstrument() -> None:
+    """Do not record connections made from now on; those made before are still recorded."""
+    _recorders.clear()
+    install(None)
+
+
+def watch(
+    manager: QueueManager, *, tracer_provider: TracerProvider | None = None
+) -> Callable[[], None]:
+    """Record the expiry of messages that carry a trace context; return a function that stops this.
+
+    Each expiry is a span in the trace of the sender, from the deadline until the expiry was
+    detected and is durable.
+    """
+    recorder = Recorder(tracer_provider)
+
+    def detected(expired: Expired) -> None:
+        if _MARK in expired.message.body:
+            creation, _content = context_of(expired.message)
+            if creation is not None:
+                recorder.expired(expired, manager.name, creation)
+
+    return watch_expiry(manager.engine, detected)
+
+
+@contextmanager
+def processing(message: Message, manager: str = "") -> Iterator[None]:
+    """Record a span for the work with a message within a ``with`` block.
+
+    Nothing is recorded while telemetry is off. An exception within the block is recorded and
+    raised. ``manager`` names the queue manager of the message. Message listeners need no such
+    block: they have a span already.
+    """
+    if not _recorders:
+        yield
+        return
+    with _recorders[0].processing(message, creation_of(message), manager):
+        yield

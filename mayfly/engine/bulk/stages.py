@@ -6,21 +6,59 @@ batch durably records its winning stages. Their rows are then put in transaction
 which also delete them from the stage. After a crash at any moment, a repeated commit continues
 where the last transaction ended. A batch that is recorded already, or an older one, changes nothing
 when it is sent again.
+
+Ordinary rows of one kind are put in bulk, by one SQL statement; the others one by one, as in a unit
+of work. Both ways keep the order of the rows. In bulk, options are checked once for all rows of a
+kind, and whole columns are processed at once. A row that a put refuses goes to the dead-letter
+destination; one whose deadline has passed is discarded on its queue.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 from zlib import crc32
 
-from mayfly.engine.bulk.promotion import Promotion, Surrendered
-from mayfly.engine.bulk.staged_rows import StagedRows
+from mayfly.engine import queue_state
+from mayfly.engine.bulk.staged_rows import (
+    RowKind,
+    StagedRows,
+    Times,
+    ids_of,
+    kind_of,
+    special_rows,
+    times_of,
+)
 from mayfly.engine.core import Core
+from mayfly.engine.delivery import (
+    MessageIds,
+    OutgoingMessage,
+    check_capacity,
+    new_id,
+    new_row,
+)
+from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
+from mayfly.engine.disposal import dead_letter_of, dead_letter_queue_of, send_report
+from mayfly.engine.expiry import dispose_of_expired
+from mayfly.engine.objects.registry import ResolvedQueue
+from mayfly.engine.put import PutRequest, put
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.lifetime.life import LifeRecord
+from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.window import Window, window_at_put
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Lock
+from mayfly.store.keys import generated_id, id_hash, optional_id_hash
 from mayfly.store.stage_table import (
     NEVER_MS,
     NO_PARTITION,
@@ -34,8 +72,9 @@ from mayfly.store.stage_table import (
     removed,
     state_written,
 )
-from mayfly.store.units import Statement
-from mayfly.verbs.contracts.stages import JOB_PREFIX
+from mayfly.store.units import LENGTH_BITS, Bulk, KeyRange, Statement, StoredMessage
+from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
+from mayfly.verbs.contracts.stages import JOB_PREFIX, SOURCE_ROW
 
 _LOG = logging.getLogger("mayfly.stages")
 #: Rows of one transaction, less than one blob more; others' commits wait that long.
@@ -49,6 +88,27 @@ ORPHAN_MS = 24 * 3600 * SECOND_MS
 SWEEP_INTERVAL_MS = 3600 * SECOND_MS
 _BLOBS_PER_TRANSACTION = 16
 _LOCK_COUNT = 64
+#: With fewer rows of a kind in a blob, a statement of their own costs more than it saves.
+BULK_ROWS_MIN = 16
+_NO_ID = bytes(24)
+#: Lives as they are gathered: without end, and not for a put in bulk.
+_UNLIMITED, _ALONE = -1, 0
+#: PutApplName of what a pipeline puts.
+_PROGRAM = "mayfly sink"
+#: The queue manager is going: no fault of the row.
+_NOT_THE_ROW = (
+    rc.MQRC_CONNECTION_BROKEN,
+    rc.MQRC_Q_MGR_STOPPING,
+    rc.MQRC_STORAGE_MEDIUM_FULL,
+)
+#: A row may be accepted later: its queue is full, inhibited or in use by another program.
+_PASSING = (
+    *_NOT_THE_ROW,
+    rc.MQRC_Q_FULL,
+    rc.MQRC_PUT_INHIBITED,
+    rc.MQRC_OBJECT_IN_USE,
+    rc.MQRC_NOT_AUTHORIZED,
+)
 
 
 class StageMissing(Exception):
@@ -376,3 +436,643 @@ def _run(core: Core, statements: Iterable[Statement]) -> None:
     transaction = Transaction()
     transaction.unit.statements.extend(statements)
     core.committer.run(transaction)
+
+
+class Identities(NamedTuple):
+    """The MsgIds and CorrelIds of several messages, by column.
+
+    Hashes are JSON values, ``"null"`` where no index needs one. ``msg_ids`` and ``correl_ids`` are
+    24 bytes for each message, joined; ``correl_ids`` is empty when no message has a CorrelId.
+    """
+
+    msg_hashes: list[int | str]
+    correl_hashes: list[int | str]
+    msg_ids: bytes
+    correl_ids: bytes
+
+
+class BulkBatch:
+    """Messages for one queue with one descriptor, to be put together by SQL statements.
+
+    An instance is created and filled under the engine lock.
+    """
+
+    def __init__(self, path: ResolvedQueue, prepared: Prepared, put_ms: int) -> None:
+        """Begin without messages.
+
+        All will have the queue of ``path``, one descriptor and one put time.
+        """
+        self.queue = path.queue
+        self.version = path.version
+        self.max_depth = path.max_depth
+        self.largest_bytes = path.largest_bytes
+        self.keys: list[int] = []
+        #: The key of a message but for its sequence number.
+        self.base_key = path.slots[prepared.order_priority]
+        self._put_ms = put_ms
+        self._cap_ms, self._capped_by = path.cap_ms, path.capped_by
+        #: The lives that the cap has shortened.
+        self._capped: set[int] = set()
+        self._packed = prepared.packed
+        self._deadlines: dict[int, int | str] = {}
+        self._consecutive: list[Bulk] = []
+        self._rows: list[str] = []
+        self._bodies: list[bytes] = []
+        self._size_bytes = 0
+        self._msg_ids: list[bytes] = []
+        self._correl_ids: list[bytes] = []
+
+    def add(
+        self, keys: list[int], ids: Identities, lives_ms: list[int], bodies: list[bytes]
+    ) -> None:
+        """Add messages by column: keys, ids, times to live in ms (-1 for unlimited) and bodies.
+
+        Their places in the queue's depth are reserved.
+        """
+        sizes = list(map(len, bodies))
+        starts = accumulate(sizes, initial=self._size_bytes)
+        columns = (keys, self._deadlines_of(lives_ms), ids.msg_hashes, ids.correl_hashes)
+        rows = zip(*columns, starts, sizes, strict=False)
+        texts = [f"[{k},{x},{m},{c},{start},{size}]" for k, x, m, c, start, size in rows]
+        if not self._capped.isdisjoint(lives_ms):
+            texts = [
+                f"{text[:-1]},1]" if life_ms in self._capped else text
+                for text, life_ms in zip(texts, lives_ms, strict=True)
+            ]
+        self._rows.extend(texts)
+        self._size_bytes += sum(sizes)
+        self._bodies.extend(bodies)
+        self._msg_ids.append(ids.msg_ids)
+        self._correl_ids.append(ids.correl_ids)
+        self._reserve(keys)
+
+    def add_consecutive(
+        self, keys: list[int], msg_ids: bytes, life_ms: int, segments: list[int], bodies: bytes
+    ) -> None:
+        """Add messages with consecutive keys, one time to live, new MsgIds and no CorrelId.
+
+        ``life_ms`` is the time to live in ms, -1 for unlimited. ``segments`` has for each message
+        the start and the length of its data in ``bodies``, packed in one number as in
+        ``store.units.Bulk``. Places in the queue's depth are reserved.
+        """
+        [deadline] = self._deadlines_of([life_ms])
+        expire_at_ms = deadline if isinstance(deadline, int) else None
+        self._consecutive.append(
+            Bulk(
+                str(segments),
+                len(keys),
+                self._put_ms,
+                self._packed,
+                msg_ids,
+                b"",
+                bodies,
+                KeyRange(keys[0], None, expire_at_ms),
+                self._capped_by if life_ms in self._capped else None,
+            )
+        )
+        self._reserve(keys)
+
+    def has_capacity(self, sizes: list[int]) -> bool:
+        """Return True if the queue has room now for messages of all these sizes in bytes (P7, P8).
+
+        MAXDEPTH limits their number and MAXMSGL the largest of them.
+        """
+        if self.queue.depth + len(sizes) > self.max_depth:
+            return False
+        return max(sizes) <= self.largest_bytes
+
+    def bulks(self) -> list[Bulk]:
+        """Return the SQL inserts of the batch for the store: those of ``add`` are joined to one."""
+        if not self._rows:
+            return self._consecutive
+        gathered = Bulk(
+            f"[{','.join(self._rows)}]",
+            len(self._rows),
+            self._put_ms,
+            self._packed,
+            b"".join(self._msg_ids),
+            b"".join(self._correl_ids),
+            b"".join(self._bodies),
+            capped_by=self._capped_by if self._capped else None,
+        )
+        return [*self._consecutive, gathered]
+
+    def _reserve(self, keys: list[int]) -> None:
+        """Note the keys of added messages, and count them in the depth of the queue."""
+        self.keys.extend(keys)
+        queue_state.reserve(self.queue, len(keys))
+
+    def _deadlines_of(self, lives_ms: list[int]) -> list[int | str]:
+        """Return the expiry times, in ms since 1970, of times to live in ms; "null" for unlimited.
+
+        An expiry cap of the queue (CAPEXPRY) shortens them.
+        """
+        known = self._deadlines
+        for life_ms in set(lives_ms) - known.keys():
+            asked_ms = None if life_ms == _UNLIMITED else life_ms
+            window = window_at_put(
+                self._put_ms, asked_ms, 0, self._cap_ms, capped_by=self._capped_by
+            )
+            if window.capped_by is not None:
+                self._capped.add(life_ms)
+            known[life_ms] = "null" if window.expire_at_ms is None else window.expire_at_ms
+        return [known[life_ms] for life_ms in lives_ms]
+
+
+class BulkPuts:
+    """Divides the rows of one blob into batches of like rows, and rows that must be put one by one.
+
+    A kind is what all columns but times, ids and data say: queue, descriptor and context. Each kind
+    has a batch.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        rows: StagedRows,
+        now_ms: int,
+        new_batch: Callable[[RowKind], BulkBatch | None],
+    ) -> None:
+        """Determine the kind of each row, and the rows that must be put one by one.
+
+        ``new_batch`` creates the batch of a kind. It returns None when rows of the kind cannot be
+        put in bulk.
+        """
+        self._core = core
+        self._rows = rows
+        self._now_ms = now_ms
+        self._new_batch = new_batch
+        values, self._numbers = rows.kinds()
+        self._kinds = [kind_of(given, core.name) for given in values]
+        self._batches: list[BulkBatch | None] = [None] * len(values)
+        self._lives_ms = self._lives_of(rows)
+        special = special_rows(rows, now_ms)
+        if _ALONE in self._lives_ms:
+            special.update(n for n, life_ms in enumerate(self._lives_ms) if life_ms == _ALONE)
+        counts = Counter(self._numbers)
+        self._few = {n for n, count in counts.items() if count < BULK_ROWS_MIN}
+        #: Rows that go alone, the last first, and the end of all.
+        self._alone = [rows.row_count, *sorted(special | self._rows_of(self._few), reverse=True)]
+        self._has_batches = False
+        self._goes_one_by_one = False
+        self._has_ids = any(rows.column(name) is not None for name in ("msg_id", "correl_id"))
+        #: Whether rows differ in nothing but their data.
+        is_one_life = self._lives_ms.count(self._lives_ms[0]) == rows.row_count
+        self._is_uniform = len(values) == 1 and is_one_life and not self._has_ids
+
+    def kind(self, row: int) -> RowKind:
+        """Return the queue, descriptor and context option of a row."""
+        return self._kinds[self._numbers[row]]
+
+    def add_from(self, first: int) -> int:
+        """Add rows from number ``first`` on to batches, up to one that must be put by itself.
+
+        Returns the number of that row, or the number of rows at the end. The engine lock is held.
+        """
+        assert self._core.engine_lock.is_held()
+        if not self._has_batches:
+            self._open_batches()
+        while self._alone[-1] < first:
+            self._alone.pop()
+        after = self._alone[-1]
+        if not self._goes_one_by_one:
+            if first == after or self._add(first, after):
+                return after
+            # A queue is nearly full, or a message too long: rows are put one by one, in order.
+            self._goes_one_by_one = True
+        while first < after and self._add(first, first + 1):
+            first += 1
+        return first
+
+    def _open_batches(self) -> None:
+        """Create the batches of all kinds; rows whose kind cannot have one are put one by one."""
+        self._has_batches = True
+        kinds = set(range(len(self._kinds))) - self._few
+        closed = {number for number in kinds if self._batch(number) is None}
+        if closed:
+            self._alone = sorted({*self._alone, *self._rows_of(closed)}, reverse=True)
+
+    def _rows_of(self, kinds: set[int]) -> set[int]:
+        """Return the numbers of all rows of the kinds with these numbers."""
+        if not kinds:
+            return set()
+        return {row for row, number in enumerate(self._numbers) if number in kinds}
+
+    def _add(self, first: int, after: int) -> bool:
+        """Add the rows ``[first, after)`` to batches; return False if one does not fit.
+
+        On False no row is added: a queue lacks room, a body is too long, or a kind has no batch.
+        """
+        if self._is_uniform:
+            return self._add_consecutive(first, after)
+        by_kind: dict[int, list[int]] = {}
+        for row, number in enumerate(self._numbers[first:after], first):
+            by_kind.setdefault(number, []).append(row)
+        data, edges = self._rows.bodies, self._rows.offsets
+        batches = [
+            (self._batch(number), rows, [data[edges[row] : edges[row + 1]] for row in rows])
+            for number, rows in by_kind.items()
+        ]
+        queued = Counter[int]()
+        for batch, _, bodies in batches:
+            if batch is None or not batch.has_capacity(list(map(len, bodies))):
+                return False
+            queued[batch.queue.number] += len(bodies)
+            if batch.queue.depth + queued[batch.queue.number] > batch.max_depth:
+                return False
+        sequence = self._core.store.sequence
+        given = [sequence.next() for _ in range(first, after)]
+        for batch, rows, bodies in batches:
+            assert batch is not None
+            keys = [batch.base_key | given[row - first] for row in rows]
+            lives_ms = [self._lives_ms[row] for row in rows]
+            batch.add(keys, self._identities(rows, keys), lives_ms, bodies)
+        return True
+
+    def _add_consecutive(self, first: int, after: int) -> bool:
+        """Add the rows ``[first, after)``, which differ in nothing but their data, to their batch.
+
+        Returns False, with nothing added, if one does not fit.
+        """
+        batch, edges = self._batch(0), self._rows.offsets[first : after + 1]
+        sizes = [end - start for start, end in pairwise(edges)]
+        if batch is None or not batch.has_capacity(sizes):
+            return False
+        sequence = self._core.store.sequence
+        keys = [batch.base_key | sequence.next() for _ in sizes]
+        starts = zip(edges, sizes, strict=False)
+        segments = [start - edges[0] << LENGTH_BITS | size for start, size in starts]
+        bodies = self._rows.bodies[edges[0] : edges[-1]]
+        msg_ids = b"".join(self._generated(keys))
+        batch.add_consecutive(keys, msg_ids, self._lives_ms[first], segments, bodies)
+        return True
+
+    def _batch(self, number: int) -> BulkBatch | None:
+        """Return the batch of a kind by its number; None when such rows must be put one by one.
+
+        After a change of definitions a new batch is created.
+        """
+        batch = self._batches[number]
+        if batch is None or batch.version != self._core.registry.version:
+            batch = self._batches[number] = self._new_batch(self._kinds[number])
+        return batch
+
+    def _generated(self, keys: list[int]) -> list[bytes]:
+        """Return a new MsgId for each message key."""
+        start = self._core.start_of_ids
+        return [generated_id(start, key) for key in keys]
+
+    def _identities(self, rows: list[int], keys: list[int]) -> Identities:
+        """Return the ids of rows; a row without a MsgId gets a new one made from its key."""
+        msg_ids = self._generated(keys)
+        hashes: list[int | str] = ["null"] * len(rows)
+        if not self._has_ids:
+            return Identities(hashes, ["null"] * len(rows), b"".join(msg_ids), b"")
+        given = [ids_of(self._rows, row) for row in rows]
+        for n, (msg_id, _) in enumerate(given):
+            if msg_id:
+                msg_ids[n], hashes[n] = msg_id, id_hash(msg_id)
+        correl_ids = [correl_id for _, correl_id in given]
+        return Identities(
+            hashes,
+            [_hash_text(correl_id) for correl_id in correl_ids],
+            b"".join(msg_ids),
+            b"".join([correl_id or _NO_ID for correl_id in correl_ids]),
+        )
+
+    def _lives_of(self, rows: StagedRows) -> list[int]:
+        """Return the time to live of each row from now on, in ms.
+
+        ``_UNLIMITED`` means no expiry; ``_ALONE`` marks a row that must be put one by one.
+        """
+        asked, deadlines = rows.column("time_to_live_ms"), rows.column("expire_at_ms")
+        if asked is None and deadlines is None:
+            return [_UNLIMITED] * rows.row_count
+        nothing: Sequence[None] = [None] * rows.row_count
+        pairs = zip(asked or nothing, deadlines or nothing, strict=True)
+        return [self._life_ms(life_ms, deadline_ms) for life_ms, deadline_ms in pairs]
+
+    def _life_ms(self, life_ms: Any, deadline_ms: Any) -> int:
+        """Return the time to live of one row from now on, in ms, from its columns.
+
+        ``life_ms`` is the time to live of the row and ``deadline_ms`` its expiry time, None for
+        null. Without both it is ``_UNLIMITED``; with both, or out of range, ``_ALONE``.
+        """
+        if deadline_ms is not None:
+            if life_ms is not None:
+                return _ALONE
+            life_ms = deadline_ms - self._now_ms
+        if life_ms is None:
+            return _UNLIMITED
+        return int(life_ms) if 0 < life_ms <= self._core.settings.longest_life_ms else _ALONE
+
+
+def _hash_text(correl_id: bytes) -> int | str:
+    """Return the hash of a CorrelId as a JSON value, ``"null"`` for an empty or zero id."""
+    correl_hash = optional_id_hash(correl_id) if correl_id else None
+    return "null" if correl_hash is None else correl_hash
+
+
+class Surrendered(NamedTuple):
+    """A row that no queue accepts, left out: row number at its source, reason code, text."""
+
+    source_row: int
+    reason: int
+    text: str
+
+
+class RowCounts(NamedTuple):
+    """How many rows of a transaction were put, had expired, and became dead letters."""
+
+    put_count: int
+    expired_count: int
+    refused_count: int
+
+
+class Promotion(UnitOfWork):
+    """The unit of work that puts rows of a stage, with further SQL statements."""
+
+    def __init__(self, core: Core, dead_letter_queue: str, *, surrenders: bool = False) -> None:
+        """Begin an empty unit of work; refused rows go to ``dead_letter_queue``, or DEADQ if "".
+
+        With ``surrenders``, a row that neither its queue nor the dead-letter queue can ever accept
+        is left out, and listed in ``surrendered``. Such a row must have a number at its source.
+        """
+        super().__init__(core, TerminatedBy(ended_program=_PROGRAM))
+        self._dead_letter_queue = dead_letter_queue
+        self._context = Context("", c.MQAT_UNIX, _PROGRAM, core.name)
+        self._now_ms = core.now_ms()
+        self._batches: list[BulkBatch] = []
+        self._expired: list[tuple[LocalQueue, LifeRecord]] = []
+        #: The deadline that the row being put names; it does not move while the put takes time.
+        self._deadline_ms: int | None = None
+        self._put_count = self._expired_count = 0
+        self.refusals: list[MQError] = []
+        self._surrenders = surrenders
+        self.surrendered: list[Surrendered] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Always False: a commit without messages also stores the progress of the stage."""
+        return False
+
+    @property
+    def counted(self) -> RowCounts:
+        """The counts of rows put, expired and refused so far."""
+        return RowCounts(self._put_count, self._expired_count, len(self.refusals))
+
+    def check_capacity(self, operation_count: int = 1, queue: LocalQueue | None = None) -> int:
+        """Return ``operation_count``: MAXUMSGS does not limit this unit of work.
+
+        ``queue`` has no effect.
+        """
+        return operation_count
+
+    def add(self, rows: StagedRows) -> None:
+        """Put the rows of a blob in order; the caller must not hold the engine lock.
+
+        A refused row goes to the dead-letter queue. Raises MQRC_CONNECTION_BROKEN,
+        MQRC_Q_MGR_STOPPING, or the reason with which the dead-letter queue refuses a row; the
+        caller then backs out.
+        """
+        if not rows.row_count:
+            return
+        in_bulk = BulkPuts(self._core, rows, self._now_ms, self._batch)
+        row = 0
+        while row < rows.row_count:
+            with self._core.engine_lock:
+                self._core.check_running()
+                after = in_bulk.add_from(row)
+            self._put_count += after - row
+            if after < rows.row_count:
+                self._add_alone(rows, after, in_bulk.kind(after))
+            row = after + 1
+
+    def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
+        """Put one message on ``queue`` as part of this unit of work; its commit makes it visible.
+
+        The message keeps exactly the expiry time that its staged row names.
+        """
+        deadline_ms, expire_at_ms = self._deadline_ms, row.expire_at_ms
+        if deadline_ms is not None and expire_at_ms is not None and deadline_ms < expire_at_ms:
+            row = row._replace(expire_at_ms=deadline_ms, capped_by=None)
+        super().put(queue, row, persistent=persistent)
+
+    def backout(self, *, counts: bool = True) -> None:
+        """Undo all puts of this unit of work, so that depths are as before.
+
+        ``counts`` has no effect, as nothing was got.
+        """
+        super().backout()
+        with self._core.engine_lock:
+            for batch in self._batches:
+                queue_state.withdraw(batch.queue, len(batch.keys))
+            for queue, _life in self._expired:
+                queue_state.withdraw_expired(queue)
+            self._batches, self._expired = [], []
+
+    def _build_transaction(self) -> Transaction:
+        """Return the transaction of all puts, with batches and the records of expired rows."""
+        transaction = super()._build_transaction()
+        for batch in self._batches:
+            if batch.keys:
+                for bulk in batch.bulks():
+                    transaction.unit.put_bulk(batch.queue.number, bulk)
+                queue_state.arrive_in_bulk(transaction, batch.queue, batch.keys)
+        for queue, life in self._expired:
+            queue_state.end_expired(transaction, queue, life)
+        # From here on the transaction holds them, and takes them back when it fails.
+        self._batches, self._expired = [], []
+        return transaction
+
+    def _batch(self, kind: RowKind) -> BulkBatch | None:
+        """Return a new batch for rows of a kind, None when such rows must be put one by one.
+
+        The engine lock is held.
+        """
+        assert self._core.engine_lock.is_held()
+        core = self._core
+        if kind.refusal is not None:
+            return None
+        try:
+            path = core.registry.resolve_target(kind.queue)
+            prepared = self._prepared(kind, path)
+        except MQError:
+            return None
+        queue = path.queue
+        if (
+            not prepared.persistent
+            or prepared.checks_header
+            or path.put_inhibited
+            or path.transmits
+            or queue.owner is not core
+            or queue.is_staging
+            or path.is_temporary
+            or is_owed(Cause.COA, prepared.descriptor)
+        ):
+            return None
+        batch = BulkBatch(path, prepared, self._now_ms)
+        self._batches.append(batch)
+        return batch
+
+    def _prepared(self, kind: RowKind, path: ResolvedQueue) -> Prepared:
+        """Return the checked descriptor for rows of a kind.
+
+        Raises the MQError with which a put refuses the descriptor, such as MQRC_PRIORITY_ERROR.
+        """
+        defaults = path.default_priority, path.default_persistence
+        return prepare(kind.descriptor, *defaults, self._context, kind.context_option)
+
+    def _add_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
+        """Put one row; if refused, put it on the dead-letter queue or leave it to its source.
+
+        ``kind`` has its queue, descriptor and context option. Raises the MQError when neither is
+        possible, or the queue manager stops.
+        """
+        try:
+            self._put_alone(rows, row, kind)
+        except MQError as refusal:
+            if refusal.reason in _NOT_THE_ROW:
+                raise
+            try:
+                self._dead_letter(rows, row, kind, refusal)
+            except MQError as error:
+                source_row = rows.value(SOURCE_ROW, row) if self._surrenders else None
+                if source_row is None or {error.reason, refusal.reason} & {*_PASSING}:
+                    raise
+                self.surrendered.append(Surrendered(source_row, refusal.reason, error.detail))
+            else:
+                self.refusals.append(refusal)
+
+    def _put_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
+        """Put one row, or discard it when its expiry time has passed.
+
+        ``kind`` has its queue, descriptor and context option. Raises the MQError with which a put
+        refuses the row, such as MQRC_Q_FULL. Also raises MQRC_BUFFER_ERROR for a row without data,
+        and MQRC_OBJECT_TYPE_ERROR for a shared queue.
+        """
+        if kind.refusal is not None:
+            raise kind.refusal
+        if row in rows.without_body:
+            raise mq_error(rc.MQRC_BUFFER_ERROR, "payload is null")
+        path = self._core.registry.resolve_target(kind.queue)
+        if path.queue.owner is not self._core:
+            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{kind.queue} is shared: no sink for it")
+        ids, times = MessageIds(*ids_of(rows, row)), self._times_of(rows, row)
+        if times.deadline_ms is not None and times.life_ms is not None and times.life_ms <= 0:
+            self._discard(path, kind, ids, rows.body(row), times.deadline_ms)
+            return
+        self._put(path, rows.body(row), kind, ids, times)
+        self._put_count += 1
+
+    def _times_of(self, rows: StagedRows, row: int) -> Times:
+        """Return the delay and time to live of a row from now on.
+
+        Raises MQRC_OPTIONS_ERROR for both a delay and a delivery time, MQRC_EXPIRY_ERROR for both a
+        time to live and an expiry time, or one out of range.
+        """
+        core = self._core
+        return times_of(rows, row, core.now_ms(), core.settings.longest_life_ms)
+
+    def _put(
+        self, path: ResolvedQueue, body: bytes, kind: RowKind, ids: MessageIds, times: Times
+    ) -> bytes:
+        """Put a message as an application named ``mayfly sink`` does, and return its MsgId.
+
+        ``kind`` has descriptor and context option, ``times`` the delay and time to live. Raises the
+        MQError with which a put refuses the message, such as MQRC_Q_FULL.
+        """
+        request = PutRequest(
+            kind.descriptor,
+            ids.msg_id,
+            ids.correl_id,
+            times.life_ms,
+            times.delay_ms,
+            kind.context_option,
+        )
+        self._deadline_ms = times.deadline_ms
+        return put(self._core, path, body, request, context=self._context, unit_of_work=self).msg_id
+
+    def _discard(
+        self, path: ResolvedQueue, kind: RowKind, ids: MessageIds, body: bytes, deadline_ms: int
+    ) -> None:
+        """Record a row as an expired message, and send its expiration report (E14).
+
+        The expiry time of the row has passed. ``kind`` has descriptor and context option.
+        ``deadline_ms`` is in ms since 1970. Raises the MQError with which a put would have refused
+        the message, such as MQRC_Q_FULL.
+        """
+        core, prepared = self._core, self._prepared(kind, path)
+        if prepared.checks_header:
+            check_header(prepared.descriptor, body)
+        with core.engine_lock:
+            path = core.registry.refreshed(path)
+            check_capacity(path, prepared, len(body))
+            now_ms = core.now_ms()
+            own = MessageIds(ids.msg_id or new_id(core), ids.correl_id)
+            window = Window(now_ms, now_ms, deadline_ms)
+            message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
+            queue_state.hold_expired(path.queue)
+            terminated_by = self.terminated_by._replace(met_by=MetBy.PUT.value)
+            life = queue_state.expired_life_record(path.queue, message, now_ms, terminated_by)
+            self._expired.append((path.queue, life))
+            self._expired_count += 1
+            original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)
+            followed = Transaction()
+            dispose_of_expired(core, followed, path.queue, message, original)
+            self.adopt(followed)
+
+    def _dead_letter(self, rows: StagedRows, row: int, kind: RowKind, refusal: MQError) -> None:
+        """Put a refused row on the dead-letter queue with an MQDLH (Q1); send its exception report.
+
+        When that queue refuses it, raises the reason code with a text that names the option
+        ``deadLetterQueue``. ``kind`` has queue, descriptor and context option of the row;
+        ``refusal`` is the error of its put.
+        """
+        core = self._core
+        name = self._dead_letter_queue or core.registry.queue_manager.deadq
+        body = rows.body(row)
+        descriptor = _sound(kind.descriptor, self._context)
+        dead, header = dead_letter_of(core, descriptor, refusal.reason, kind.queue)
+        as_dead = RowKind(name, dead, kind.context_option)
+        try:
+            ids = MessageIds(*ids_of(rows, row))
+        except MQError:
+            ids = MessageIds(b"", b"")
+        try:
+            life = self._times_of(rows, row)._replace(delay_ms=0)
+        except MQError:
+            life = Times(0, None, None)
+        try:
+            path = core.registry.resolve_target(name or dead_letter_queue_of(core))
+            msg_id = self._put(path, header + body, as_dead, ids, life)
+        except MQError as error:
+            if error.reason in _NOT_THE_ROW:
+                raise
+            raise mq_error(
+                error.reason,
+                f"option deadLetterQueue: {name!r} takes no row ({error.detail}), and one for "
+                f"{kind.queue!r} was refused with {refusal}",
+            ) from error
+        left_ms = None if life.life_ms is None else max(life.life_ms, 0)
+        with core.engine_lock:
+            original = Original(descriptor, msg_id, ids.correl_id, body, left_ms)
+            report = Transaction()
+            send_report(core, report, Cause.EXCEPTION, original, refusal.reason)
+            self.adopt(report)
+
+
+def _sound(descriptor: Descriptor, context: Context) -> Descriptor:
+    """Return a descriptor that a put on the dead-letter queue accepts.
+
+    It is ``descriptor`` if that is valid, else a default one. ``context`` is the user and program
+    that put. It is persistent unless the row says otherwise, so that a restart does not lose the
+    message.
+    """
+    if descriptor.persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
+        descriptor = descriptor._replace(persistence=c.MQPER_PERSISTENT)
+    try:
+        prepare(descriptor, 0, 0, context, c.MQPMO_NONE)
+    except MQError:
+        return Descriptor(persistence=c.MQPER_PERSISTENT)
+    return descriptor

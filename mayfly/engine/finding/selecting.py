@@ -9,7 +9,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.finding.search import Match, asker, fields_of, in_order
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
-from mayfly.properties.selectors import Selector
+from mayfly.properties.selectors.selector import Selector
 from mayfly.runtime.compiling import weakly_held
 from mayfly.store.units import StoredMessage
 

@@ -40,7 +40,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.properties.selectors import Selector
+from mayfly.properties.selectors.selector import Selector
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import NOBODY, MetBy
 from mayfly.verbs.topic_strings import has_wildcards, levels_of, matches

@@ -11,7 +11,7 @@ from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.properties.selectors import Selector, compile_selector
+from mayfly.properties.selectors.selector import Selector, compile_selector
 from mayfly.store.messages import Due
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.topic_strings import MANY_LEVELS, ONE_LEVEL, levels_of

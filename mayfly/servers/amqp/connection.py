@@ -1,6 +1,6 @@
-"""One AMQP connection of a client: proton processes its bytes, links handle proton's events.
+"""The server of AMQP 1.0 and its connections: proton processes bytes, links handle its events.
 
-All of it runs in the event loop of the server. A queue manager calls back on its own threads;
+A connection runs in the event loop of the server. A queue manager calls back on its own threads;
 :class:`DeferredCalls` moves these calls into the loop.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from proton import (
     Collector,
     Condition,
-    Connection,
     Endpoint,
     Link,
     ProtonException,
@@ -23,15 +23,21 @@ from proton import (
     Terminus,
     Transport,
 )
+from proton import (
+    Connection as ProtonConnection,
+)
 
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.channel import ClientConnection
+from mayfly.client.connection import Connection
 from mayfly.mqi.errors import MQError
+from mayfly.runtime import Runtime
 from mayfly.servers.acceptor import send_at_once
 from mayfly.servers.amqp import transfers
+from mayfly.servers.amqp.addresses import DeletedTopics
 from mayfly.servers.amqp.conversations import AmqpClient, ClientConversations
 from mayfly.servers.amqp.entrance import Handshake, claim_container, open_connection
-from mayfly.servers.amqp.errors import DECODE_ERROR, NOT_FOUND, AmqpError, amqp_error
+from mayfly.servers.amqp.errors import DECODE_ERROR, FORCED, NOT_FOUND, AmqpError, amqp_error
 from mayfly.servers.amqp.frames import (
     ClientFrames,
     Echo,
@@ -45,10 +51,18 @@ from mayfly.servers.amqp.frames import (
 from mayfly.servers.amqp.links import BatchedPuts, LinkEndpoint
 from mayfly.servers.amqp.receiving import ReceivingClient
 from mayfly.servers.amqp.sending import SendingClient
-from mayfly.servers.amqp.service import AmqpService, DeferredCalls
+from mayfly.servers.amqp.service import (
+    AddedAnnotations,
+    AmqpLimits,
+    AmqpService,
+    DeferredCalls,
+    DeferredSettlements,
+)
 from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
-from mayfly.servers.budget import WAIT_SECONDS, ClientMemory, Reservation, SlowClientTimer
+from mayfly.servers.budget import WAIT_SECONDS, Budget, ClientMemory, Reservation, SlowClientTimer
+from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, ChannelInstances
+from mayfly.servers.event_loop_server import LOOK_SECONDS, EventLoopServer
 from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -56,6 +70,11 @@ _LOG = logging.getLogger("mayfly.amqp")
 HANDSHAKE_SECONDS = 10.0
 _SESSION_BYTES = 16 * 1024 * 1024
 _REST_BYTES = 64 * 1024
+_WORKERS = 4
+#: The time that clients have to answer a close.
+_CLOSING_SECONDS: Final = 1.0
+#: The most connections, as many as for Mayfly's own protocol.
+_MAX_CONNECTIONS: Final = 10_000
 
 
 class AmqpConnection(asyncio.Protocol):
@@ -119,7 +138,7 @@ class AmqpConnection(asyncio.Protocol):
         #: None before the first bytes, and once the client is let in.
         self._handshake: Handshake | None = None
         self._engine: Transport | None = None
-        self._connection: Connection | None = None
+        self._connection: ProtonConnection | None = None
         self._frames = ClientFrames(service.limits.max_frame_bytes)
         self._numbers = ServerFrames()
         #: The frame at the end of the bytes that proton has now, where it asks for more.
@@ -373,7 +392,7 @@ class AmqpConnection(asyncio.Protocol):
         self._engine.max_frame_size = limits.max_frame_bytes
         self._engine.channel_max = 255
         self._engine.idle_timeout = limits.idle_timeout_ms / 1000
-        self._connection = Connection()
+        self._connection = ProtonConnection()
         self._connection.collect(self._collector)
         self._engine.bind(self._connection)
         others: dict[str, Callable[[Any], None]] = {
@@ -598,7 +617,7 @@ class AmqpConnection(asyncio.Protocol):
         self.service.deferred_settlements.make()
         handler(endpoint)
 
-    def _opened(self, connection: Connection) -> None:
+    def _opened(self, connection: ProtonConnection) -> None:
         """Answer the client's open frame with an open, followed by a close if it is refused."""
         hostname = connection.remote_hostname or ""
         wanted = self.service.manager_named(hostname)
@@ -617,7 +636,9 @@ class AmqpConnection(asyncio.Protocol):
             level = self.conversations.main.call(ask.AskCommandLevel())
             open_connection(connection, client.applicant.queue_manager, refused, level)
 
-    def _begin_conversations(self, client: AmqpClient, connection: Connection) -> Condition | None:
+    def _begin_conversations(
+        self, client: AmqpClient, connection: ProtonConnection
+    ) -> Condition | None:
         """Open the first conversation with the queue manager; return None.
 
         If it is refused, return the condition to send, such as amqp:unauthorized-access.
@@ -829,3 +850,96 @@ class AmqpConnection(asyncio.Protocol):
             address = self.wire.get_extra_info("peername")
             _LOG.info("connection of %s closed: %s", address, why, extra={"cause": why})
             self.wire.close()
+
+
+class AmqpServer(EventLoopServer[AmqpConnection]):
+    """Serves queue managers to clients of AMQP 1.0; any thread may call its methods.
+
+    Connections that the server ends get amqp:connection:forced.
+    """
+
+    def __init__(
+        self,
+        queue_managers: Sequence[str],
+        admission: Admits,
+        connect: Callable[[str, Admitted, Applicant], Connection],
+        *,
+        channel: str = "",
+        limits: AmqpLimits | None = None,
+        runtime: Runtime | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """Start the event loop on its thread; nothing listens yet.
+
+        ``admission`` checks each client by the rules of ``channel``. ``connect`` opens a
+        conversation of an admitted user with a queue manager. A client whose host name is that of
+        no queue manager is connected to the first one. ``runtime`` provides the thread. ``budget``
+        limits the memory for messages and may be shared with other servers.
+        """
+        loop = asyncio.new_event_loop()
+        self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")
+        limits = limits or AmqpLimits()
+        self.service = AmqpService(
+            loop,
+            self._executor,
+            admission,
+            connect,
+            queue_managers,
+            limits,
+            Budget() if budget is None else budget,
+            channel,
+            ChannelInstances(),
+            DeferredSettlements(loop),
+            AddedAnnotations(),
+            DeletedTopics(),
+        )
+        self.open_connections: set[AmqpConnection] = set()
+        super().__init__(loop, self, runtime or Runtime(), "mayfly-amqp")
+
+    # For the acceptor.
+
+    log, magic = _LOG, b"AMQP"
+    #: The protocol header of a server that accepts only TLS (AMQP 1.0, 5.2).
+    refusal_without_tls = b"AMQP\x02\x01\x00\x00"
+    #: The longest time for a TLS handshake is that for the SASL exchange.
+    handshake_seconds = HANDSHAKE_SECONDS
+
+    def capacity(self) -> int:
+        """Return how many more connections the server accepts now."""
+        return _MAX_CONNECTIONS - len(self.open_connections)
+
+    def new(self) -> AmqpConnection:
+        """Return the asyncio protocol object for a new connection."""
+        return AmqpConnection(self.service, next(INSTANCE_NUMBERS), self.open_connections)
+
+    # For EventLoopServer.
+
+    def _open(self) -> Collection[AmqpConnection]:
+        """Return the open connections of clients."""
+        return self.open_connections
+
+    def _end(self, connection: AmqpConnection, why: str) -> None:
+        """Close a connection with the AMQP error connection:forced and the text ``why``."""
+        connection.stop(FORCED, why)
+
+    def _quiesce(self, connection: AmqpConnection) -> None:
+        """End a connection for an operator once its client has no work left; does not wait."""
+        connection.quiesce(FORCED, "the channel was stopped by an operator")
+
+    def _drain(self, connection: AmqpConnection) -> None:
+        """End a connection, because the server ends, once its client has no work left."""
+        connection.quiesce(FORCED, "the server ends")
+
+    async def _end_all(self) -> None:
+        """Close all connections, wait at most one second, and abort the rest."""
+        await self._cut_handshakes()
+        self._each(lambda connection: connection.end(FORCED, "the server ends"))
+        until = self.loop.time() + _CLOSING_SECONDS
+        while self.open_connections and self.loop.time() < until:
+            await asyncio.sleep(LOOK_SECONDS)
+        self._each(AmqpConnection.abort)
+        await asyncio.sleep(0)
+
+    def _shut_down(self) -> None:
+        """End the threads for verbs that may block."""
+        self._executor.shutdown()

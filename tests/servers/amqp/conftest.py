@@ -14,7 +14,7 @@ from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.client.connection import connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.amqp.service import AmqpLimits
 from mayfly.servers.budget import Budget
 from mayfly.testing import VirtualClock

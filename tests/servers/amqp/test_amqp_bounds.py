@@ -12,7 +12,7 @@ import pytest
 from proton import Delivery, Described, Message, Sender, ulong
 
 from mayfly import QueueManager
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client
 

@@ -16,7 +16,7 @@ import pytest
 from proton import Delivery, Described, Endpoint, Link, Message, ulong
 
 from mayfly import QueueManager
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.amqp.service import AmqpLimits
 from tests.facts import wait_until
 from tests.servers.amqp.client import TRANSACTIONAL_STATE, Client

@@ -22,8 +22,8 @@ from mayfly.mqi.errors import CannotBeGiven
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, text
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.amqp.outgoing import outgoing
-from mayfly.servers.amqp.server import AmqpServer
 from mayfly.services.dead_letter import dead_letter_of
 from mayfly.verbs import requests as ask
 from tests.servers.amqp.client import Client

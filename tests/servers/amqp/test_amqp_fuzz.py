@@ -13,7 +13,7 @@ import pytest
 from proton import Delivery, Endpoint, Message, ulong
 
 from mayfly import QueueManager
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.testing import VirtualClock
 from tests.examples import examples
 from tests.facts import wait_until

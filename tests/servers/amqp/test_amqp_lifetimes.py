@@ -29,7 +29,7 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, Value
 from mayfly.servers.amqp.codec import symbol as amqp_symbol
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.testing import VirtualClock
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OneUser

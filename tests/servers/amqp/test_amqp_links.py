@@ -10,7 +10,7 @@ from proton import Delivery, Endpoint, Link, Message, symbol
 from proton.utils import BlockingConnection
 
 from mayfly import QueueManager
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.servers.amqp.client import SECONDS, Client

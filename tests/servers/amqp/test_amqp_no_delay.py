@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 
 
 def test_frames_are_sent_at_once(server: AmqpServer, port: int) -> None:

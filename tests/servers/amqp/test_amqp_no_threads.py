@@ -16,11 +16,10 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.runtime import Runtime
 from mayfly.runtime.runtime import Thread
 from mayfly.servers.amqp.addresses import DeletedTopics, NodeAddress
-from mayfly.servers.amqp.connection import AmqpConnection
+from mayfly.servers.amqp.connection import AmqpConnection, AmqpServer
 from mayfly.servers.amqp.conversations import ClientConversations, SettlementAtEnd
 from mayfly.servers.amqp.incoming import Incoming
 from mayfly.servers.amqp.links import BatchedPuts, put_within
-from mayfly.servers.amqp.server import AmqpServer
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement

@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.engine import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.amqp.service import AmqpLimits
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client

@@ -12,8 +12,8 @@ from mayfly import QueueManager
 from mayfly.client.connection import connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.servers.amqp.outcomes import Postponed
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
+from mayfly.servers.amqp.receiving import Postponed
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client

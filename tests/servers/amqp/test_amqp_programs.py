@@ -16,7 +16,7 @@ from proton import Delivery, Endpoint, Message
 
 from mayfly import QueueManager
 from mayfly.client.connection import connect
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from tests.facts import wait_until
 from tests.servers.amqp.client import SECONDS, Client
 from tests.servers.amqp.conftest import OneUser

@@ -9,8 +9,8 @@ import pytest
 from proton import Delivery, Described, Link, Message, symbol, uint, ulong
 
 from mayfly import QueueManager
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.amqp.frames import ClientFrames, Found, RefusedFrame
-from mayfly.servers.amqp.server import AmqpServer
 from tests.facts import wait_until
 from tests.servers.amqp import frames
 from tests.servers.amqp.client import TRANSACTIONAL_STATE, Client

@@ -12,7 +12,7 @@ from proton import Delivery, Endpoint, Message
 from mayfly import QueueManager
 from mayfly.channel import clients_known
 from mayfly.client.connection import connect
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OneUser

@@ -10,7 +10,7 @@ import pytest
 from proton import Delivery, Link, Message
 
 from mayfly import QueueManager
-from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.amqp.service import DeferredSettlements
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client

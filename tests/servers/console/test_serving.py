@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.servers.http.application import CONSOLE
-from mayfly.servers.http.pages import POLICY
+from mayfly.servers.http.application import CONSOLE, POLICY
 from tests.servers.http.conftest import Web
 
 PAGE = Path(__file__).parents[3] / "mayfly" / "servers" / "console" / "page"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.admin.mqsc import heads_of
+from mayfly.admin.mqsc.commands import heads_of
 from mayfly.admin.security.roles import Role
 from mayfly.admin.security.users import users_of
 from mayfly.servers.http.application import OPERATIONS

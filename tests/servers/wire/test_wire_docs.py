@@ -10,7 +10,7 @@ from pathlib import Path
 from mayfly.client.connection import local
 from mayfly.client.connection.local import CALLS, FOR_EVENT_LOOP
 from mayfly.servers.wire import Limits
-from mayfly.servers.wire.conversation import AT_ONCE, BEGUN
+from mayfly.servers.wire.server import AT_ONCE, BEGUN
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import (
     ALIVE,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.concurrency import run_in_threadpool
 
 from mayfly.admin import CHANNEL, CONN
-from mayfly.admin.mqsc import heads_of
+from mayfly.admin.mqsc.commands import heads_of
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.client.connection import Administration
 from mayfly.mqi import constants as c
