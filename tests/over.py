@@ -153,7 +153,7 @@ class NewSession:
             connection = self._servers.connect(manager, user, program, groups)
         self._clients.append(OpeningClient(connection, transacted=transacted))
         # What a test uses of a session, a client has; another test is marked in_process.
-        return cast("Session", self._clients[-1])
+        return cast(Session, self._clients[-1])
 
     def close(self) -> None:
         """End the clients that are left over, and the servers."""

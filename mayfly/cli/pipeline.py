@@ -20,7 +20,6 @@ from rich.live import Live
 from rich.spinner import Spinner
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
-from mayfly.cli.progress_line import progress_line
 from mayfly.cli.run_notes import (
     Ledger,
     RunKind,
@@ -621,3 +620,24 @@ def _lag_rows(status: RunStatus) -> int | None:
 def _age(age_ms: int) -> str:
     """Return an age in words, to the second."""
     return spelled_duration(max(age_ms, 0) // SECOND_MS * SECOND_MS)
+
+
+def progress_line(progress: Progress) -> str:
+    """Return the counts of a pipeline on one line; a number of held rows that is None is "?"."""
+    held = "?" if progress.held is None else f"{progress.held:,}"
+    cells = [
+        f"{progress.pipeline}",
+        f"in {progress.rows_in:,}",
+        f"held {held}",
+        f"released {progress.released:,}",
+        f"expired {progress.expired:,}",
+        f"refused {progress.dead_lettered:,}",
+        f"reports {progress.reports:,}",
+    ]
+    if progress.releasing:
+        cells.append(f"releasing {progress.releasing:,}")
+    if progress.lag_ms is not None:
+        cells.append(f"lag {progress.lag_ms / SECOND_MS:,.1f} s")
+    if progress.restarts:
+        cells.append(f"restarts {progress.restarts}")
+    return "  ".join(cells)

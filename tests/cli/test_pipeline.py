@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.spinner import Spinner
 
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.pipeline import Watcher, end_of_run, watching
-from mayfly.cli.progress_line import progress_line
+from mayfly.cli.pipeline import Watcher, end_of_run, progress_line, watching
 from mayfly.pipeline.progress import Progress
 from mayfly.pipeline.supervise import RunResult, Termination
 from mayfly.servers.flight import FlightServer
