@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.cli.hosting import set_scan
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.serve import set_scan
 from mayfly.cli.served import SERVED_FILE
 from mayfly.client import Client
 from mayfly.client.connection.endpoint import Endpoint

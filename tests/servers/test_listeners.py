@@ -16,8 +16,8 @@ from mayfly import MQError, QueueManager
 from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import self_signed_certificate
 from mayfly.channel import ChannelState
+from mayfly.cli.hosting import next_signal
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.serve import next_signal
 from mayfly.client import Client
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import RemoteConnection, connect

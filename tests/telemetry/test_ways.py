@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 import mayfly
 from mayfly import QueueManager, telemetry
 from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.cli.hosting import telemetry_of
 from mayfly.cli.outcomes import CommandFailed
-from mayfly.cli.serve import telemetry_of
 from mayfly.client.connection import LocalConnection
 from mayfly.testing import VirtualClock
 from tests.channel.scene import CHANNEL, done, receiving, sending
