@@ -142,7 +142,7 @@ def _imported(package: str) -> ModuleType:
         raise pytest.UsageError(f"mayfly_as {package}: this Mayfly has none") from error
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header() -> str:
     """Say at the start of the run that it is not IBM MQ that is tested with."""
     return "mayfly: queue managers in memory, whatever host a program names"
 
