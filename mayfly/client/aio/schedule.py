@@ -1,4 +1,4 @@
-"""The schedule of delayed messages for tasks of one event loop (docs/SCHEDULE.md)."""
+"""The schedule of delayed messages for tasks of one event loop (docs/WHY.md)."""
 
 from __future__ import annotations
 
