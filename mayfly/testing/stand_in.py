@@ -154,7 +154,11 @@ def _queue_managers_of_a_test(request: pytest.FixtureRequest) -> Iterator[None]:
     A test, or a fixture of it, that uses the fixture ``clock`` decides what time they have.
     """
     stand_in = request.config.stash[STAND_IN]
-    clock = request.getfixturevalue("clock") if "clock" in request.fixturenames else None
-    known = isinstance(clock, (VirtualClock, SystemClock))
-    with stand_in.queue_managers(clock if known else stand_in.own_clock):
+    clock: Clock = stand_in.own_clock
+    if "clock" in request.fixturenames:
+        given = request.getfixturevalue("clock")
+        # An unchanged suite may have a fixture of this name that is about something else.
+        if isinstance(given, (VirtualClock, SystemClock)):
+            clock = given
+    with stand_in.queue_managers(clock):
         yield
