@@ -68,7 +68,7 @@ CORE_TESTS := $(addprefix tests/,admin aio channel client connection dead_letter
 test-python:
 	@test -x $(OTHER_PYTHON)/bin/python || $(PYTHON) -m venv $(OTHER_PYTHON)
 	@$(OTHER_PYTHON)/bin/python -m pip install -qq --no-compile --disable-pip-version-check \
-	  -c constraints.txt -e '.[http,otel]' hypothesis pytest pytest-xdist
+	  -c constraints.txt -e '.[http,lake]' fastapi hypothesis pytest pytest-xdist
 	@$(OTHER_PYTHON)/bin/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(CORE_TESTS)
 
 # The console and the description of HTTP in a browser, each page, for which make test has no time.
