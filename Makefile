@@ -8,7 +8,7 @@ SOURCES := mayfly pyspark_mayfly.py tests hatch_build.py $(wildcard bench exampl
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup wheel site compiled compiled-tree test-compiled demo test all-tests pages soak search mutants shape interop lint bench bench-compare bench-peers clean
+.PHONY: setup wheel site compiled compiled-tree test-compiled demo test all-tests test-python pages soak search mutants shape interop lint bench bench-compare bench-peers clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -57,6 +57,19 @@ test: $(READY)
 
 all-tests: $(READY)
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
+
+# The core and its clients on another Python, in an environment of its own, without Spark and lakes:
+# make test-python PYTHON=python3.13
+OTHER_PYTHON = .venv/$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
+CORE_TESTS := $(addprefix tests/,admin aio channel client connection dead_letter engine everyplace \
+  hierarchy ims_bridge jms lifetime listener model mqi mqsc pcf pymqi runtime security selectors \
+  sharing spec store testing trigger_monitor test_testing_docs.py test_developing_docs.py)
+
+test-python:
+	@test -x $(OTHER_PYTHON)/bin/python || $(PYTHON) -m venv $(OTHER_PYTHON)
+	@$(OTHER_PYTHON)/bin/python -m pip install -qq --no-compile --disable-pip-version-check \
+	  -c constraints.txt -e '.[http,lake]' fastapi hypothesis pytest pytest-xdist
+	@$(OTHER_PYTHON)/bin/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(CORE_TESTS)
 
 # The console and the description of HTTP in a browser, each page, for which make test has no time.
 # Skipped where there is no Chromium.

@@ -1,4 +1,4 @@
-"""Asyncio client: the verbs of ``mayfly.connect`` as coroutines (docs/AIO.md)."""
+"""Asyncio client: the verbs of ``mayfly.connect`` as coroutines (docs/SESSION.md)."""
 
 from mayfly.client.aio.client import AsyncClient, AsyncSubscription, connect
 

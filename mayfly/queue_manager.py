@@ -61,7 +61,7 @@ class QueueManager:
 
     Platform, command level and settings that are passed are stored in the folder. Those not passed
     are as stored, else defaults (docs/SETTINGS.md). Sessions of ``user``, and sessions without a
-    user, may do everything (docs/AUTHORITY.md).
+    user, may do everything (docs/SECURITY.md).
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class QueueManager:
         #: The channels to and from other queue managers (docs/CHANNELS.md).
         self.channels = Channels(engine, partial(_link_of, name, engine.runtime))
         self.channels.restart()
-        #: Publish/subscribe with other queue managers (docs/HIERARCHY.md).
+        #: Publish/subscribe with other queue managers (docs/CHANNELS.md).
         self.hierarchy = Hierarchy(engine)
         # By this list a session keeps its queue manager, and a group can close it.
         engine.before_close += [self.hierarchy.close, self.channels.close, self._leave]
@@ -175,7 +175,7 @@ class QueueManager:
         """Connect a user, and return the session; ``program`` becomes PutApplName.
 
         User and ``groups`` are taken without a password check. A session without a user may do
-        everything. ``groups`` None keeps the groups known for the user (docs/AUTHORITY.md). With
+        everything. ``groups`` None keeps the groups known for the user (docs/SECURITY.md). With
         ``transacted``, puts and gets take effect only at a call of ``commit``; else each takes
         effect at once. Raises MQRC_CONNECTION_BROKEN if the queue manager is closed,
         MQRC_NOT_AUTHORIZED for a user without CONNECT.
@@ -299,7 +299,7 @@ class QueueManager:
         self.engine.close()
 
     def crash(self) -> None:
-        """Stop as ``kill -9`` stops a process, for tests of recovery (docs/TESTING.md).
+        """Stop as ``kill -9`` stops a process, for tests of recovery (docs/DEVELOPING.md).
 
         Units of work and non-persistent messages are lost; data that were acknowledged as durable
         exist at the next open. Sessions get MQRC_CONNECTION_BROKEN.

@@ -1,7 +1,7 @@
 """OpenTelemetry: spans and metrics of messages, and contexts that travel with them.
 
 ``instrument()`` records the connections that a program makes from then on. ``watch`` records the
-expiries of a queue manager in this process (docs/TELEMETRY.md). Before that nothing is recorded.
+expiries of a queue manager in this process (docs/METRICS.md). Before that nothing is recorded.
 """
 
 from mayfly.client.telemetry.connections import instrument, processing, uninstrument, watch

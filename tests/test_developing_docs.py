@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,9 @@ from mayfly.client.connection.choose import endpoint_of_mqserver
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import PASSWORDS, ServedQueueManager
+from tests.pages import part
 
-PAGE = (Path(__file__).parents[1] / "docs" / "DEVELOPING.md").read_text("utf-8")
+PAGE = part("DEVELOPING.md", "Programs for IBM MQ")
 
 
 def shown_tests() -> dict[str, Callable[..., None]]:

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from mayfly.cli.app import COMMANDS
+from mayfly.cli.outcomes import EXIT_CODES
+
 ROOT = Path(__file__).parents[1]
 CONTENTS = ROOT / "docs" / "README.md"
 PAGES = [
@@ -27,7 +30,10 @@ WITHOUT_EXAMPLE = [
     *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SECURITY")),
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in "ARCHITECTURE COMPATIBILITY GLOSSARY LIFETIME PERFORMANCE RULES".split()
+        for name in (
+            *("ARCHITECTURE", "COMMANDS", "COMPATIBILITY", "GLOSSARY"),
+            *("LIFETIME", "PERFORMANCE", "RULES"),
+        )
     ),
 ]
 
@@ -113,6 +119,14 @@ def test_files_of_the_source_that_a_page_names_are_there(page: Path) -> None:
 def test_the_contents_name_every_page_once() -> None:
     linked = re.findall(r"^\| \[\w+\]\((\w+\.md)\)", CONTENTS.read_text("utf-8"), re.MULTILINE)
     assert sorted(linked) == sorted(p.name for p in CONTENTS.parent.glob("*.md") if p != CONTENTS)
+
+
+def test_the_page_of_commands_names_each_with_its_exit_codes() -> None:
+    text = (ROOT / "docs" / "COMMANDS.md").read_text("utf-8")
+    rows = re.findall(r"^\| ((?:`[a-z]+`(?:, )?)+) \|", text, re.MULTILINE)
+    assert sorted(re.findall(r"`([a-z]+)`", " ".join(rows))) == sorted(COMMANDS)
+    codes = re.findall(r"^\| (\d+) \| (.+) \|$", text, re.MULTILINE)
+    assert [f"{code:<5}{meaning}" for code, meaning in codes] == re.findall(r"\d+ +.+", EXIT_CODES)
 
 
 # The checks, on prose that is bad on purpose

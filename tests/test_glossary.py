@@ -68,7 +68,7 @@ def test_each_word_of_a_source_links_to_a_heading_that_is_there(heading: str) ->
     rows = rows_under(heading)
     assert len(rows) >= 7
     for word, link, meaning in rows:
-        found = re.match(r"\[\w+\]\((\w*\.?m?d?)(?:#([\w-]+))?\)$", link)
+        found = re.match(r"\[[\w /?]+\]\((\w*\.?m?d?)(?:#([\w-]+))?\)$", link)
         assert found is not None, (word, link)
         page: Path = PAGE.parent / found[1] if found[1] else PAGE
         assert page.is_file(), link

@@ -1,4 +1,4 @@
-"""docs/TESTING.md and docs/SESSION.md: what they show runs, and what they list is there."""
+"""docs/DEVELOPING.md and docs/SESSION.md: what they show runs, and what they list is there."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
+from tests.pages import part
 
-DOCS = Path(__file__).parents[1] / "docs"
-
-
-def blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)
+BLOCKS = re.findall(
+    r"```python\n(.*?)```", part("DEVELOPING.md", "Programs in one process"), re.DOTALL
+)
 
 
 def shown_tests() -> dict[str, Callable[..., None]]:
-    """Return the tests that docs/TESTING.md shows, by name, as its reader would type them."""
+    """Return the tests that docs/DEVELOPING.md shows, by name, as its reader would type them."""
     names: dict[str, Any] = {}
-    for block in blocks("TESTING.md"):
-        exec(compile(block, "TESTING.md", "exec"), names)
+    for block in BLOCKS:
+        exec(compile(block, "DEVELOPING.md", "exec"), names)
     return {name: value for name, value in names.items() if name.startswith("test_")}
 
 
@@ -43,13 +42,13 @@ def test_each_test_in_the_page_about_testing_passes(
 
 
 def test_the_page_about_testing_shows_a_test_of_each_kind() -> None:
-    assert len(SHOWN) == len(blocks("TESTING.md")) == 5
+    assert len(SHOWN) == len(BLOCKS) == 5
 
 
 def test_the_session_of_the_page_prints_what_stands_below_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = (DOCS / "SESSION.md").read_text("utf-8")
+    text = part("SESSION.md", "Sessions")
     [(program, said)] = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", text, re.DOTALL)
     exec(compile(program, "SESSION.md", "exec"), {})
     assert capsys.readouterr().out == said
@@ -60,7 +59,7 @@ def public(kind: type) -> set[str]:
 
 
 def test_the_page_lists_every_method_of_a_session_with_its_parameters() -> None:
-    text = (DOCS / "SESSION.md").read_text("utf-8")
+    text = part("SESSION.md", "Sessions")
     named = set(re.findall(r"`(\w+)", text))
     assert public(Session) - named == set()
     for verb in (Session.put, Session.get, Session.publish, Session.subscribe):
@@ -73,6 +72,6 @@ def test_the_page_lists_every_method_of_a_session_with_its_parameters() -> None:
 
 
 def test_the_page_lists_what_a_message_has() -> None:
-    text = (DOCS / "SESSION.md").read_text("utf-8")
+    text = part("SESSION.md", "Sessions")
     named = set(re.findall(r"`(\w+)`", text))
     assert public(Message) - named == set()

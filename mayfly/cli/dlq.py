@@ -50,7 +50,7 @@ dlq = group()
 RulesFile = Annotated[
     Path,
     typer.Argument(
-        parser=local_path, metavar="RULES_FILE", help="The rule table; see docs/DEAD_LETTERS.md."
+        parser=local_path, metavar="RULES_FILE", help="The rule table; see docs/WHY.md."
     ),
 ]
 ManagerOption = Annotated[

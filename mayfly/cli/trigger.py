@@ -37,7 +37,7 @@ def run(
     APPLICID of a process with APPLTYPE(UNIX) is a command line, run without a shell; the MQTMC2 is
     its last argument. The next trigger message is taken when it has ended, or at once with
     ENVRDATA('&'); with --at-once 4, while no more than 3 run. A trigger message that starts nothing
-    goes to the dead-letter queue. See docs/TRIGGERING.md.
+    goes to the dead-letter queue. See docs/LISTENERS.md.
 
     \b
     Example:

@@ -341,11 +341,11 @@ class ManagerDefinition(Definition):
         words=(("DISABLED", k.MQRDNS_DISABLED), ("ENABLED", k.MQRDNS_ENABLED)),
     )
     connauth: str = attribute("", c.MQCA_CONN_AUTH, length=48)
-    # Mayfly's own: the queue manager or Spark releases delayed messages (docs/SCHEDULE.md).
+    # Mayfly's own: the queue manager or Spark releases delayed messages (docs/WHY.md).
     ddelay: int = attribute(
         DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
     )
-    # Mayfly's own: when authority is checked (docs/AUTHORITY.md).
+    # Mayfly's own: when authority is checked (docs/SECURITY.md).
     authchk: int = attribute(
         AUTHCHK_NONE,
         words=(("NONE", AUTHCHK_NONE), ("SEND", AUTHCHK_SEND), ("RELEASE", AUTHCHK_RELEASE)),

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 from mayfly import pymqi
-from mayfly.pymqi import CMQC, CMQCFC, CMQXC, CMQZC
+from mayfly.pymqi.in_place import names_in_place
 
-_CONSTANTS = {"CMQC": CMQC, "CMQCFC": CMQCFC, "CMQXC": CMQXC, "CMQZC": CMQZC}
 _USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
 
 
@@ -29,9 +28,7 @@ def main(arguments: list[str]) -> int:
     if not program.is_file():
         sys.stderr.write(f"{program} is not a file\n{_USAGE}")
         return 2
-    sys.modules["pymqi"] = pymqi
-    for name, module in _CONSTANTS.items():
-        sys.modules[name] = sys.modules[f"pymqi.{name}"] = module
+    sys.modules.update(names_in_place(pymqi))
     sys.argv = arguments
     # Where Python looks first for what a program imports: beside the program.
     sys.path[0] = str(program.resolve().parent)

@@ -96,7 +96,7 @@ class MDE(Header, layout=structures.MDE):
 
 
 class IIH(Header, layout=structures.IIH):
-    """The IMS information header, MQIIH; the IMS bridge reads it (docs/IMS_BRIDGE.md)."""
+    """The IMS information header, MQIIH; the IMS bridge reads it (docs/LISTENERS.md)."""
 
 
 class TM(Header, layout=structures.TM):

@@ -38,8 +38,8 @@ _CALLBACKS = ("mayfly-background", "mayfly-wire-call")
 _SLEEPING = frozenset({"join", "wait", "_wait_for_tstate_lock"})
 #: Where a thread of a ThreadPoolExecutor waits for work.
 _POOL = pool.__file__, "_worker"
-#: Looks at a thread that sleeps in one of them until it counts as waiting: one that was woken just
-#: now is still there.
+#: Looks at a thread that sleeps in one of them until it counts as waiting: one whose ``join`` is
+#: over is still there.
 _LOOKS = 3
 _LOOK_SECONDS = 0.002
 _WOULD_NOT_END = (
@@ -373,14 +373,24 @@ _RANDOM = os.urandom(16).hex()
 def _place_of_sleep(ident: int) -> tuple[int, int] | None:
     """Return where a thread waits for another thread, as (frame id, instruction).
 
-    None while it does not wait, or has ended.
+    None while it does not wait, was woken and has not run since, or has ended.
     """
     frame = frames_of_threads().get(ident)
     if frame is None:
         return None
     file, name = frame.f_code.co_filename, frame.f_code.co_name
     sleeps = (file == threading.__file__ and name in _SLEEPING) or (file, name) == _POOL
-    return (id(frame), frame.f_lasti) if sleeps else None
+    return (id(frame), frame.f_lasti) if sleeps and not _is_woken(frame) else None
+
+
+def _is_woken(frame: FrameType) -> bool:
+    """Return True if a thread in ``Condition.wait`` was notified; False in any other frame.
+
+    On a busy machine it may take a while until such a thread runs. Events and futures wait there.
+    """
+    waits = frame.f_locals
+    waiter = waits.get("waiter")
+    return bool(waits.get("gotit")) or (waiter is not None and not waiter.locked())
 
 
 def _has_no_work(ident: int) -> bool:

@@ -331,7 +331,7 @@ def _checked(answer: object) -> bytes | None:
 
 
 class ImsBridge:
-    """Answers the requests on a queue with a transaction program (docs/IMS_BRIDGE.md).
+    """Answers the requests on a queue with a transaction program (docs/LISTENERS.md).
 
     A request of format MQIMS begins with an MQIIH; of any other format, such as MQIMSVS, it is data
     only. ``transaction(request, iih)`` gets the data as bytes and the header or None, and returns

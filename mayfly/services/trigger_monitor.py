@@ -1,4 +1,4 @@
-"""The trigger monitor: starts the programs that trigger messages name; see docs/TRIGGERING.md.
+"""The trigger monitor: starts the programs that trigger messages name; see docs/LISTENERS.md.
 
 A trigger message on an initiation queue names the queue that has work, and the program to start for
 it (T8): a Python callable, or a command line.

@@ -14,10 +14,33 @@ if TYPE_CHECKING:
     from mayfly.testing.served import ServedQueueManager
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the packages that Mayfly stands in for (``mayfly.testing.stand_in``)."""
+    meaning = "let `import pymqi`, or ibmmq, of the tests and their programs mean Mayfly's package"
+    group = parser.getgroup("mayfly")
+    group.addoption("--mayfly-as", action="append", default=[], metavar="PACKAGE", help=meaning)
+    parser.addini("mayfly_as", f"{meaning}; a list", type="args", default=[])
+    scripts = "files of MQSC that each queue manager runs which a program names under mayfly_as"
+    parser.addini("mayfly_mqsc", scripts, type="paths", default=[])
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Put Mayfly in place of the packages of ``mayfly_as`` before a conftest imports them."""
+    packages = [*early_config.getini("mayfly_as"), *early_config.known_args_namespace.mayfly_as]
+    if packages:
+        # Every pytest on this machine loads the plugin; the packages take a while to import.
+        from mayfly.testing.stand_in import put_in_place
+
+        put_in_place(early_config, packages, early_config.getini("mayfly_mqsc"))
+
+
 @pytest.fixture
-def clock() -> VirtualClock:
-    """Return a new virtual clock that moves only by ``clock.advance(ms)``."""
-    return VirtualClock()
+def clock(request: pytest.FixtureRequest) -> VirtualClock:
+    """Return a new virtual clock that moves only by ``clock.advance(ms)``.
+
+    With ``mayfly_as`` time also passes by itself, while all threads that use the clock wait.
+    """
+    return VirtualClock(autojump=request.config.pluginmanager.has_plugin("mayfly-as"))
 
 
 @pytest.fixture

@@ -244,7 +244,7 @@ class Cancel(Request[bool], tag=17):
 
 
 class Now(Request[int], tag=16):
-    """Ask for the queue manager's time: ms since 1970, UTC (docs/CLOCKS.md)."""
+    """Ask for the queue manager's time: ms since 1970, UTC (docs/SERVING.md)."""
 
 
 class AskCommandLevel(Request[int], tag=24):

@@ -1,4 +1,4 @@
-"""docs/ADVISE.md says what the command prints, and its program runs."""
+"""docs/LISTENERS.md says what the command prints, and its program runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from mayfly.cli.app import app
 from mayfly.cli.outcomes import ExitCode
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/ADVISE.md").read_text("utf-8")
+DOCS = part("LISTENERS.md", "Safe timeouts")
 
 
 def block(language: str) -> str:
@@ -39,7 +40,7 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     Path("trace.csv").write_text("queue,put_ms\nQ1,1700000000000\nQ1,1700000125000\n")
     names: dict[str, Any] = {}
-    exec(compile(block("python"), "docs/ADVISE.md", "exec"), names)
+    exec(compile(block("python"), "docs/LISTENERS.md", "exec"), names)
     answer = names["answer"]
     assert len(answer.problems) == 1
     assert (answer.before.simulated.needless, answer.after.simulated.needless) == (1, 0)

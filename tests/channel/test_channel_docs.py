@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from mayfly import channel
 from mayfly.admin import CHSTATUS, displayed
 from mayfly.channel import ChannelState
 from mayfly.engine.api.administration import CHANNEL, CLNTCONN, attributes_of
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/CHANNELS.md").read_text("utf-8")
+DOCS = part("CHANNELS.md", "Channels")
 
 
 def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:

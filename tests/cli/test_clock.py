@@ -13,8 +13,9 @@ from mayfly.cli.clock import lines_of_clock
 from mayfly.cli.outcomes import ExitCode
 from mayfly.testing import VirtualClock
 from mayfly.verbs.facts import OwnTime
-from tests.cli.conftest import ROOT, Invoke
+from tests.cli.conftest import Invoke
 from tests.cli.test_processes import serving
+from tests.pages import part
 
 GLITCH_MS = 3_590_000
 
@@ -74,7 +75,7 @@ def test_clock_accept_brings_a_queue_manager_back(ahead: Path, mayfly: Invoke) -
 
 
 def test_the_documentation_shows_what_is_printed() -> None:
-    text = (ROOT / "docs/CLOCKS.md").read_text("utf-8")
+    text = part("SERVING.md", "Own time and the wall clock")
     [shown] = re.findall(r"^\$ mayfly clock show QM1\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     own_ms = 1_795_371_127_000
     found = OwnTime(own_ms, own_ms - GLITCH_MS, 2, 0, 0, 3, 12, 40)

@@ -39,6 +39,12 @@ SAID = {
         ),
         "delivered 2, rolled back 1, committed 1",
     ],
+    "listener_threads.py": [
+        *("1 1 0 12 1", "1 2 12 24 1", "1 3 24 36 1", "1 4 36 48 1", "1 5 48 60 1"),
+        "1 8 60 72 1",
+        *("2 1 0 12 1", "2 2 5 17 2", "2 3 12 24 1", "2 4 17 29 2", "2 5 24 36 1"),
+        *("2 6 29 41 2", "2 7 36 48 1", "2 8 41 53 2"),
+    ],
     "everyplace_rule.py": [
         "first stage: 1 - seen there: None",
         "expired at VAN: 'two crates'",
@@ -101,3 +107,12 @@ def test_example(name: str) -> None:
     )
     assert (answer.returncode, answer.stderr) == (0, "")
     assert answer.stdout.splitlines() == SAID[name]
+
+
+@pytest.mark.slow
+def test_the_picture_of_listener_threads_is_that_of_its_run(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    program, drawn = ROOT / "examples" / "listener_threads.py", tmp_path / "drawn.svg"
+    subprocess.run([sys.executable, "-W", "error", str(program), str(drawn)], check=True)
+    shown = ROOT / "docs" / "images" / "listener-threads.svg"
+    assert drawn.read_text("utf-8") == shown.read_text("utf-8")

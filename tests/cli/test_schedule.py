@@ -22,7 +22,8 @@ from mayfly.engine import Session
 from mayfly.mqi.structures import RFH2
 from mayfly.testing import VirtualClock
 from mayfly.verbs.schedule import Receipt
-from tests.cli.conftest import COMMAND, ROOT, Invoke, environment
+from tests.cli.conftest import COMMAND, Invoke, environment
+from tests.pages import part
 
 COMMANDS = ["list", "show", "cancel", "reschedule", "release", "count", "audit"]
 #: In May 2033: a store that has seen this moment never goes back behind it, so no test waits.
@@ -635,7 +636,7 @@ def test_a_terminal_is_told_how_far_a_long_operation_is(waiting: Invoke, home: P
 
 
 def doc_blocks(language: str) -> list[str]:
-    text = (ROOT / "docs/SCHEDULE.md").read_text("utf-8")
+    text = part("WHY.md", "The schedule")
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
@@ -665,5 +666,5 @@ def test_the_documented_program_prints_what_is_shown() -> None:
 
 
 def test_the_documentation_names_every_receipt() -> None:
-    text = (ROOT / "docs/SCHEDULE.md").read_text("utf-8")
+    text = part("WHY.md", "The schedule")
     assert re.findall(r"^\| ([a-z-]+) \|", text, re.MULTILINE)[1:] == [*Receipt]

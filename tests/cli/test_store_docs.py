@@ -1,16 +1,17 @@
-"""docs/STORE.md: the commands on its first lines print what is shown."""
+"""docs/SERVING.md: the commands on its first lines print what is shown."""
 
 from __future__ import annotations
 
 import re
 import shlex
 
-from tests.cli.conftest import ROOT, Invoke
+from tests.cli.conftest import Invoke
+from tests.pages import part
 
 
 def test_the_documented_commands_print_what_is_shown(mayfly: Invoke) -> None:
     """A command without output shown must succeed; in what is shown … stands for anything."""
-    text = (ROOT / "docs/STORE.md").read_text("utf-8")
+    text = part("SERVING.md", "The folder of a queue manager")
     first, *_others = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     steps = re.findall(r"^\$ mayfly (.*)\n((?:[^$].*\n)*)", first, re.MULTILINE)
     assert len(steps) == 5

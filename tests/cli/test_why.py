@@ -17,10 +17,11 @@ from mayfly.cli.why import lines_of
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from tests.bulk.books import life
-from tests.cli.conftest import ROOT, Invoke
+from tests.cli.conftest import Invoke
+from tests.pages import part
 from tests.spark.lakes import write_lake
 
-TEXT = (ROOT / "docs/WHY.md").read_text("utf-8")
+TEXT = part("WHY.md", "Why is my message not there?")
 
 
 def doc_blocks(language: str) -> list[str]:

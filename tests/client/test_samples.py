@@ -6,8 +6,10 @@ and those that name a channel where localhost is the server.
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +21,9 @@ from mayfly.client import Client
 from mayfly.mqi import reasons as rc
 from mayfly.runtime import SystemClock
 from tests.client.processes import Samples, operating, process, samples, serving
-from tests.facts import wait_until
+from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.machines import Machine, TwoMachines, two_machines
+from tests.ports import held_port
 from tests.pymqi.samples import (
     BY_CHANNEL,
     BY_NAME,
@@ -252,3 +255,36 @@ def test_sample_of_two_queue_managers_at_the_ports_that_it_names(
         assert relay.stdout is not None
         assert relay.stdout.readline() == "ready\n"
         assert runner.run(name) == (SAID[name], "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)]
+)
+def test_waiting_sample_goes_on_when_its_server_has_started_again(
+    tmp_path: Path, end: signal.Signals
+) -> None:
+    name = "departures.py"
+    (tmp_path / "who.mqsc").write_text(script_of([name], "127.0.0.1"))
+    words = ["--mqsc", str(SAMPLES / "airport.mqsc"), "--mqsc", str(tmp_path / "who.mqsc")]
+    program = ("mayfly.pymqi", str(SAMPLES / name), "60")
+    with held_port() as port, ExitStack() as programs:
+        with serving(tmp_path, ["AIRPORT"], f"127.0.0.1:{port}", *words) as server:
+            there = f"{channel_of(name)}/TCP/127.0.0.1({port})"
+            started = process(tmp_path / "elsewhere", *program, MQSERVER=there)
+            sample = programs.enter_context(started)
+            assert sample.stdout is not None
+            assert sample.stdout.readline() == "LH400 boards\n"
+            os.kill(server["pid"], end)
+        with serving(tmp_path, ["AIRPORT"], f"127.0.0.1:{port}", *words):
+            announce(tmp_path, "OS87 boards")
+            assert sample.stdout.readline() == "OS87 boards\n"
+            announce(tmp_path, "closed")
+            assert sample.stdout.readline() == "closed\n"
+            assert sample.wait(PATIENCE_SECONDS) == 0
+
+
+def announce(home: Path, text: str) -> None:
+    """Put a message for the sample that waits."""
+    with operating(home, "AIRPORT") as operator:
+        operator.put("ANNOUNCEMENTS", text.encode(), format_name="MQSTR")

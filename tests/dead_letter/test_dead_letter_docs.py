@@ -1,16 +1,16 @@
-"""docs/DEAD_LETTERS.md: its table is one, its program runs, its keywords are all there are."""
+"""docs/WHY.md: its table is one, its program runs, its keywords are all there are."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from mayfly import QueueManager
 from mayfly.services.dead_letter import Outcome, parse_rules
 from mayfly.services.dead_letter.rules import NUMBERS, TEXTS, Action
 from tests.dead_letter.scene import put_dead_letter
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/DEAD_LETTERS.md").read_text("utf-8")
+DOCS = part("WHY.md", "Dead letters")
 
 
 def test_the_table_is_one() -> None:
@@ -22,7 +22,7 @@ def test_the_table_is_one() -> None:
 def test_the_program_runs(qm: QueueManager) -> None:
     put_dead_letter(qm)
     [code] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
-    exec(compile(code, "docs/DEAD_LETTERS.md", "exec"), {"qm": qm})
+    exec(compile(code, "docs/WHY.md", "exec"), {"qm": qm})
     assert qm.curdepth("Q1") == 1
 
 

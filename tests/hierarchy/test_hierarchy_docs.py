@@ -1,15 +1,14 @@
-"""docs/HIERARCHY.md says what is so."""
+"""docs/CHANNELS.md says what is so."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from mayfly import QueueManager
 from mayfly.channel.hierarchy import REQUESTS, RETRY_QUEUE
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/HIERARCHY.md").read_text("utf-8")
+DOCS = part("CHANNELS.md", "Publish/subscribe between queue managers")
 
 
 def test_the_commands_connect_a_child_with_its_parent() -> None:

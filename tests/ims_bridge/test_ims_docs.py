@@ -1,18 +1,19 @@
-"""docs/IMS_BRIDGE.md: its example runs and says what stands there."""
+"""docs/LISTENERS.md: its example runs and says what stands there."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import re
-from pathlib import Path
 
-DOCS = (Path(__file__).parents[2] / "docs/IMS_BRIDGE.md").read_text("utf-8")
+from tests.pages import part
+
+DOCS = part("LISTENERS.md", "The IMS bridge")
 
 
 def test_the_example_in_the_docs_runs() -> None:
     [(code, output)] = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", DOCS, re.DOTALL)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "docs/IMS_BRIDGE.md", "exec"), {})
+        exec(compile(code, "docs/LISTENERS.md", "exec"), {})
     assert printed.getvalue() == output

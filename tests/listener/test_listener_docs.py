@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from mayfly import QueueManager, jms, listener
 from mayfly.services.listener import ports, settings
+from tests.pages import part
 
-ROOT = Path(__file__).parents[2]
-DOCS = (ROOT / "docs/LISTENERS.md").read_text("utf-8")
+DOCS = part("LISTENERS.md", "Listener ports and transactions")
 
 
 def test_the_programs_run(manager: QueueManager, capsys: pytest.CaptureFixture[str]) -> None:

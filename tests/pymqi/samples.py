@@ -19,6 +19,7 @@ SAID: Final = {
         "2 on the belt",
     ],
     "dead_letters.py": ["BAGGAGE.LATER OS87 skis True True"],
+    "departures.py": ["LH400 boards", "FAILED: MQRC_NO_MSG_AVAILABLE"],
     "expiry_report.py": [
         "report: FAILED: MQRC_NO_MSG_AVAILABLE",
         "message: FAILED: MQRC_NO_MSG_AVAILABLE",
@@ -82,6 +83,7 @@ NEEDS: Final = {
         AIRPORT: QUEUE(SYSTEM.DEAD.LETTER.QUEUE) PUT GET
         AIRPORT: QUEUE(BAGGAGE.LATER) PUT
     """,
+    "departures.py": "AIRPORT: QUEUE(ANNOUNCEMENTS) PUT GET",
     "expiry_report.py": """
         AIRPORT: QUEUE(BOARDING) PUT GET
         AIRPORT: QUEUE(GATE.REPORTS) GET PUT

@@ -1,26 +1,26 @@
-"""docs/BROWSING.md: its example runs, and it names what the source knows."""
+"""docs/MESSAGES.md: its example runs, and it names what the source knows."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import re
-from pathlib import Path
 
 from mayfly.engine.verb_options import MARKS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.code_pages import CODECS
 from mayfly.pymqi.converting import HEADERS
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/BROWSING.md").read_text("utf-8")
+DOCS = part("MESSAGES.md", "Browsing")
 
 
 def test_the_example_in_the_docs_runs() -> None:
     [(code, output)] = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", DOCS, re.DOTALL)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "docs/BROWSING.md", "exec"), {})
+        exec(compile(code, "docs/MESSAGES.md", "exec"), {})
     assert printed.getvalue() == output
 
 

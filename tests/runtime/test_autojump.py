@@ -17,6 +17,7 @@ from mayfly import QueueManager, jms, pymqi
 from mayfly.aio import AsyncClient
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ServedQueueManager, served
+from tests.facts import wait_until_blocked
 
 pytestmark = pytest.mark.usefixtures("no_child")
 START_MS = 1_700_000_000_000
@@ -166,6 +167,36 @@ def test_threads_wait_together_and_one_that_joins_them_waits_as_well(
     # One that began to wait late began at the time that it then saw.
     assert sorted(found) == [1, 2, 3, 4]
     assert all(ms % 1_000 == 0 and ms >= seconds * 1_000 for seconds, ms in found.items())
+
+
+def test_time_stands_while_a_thread_that_was_woken_has_not_run_yet(
+    queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    """As on a busy machine: a listener port whose message has come, and no processor is free."""
+    queue_manager.mqsc("DEFINE QLOCAL(Q1)")
+    woken = threading.Condition()
+
+    def sleep() -> None:
+        clock.note_use()
+        with woken:
+            woken.wait()
+
+    thread = threading.Thread(target=sleep)
+    thread.start()
+    wait_until_blocked(thread)
+    with queue_manager.session() as session:
+        session.put("Q1", b"due in a second", delay_ms=1_000)
+    wait = clock.begin_wait(lambda: False, is_exact=True)
+    with woken:
+        woken.notify()
+        for _look in range(10):
+            # The thread goes on when this one has left the block.
+            assert not clock.jump()
+            clock.pause()
+    thread.join()
+    assert clock.jump()
+    clock.end_wait(wait)
+    assert passed_ms(clock) == 1_000
 
 
 def test_time_stands_while_a_thread_that_uses_the_clock_works(

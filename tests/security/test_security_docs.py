@@ -11,8 +11,9 @@ import mayfly
 from mayfly.admin.security import admission, applicant
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import reasons as rc
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/SECURITY.md").read_text("utf-8")
+DOCS = part("SECURITY.md", "Who comes in")
 
 
 def test_the_program_prints_what_stands_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,9 @@ import pytest
 from mayfly.cli.ping import ProbeResult
 from mayfly.servers.settings import read_settings
 from mayfly.servers.status import ServingState
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs" / "SERVING.md").read_text("utf-8")
+DOCS = part("SERVING.md", "The server")
 
 
 @pytest.mark.slow

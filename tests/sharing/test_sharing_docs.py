@@ -1,12 +1,12 @@
-"""The program in docs/SHARED_QUEUES.md prints what stands below it."""
+"""The program in docs/CHANNELS.md prints what stands below it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-DOCS = (Path(__file__).parents[2] / "docs" / "SHARED_QUEUES.md").read_text("utf-8")
+from tests.pages import part
+
+DOCS = part("CHANNELS.md", "Shared queues")
 
 
 def test_the_program_in_the_documentation_prints_what_it_says(

@@ -1,18 +1,18 @@
-"""docs/AUTHORITY.md: its example runs, and its tables say what the source says."""
+"""docs/SECURITY.md: its example runs, and its tables say what the source says."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import re
-from pathlib import Path
 from typing import Any
 
 from mayfly.engine.api.administration import OBJECT_TYPES
 from mayfly.engine.api.administration import authorities_of as allowed_words
 from mayfly.engine.api.administration import spelled_authorities as spelled
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/AUTHORITY.md").read_text("utf-8")
+DOCS = part("SECURITY.md", "Authority")
 
 
 def test_the_example_in_the_docs_runs() -> None:
@@ -20,7 +20,7 @@ def test_the_example_in_the_docs_runs() -> None:
     printed = io.StringIO()
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "docs/AUTHORITY.md", "exec"), names)
+        exec(compile(code, "docs/SECURITY.md", "exec"), names)
     # Channels of later tests would find two queue managers of this name in the process.
     names["qm"].close()
     assert printed.getvalue() == output

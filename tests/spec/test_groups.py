@@ -20,6 +20,7 @@ from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import GetResult, PutResult
 from tests.over import NewSession
+from tests.pages import part
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -930,14 +931,14 @@ def test_each_group_goes_to_one_of_several_who_wait(
 
 
 def test_the_example_in_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs/GROUPS.md").read_text("utf-8")
+    text = part("MESSAGES.md", "Groups and segments")
     blocks = re.findall(
         r"^```python\n(.*?)^```\n```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL
     )
     assert len(blocks) == 1
     names: dict[str, object] = {}
     for code, output in blocks:
-        exec(compile(code, "docs/GROUPS.md", "exec"), names)
+        exec(compile(code, "docs/MESSAGES.md", "exec"), names)
         assert capsys.readouterr().out == output
     manager = names["manager"]
     assert isinstance(manager, QueueManager)

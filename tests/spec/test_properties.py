@@ -20,6 +20,7 @@ from mayfly.properties.folders import joined, parts_of, properties_of_mapping
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import GetResult, Message
 from tests.over import NewSession
+from tests.pages import part
 from tests.spec.pubsub_scene import available_only
 from tests.spec.scene import (
     BROWSE,
@@ -34,7 +35,7 @@ from tests.spec.scene import (
     take,
 )
 
-DOCS = (Path(__file__).parents[2] / "docs/PROPERTIES.md").read_text("utf-8")
+DOCS = part("MESSAGES.md", "Message properties")
 VALUES = {
     "colour": "red & <green>",
     "size": 42,
@@ -597,6 +598,6 @@ def test_the_examples_in_the_docs_run(capsys: pytest.CaptureFixture[str]) -> Non
     )
     names: dict[str, object] = {}
     for code, output in blocks:
-        exec(compile(code, "docs/PROPERTIES.md", "exec"), names)
+        exec(compile(code, "docs/MESSAGES.md", "exec"), names)
         assert capsys.readouterr().out == output
     assert len(blocks) == 2

@@ -1,13 +1,14 @@
-"""docs/PUBSUB.md: its example runs and prints what is shown."""
+"""docs/MESSAGES.md: its example runs and prints what is shown."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import re
-from pathlib import Path
 
-DOCS = (Path(__file__).parents[2] / "docs/PUBSUB.md").read_text("utf-8")
+from tests.pages import part
+
+DOCS = part("MESSAGES.md", "Publish/subscribe")
 
 
 def test_the_example_in_the_docs_runs() -> None:
@@ -15,5 +16,5 @@ def test_the_example_in_the_docs_runs() -> None:
     printed = io.StringIO()
     names: dict[str, object] = {}
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "docs/PUBSUB.md", "exec"), names)
+        exec(compile(code, "docs/MESSAGES.md", "exec"), names)
     assert printed.getvalue() == output

@@ -1,4 +1,4 @@
-"""docs/REMOTE_QUEUES.md says what is so."""
+"""docs/CHANNELS.md says what is so."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import SETTINGS
+from tests.pages import part
 
 ROOT = Path(__file__).parents[2]
-DOCS = (ROOT / "docs/REMOTE_QUEUES.md").read_text("utf-8")
+DOCS = part("CHANNELS.md", "Remote queues")
 
 
 def test_the_program_prints_what_is_said(
     queue_manager: QueueManager, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = DOCS.split("```python\n")[1].split("```")[0]
-    exec(compile(program, "docs/REMOTE_QUEUES.md", "exec"), {"manager": queue_manager})
+    exec(compile(program, "docs/CHANNELS.md", "exec"), {"manager": queue_manager})
     printed = capsys.readouterr().out.strip()
     assert f"It prints `{printed}`" in DOCS
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from opentelemetry.semconv._incubating.attributes import messaging_attributes
@@ -13,8 +12,9 @@ from opentelemetry.semconv.schemas import Schemas
 
 from mayfly import telemetry
 from mayfly.client.telemetry import conventions
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/TELEMETRY.md").read_text("utf-8")
+DOCS = part("METRICS.md", "OpenTelemetry")
 
 
 def test_names_are_those_of_the_conventions() -> None:

@@ -1,9 +1,8 @@
-"""docs/TRIGGERING.md: its program runs, its attributes and outcomes are all there are."""
+"""docs/LISTENERS.md: its program runs, its attributes and outcomes are all there are."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -14,14 +13,15 @@ from mayfly.engine.api.administration import QLOCAL, attributes_of
 from mayfly.engine.triggering.trigger import CONDITIONS
 from mayfly.mqi.constants import MQOO_INPUT_SHARED
 from mayfly.services.trigger_monitor import TriggerOutcome
+from tests.pages import part
 
-DOCS = (Path(__file__).parents[2] / "docs/TRIGGERING.md").read_text("utf-8")
+DOCS = part("LISTENERS.md", "Triggering")
 
 
 def test_the_program_runs(queue_manager: QueueManager, capsys: pytest.CaptureFixture[str]) -> None:
     [code] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
     names = {"qm": queue_manager, "MQOO_INPUT_SHARED": MQOO_INPUT_SHARED}
-    exec(compile(code, "docs/TRIGGERING.md", "exec"), names)
+    exec(compile(code, "docs/LISTENERS.md", "exec"), names)
     ok, one, two, counts = capsys.readouterr().out.splitlines()
     assert (ok, one, two) == ("True", "one the first of the month", "two the first of the month")
     assert "STARTED: 'started'>: 1" in counts

@@ -29,9 +29,8 @@ _GROUPS: Final = {APP: (_GROUP,), ADMIN: (ADMINISTRATORS,)}
 _PASSWORD_BYTES: Final = 12
 _VALID_DAYS, _RENEWED_DAYS = 365, 30
 
-#: MQSC that is run at each start, as by IBM's image: it sets back what was altered of its objects.
-DEFINITIONS: Final = f"""\
-* Queues and topics
+#: Queues and topics of programs.
+OBJECTS: Final = """\
 DEFINE QLOCAL('DEV.QUEUE.1') REPLACE
 DEFINE QLOCAL('DEV.QUEUE.2') REPLACE
 DEFINE QLOCAL('DEV.QUEUE.3') REPLACE
@@ -41,7 +40,11 @@ ALTER QMGR DEADQ('DEV.DEAD.LETTER.QUEUE')
 DEFINE TOPIC('DEV.BASE.TOPIC') TOPICSTR('dev/') REPLACE
 * The string dev/ has an empty second level; dev is above dev/ and above dev/prices
 DEFINE TOPIC('DEV.TOPIC') TOPICSTR('dev') REPLACE
-
+"""
+#: MQSC that is run at each start, as by IBM's image: it sets back what was altered of its objects.
+DEFINITIONS: Final = f"""\
+* Queues and topics
+{OBJECTS}
 * Passwords: administrators need one here, programs by the rule of their channel
 DEFINE AUTHINFO('DEV.AUTHINFO') AUTHTYPE(IDPWOS) CHCKCLNT(REQDADM) CHCKLOCL(OPTIONAL) +
   ADOPTCTX(YES) REPLACE

@@ -28,7 +28,7 @@ from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 
 
 class Schedule:
-    """The schedule of delayed messages, and changes of it with receipts (docs/SCHEDULE.md).
+    """The schedule of delayed messages, and changes of it with receipts (docs/WHY.md).
 
     A change through ``schedule`` is durable when it returns; one through ``schedule_in_unit`` is
     part of the unit of work. A change by MsgId applies to all delayed messages with that MsgId. Its
@@ -357,7 +357,7 @@ class Administration:
         return self._call(ask.AskDelayProcessorStatus())
 
     def own_time(self) -> OwnTime:
-        """Return the time of the queue manager and that of its machine, in ms (docs/CLOCKS.md)."""
+        """Return the time of the queue manager and that of its machine, in ms (docs/SERVING.md)."""
         return self._call(ask.AskOwnTime())
 
     def follow_wall(self) -> OwnTime:

@@ -103,7 +103,7 @@ class TopicVerbs(ABC):
         later subscribers; an empty body then removes the kept one. The topic string of
         ``topic_object`` is put before ``topic``. With ``warn_if_no_subscribers`` the result's
         warning is MQRC_NO_SUBS_MATCHED when no subscription matched. ``properties`` are message
-        properties (docs/PROPERTIES.md); the other parameters are fields of the MQMD. Raises the
+        properties (docs/MESSAGES.md); the other parameters are fields of the MQMD. Raises the
         errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR, and MQRC_NOT_AUTHORIZED.
         """
         check_life_ms(time_to_live_ms)

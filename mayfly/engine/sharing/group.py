@@ -1,4 +1,4 @@
-"""A queue-sharing group (docs/SHARED_QUEUES.md): its shared queues, members and waiting gets."""
+"""A queue-sharing group (docs/CHANNELS.md): its shared queues, members and waiting gets."""
 
 from __future__ import annotations
 

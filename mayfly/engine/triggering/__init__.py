@@ -1,1 +1,1 @@
-"""Triggering: trigger messages let a program be started for a queue (T1-T9, docs/TRIGGERING.md)."""
+"""Triggering: trigger messages let a program be started for a queue (T1-T9, docs/LISTENERS.md)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +11,14 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi.errors import ConnectionBroken
 from mayfly.testing import VirtualClock
+from tests.pages import part
 from tests.servers.console.conftest import Console, looking, sync_api
 from tests.servers.http.conftest import Site
 
 pytestmark = pytest.mark.pages
 
 HOUR_MS = 3_600_000
-CONSOLE_MD = (Path(__file__).parents[3] / "docs" / "CONSOLE.md").read_text("utf-8")
+CONSOLE_MD = part("METRICS.md", "The console")
 
 
 @pytest.fixture

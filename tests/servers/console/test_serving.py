@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly.servers.http.application import CONSOLE, POLICY
+from tests.pages import part
 from tests.servers.http.conftest import Web
 
 PAGE = Path(__file__).parents[3] / "mayfly" / "servers" / "console" / "page"
@@ -117,7 +118,7 @@ def test_a_script_is_refused_without_a_challenge_at_which_the_browser_would_ask(
 
 def test_the_documentation_names_every_page_with_its_key_and_shows_small_pictures() -> None:
     docs = Path(__file__).parents[3] / "docs"
-    text = (docs / "CONSOLE.md").read_text("utf-8")
+    text = part("METRICS.md", "The console")
     pages = re.findall(r"title: '([\w ]+)', key: '(\w)'", (PAGE / "main.js").read_text("utf-8"))
     assert len(pages) > 5
     assert re.findall(r"^\| ([\w ]+) \| `g (\w)` \|", text, re.MULTILINE) == pages

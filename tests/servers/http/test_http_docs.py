@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from mayfly.mqi import reasons as rc
+from tests.pages import part
 from tests.servers.http.conftest import ADMIN, Web
 
 DOCS = Path(__file__).parents[3] / "docs"
 HTTP = (DOCS / "HTTP.md").read_text("utf-8")
-DEVELOPING = (DOCS / "DEVELOPING.md").read_text("utf-8")
+DEVELOPING = part("DEVELOPING.md", "Programs for IBM MQ")
 CLOCK = "/mayfly/v1/clock"
 MAIN = """class Main {
     public static void main(String[] arguments) throws Exception {

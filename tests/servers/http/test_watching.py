@@ -18,12 +18,13 @@ from mayfly.pipeline.metrics import metrics_text as run_metrics_text
 from mayfly.pipeline.progress import Progress
 from mayfly.servers.http.resources.metrics import metrics_text
 from mayfly.servers.status import ServerStatus
+from tests.pages import part
 
 ROOT = Path(__file__).parents[3]
 #: Of queue managers, and of pipelines and ledger runs.
 ALERTS = [ROOT / "deploy" / "prometheus" / name for name in ("alerts.yml", "pipelines.yml")]
 DASHBOARDS = [ROOT / "deploy" / "grafana" / name for name in ("mayfly.json", "pipelines.json")]
-PAGE = (ROOT / "docs" / "METRICS.md").read_text("utf-8")
+PAGE = part("METRICS.md", "Prometheus")
 _NAME = re.compile(r"mayfly_[a-z_]*[a-z]")
 #: What Grafana puts in before it asks.
 _VARIABLES = {

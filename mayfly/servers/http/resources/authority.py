@@ -1,4 +1,4 @@
-"""``…/authority-records``: authority of users and groups over objects (docs/AUTHORITY.md)."""
+"""``…/authority-records``: authority of users and groups over objects (docs/SECURITY.md)."""
 
 from __future__ import annotations
 
