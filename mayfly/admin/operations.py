@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from mayfly.admin import channels, connections, settings
+from mayfly.admin.events import reporting_change
 from mayfly.admin.inheritance import find_definition, source_of
 from mayfly.admin.model import (
     CHSTATUS,
@@ -48,6 +49,7 @@ from mayfly.engine.api.administration import (
     DEFAULT_AUTHENTICATION,
     DEFAULT_OBJECTS,
     DEFAULT_TOPIC,
+    EVENT_QUEUES,
     KEPT_KINDS,
     NAMELIST,
     PLATFORM_NUMBERS,
@@ -129,6 +131,20 @@ def define(
     """
     if like is not None:
         _make_standard(manager, kind, like)
+    with reporting_change(manager, kind, name):
+        _define_object(manager, kind, name, attributes, like, replace=replace)
+
+
+def _define_object(
+    manager: Engine,
+    kind: str,
+    name: str,
+    attributes: Mapping[str, Value],
+    like: str | None,
+    *,
+    replace: bool,
+) -> None:
+    """Define an object and store it, as :func:`define`."""
     if kind in (CHANNEL, CLNTCONN):
         channels.define(manager, kind, name, attributes, like, replace=replace)
         return
@@ -161,6 +177,14 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     that is wrong or cannot change.
     """
     _make_standard(manager, kind, name, attributes)
+    if kind == QMGR:
+        _make_event_queues(manager, attributes)
+    with reporting_change(manager, kind, name):
+        _alter_object(manager, kind, name, attributes)
+
+
+def _alter_object(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes of an object and store them, as :func:`alter`."""
     if kind in (CHANNEL, CLNTCONN):
         channels.alter(manager, kind, name, attributes)
         return
@@ -183,10 +207,11 @@ def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> Non
     (MQRC_NO_SUBSCRIPTION for SUB), MQRC_OBJECT_IN_USE for an open object, and MQRC_Q_NOT_EMPTY for
     messages without ``purge``.
     """
-    if kind == QLOCAL and purge:
-        delete_queue(manager, kind, name, purge=True)
-    else:
-        _DELETE[kind](manager, kind, name)
+    with reporting_change(manager, kind, name):
+        if kind == QLOCAL and purge:
+            delete_queue(manager, kind, name, purge=True)
+        else:
+            _DELETE[kind](manager, kind, name)
 
 
 def inquire(
@@ -409,6 +434,17 @@ def _make_standard(
     standard = STANDARD_OBJECTS.get((kind, name))
     if standard is not None and find_definition(manager, kind, name) is None:
         define(manager, kind, name, {**standard, **(attributes or {})})
+
+
+def _make_event_queues(manager: Engine, attributes: Mapping[str, Value]) -> None:
+    """Define the queues that are missing of events that ALTER QMGR turns on.
+
+    One that an operator deletes afterwards is not defined again; its events are lost then.
+    """
+    given = checked_all(QMGR, attributes)
+    for keyword, queue in EVENT_QUEUES.items():
+        if given.get(keyword):
+            _make_standard(manager, QLOCAL, queue)
 
 
 def _delete_authentication(manager: Engine, kind: str, name: str) -> None:

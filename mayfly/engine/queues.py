@@ -6,7 +6,7 @@ The engine lock protects all of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes import QueueDefinition
@@ -42,6 +42,16 @@ class VisibilityWatcher(Protocol):
         """Record that messages with this key and above may have become visible."""
 
 
+class Statistics(NamedTuple):
+    """The statistics of a queue since the last reset."""
+
+    queue: str
+    seconds_since_reset: int
+    high_depth: int
+    put_count: int
+    removed_count: int
+
+
 class DepthWatcher(Protocol):
     """The statistics of a queue, for events about depth and service (``events.performance``)."""
 
@@ -70,6 +80,9 @@ class DepthWatcher(Protocol):
 
     def service_due_ms(self, queue: LocalQueue) -> int | None:
         """Return when that event is due; None if it is not to come."""
+
+    def reset(self, queue: LocalQueue, now_ms: int) -> Statistics:
+        """Return the statistics up to now, and begin anew."""
 
 
 class QueueOwner(Protocol):

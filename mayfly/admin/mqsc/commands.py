@@ -46,6 +46,7 @@ from mayfly.admin import (
     reset_setting,
     setting_value,
 )
+from mayfly.admin.events import Origin, commanded_by, report_mqsc
 from mayfly.admin.mqsc import access, channels, kept
 from mayfly.admin.mqsc.display import (
     Reply,
@@ -76,6 +77,7 @@ from mayfly.admin.mqsc.grammar import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.mqi.event_constants import MQEVO_CONSOLE
 from mayfly.verbs.facts import SYNTAX_ERROR, CommandResult, MqscMessage, MqscResult
 
 if TYPE_CHECKING:
@@ -197,8 +199,8 @@ def head_of(command: Command) -> tuple[str, str]:
     return _VERB_SYNONYMS.get(verb, verb), _OBJECT_SYNONYMS.get(kind, kind)
 
 
-def execute(queue_manager: Engine, command: Command) -> Reply:
-    """Run a command and return its reply.
+def execute(queue_manager: Engine, command: Command, text: str) -> Reply:
+    """Run a command, whose ``text`` is for its event, and return its reply.
 
     Raises MqscSyntaxError for a wrong command, which then changes nothing. An error of the engine
     is a message in the reply, not an exception.
@@ -214,7 +216,11 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
         no_value(command.object)
     ignores_state, command = _without_ignstate(verb, command)
     try:
-        return action(queue_manager, command, kind)
+        with commanded_by(Origin(origin=MQEVO_CONSOLE)):
+            reply = action(queue_manager, command, kind)
+            if all(message.is_information for message in reply.messages):
+                report_mqsc(queue_manager, verb, text)
+        return reply
     except AdminError as error:
         raise _placed(error, command) from error
     except UnknownLikeObject as error:
@@ -546,7 +552,7 @@ def _run(queue_manager: Engine, statement: Statement) -> Reply:
     A message about a failure has a place in the script: of the error, else of the command.
     """
     try:
-        reply = execute(queue_manager, parse(statement))
+        reply = execute(queue_manager, parse(statement), statement.text)
     except MqscSyntaxError as error:
         return Reply((_syntax_error(statement, error),))
     line, column = statement.place(0)

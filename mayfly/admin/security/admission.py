@@ -24,6 +24,7 @@ from mayfly.admin.security.applicant import (
     check_user,
     needs_password,
     offer_of,
+    report_refusal,
     user_of,
     wants_host_names,
 )
@@ -312,6 +313,9 @@ class Admission:
     ) -> None:
         """Log a refusal now, and set the error of ``answer`` after ``delay_ms``; does not wait."""
         error = refused.noted(applicant)
+        manager = self._managers.get(applicant.queue_manager)
+        if manager is not None:
+            report_refusal(manager, applicant, refused)
         self._delays.call_after(delay_ms, partial(answer.set_exception, error))
 
 

@@ -49,6 +49,22 @@ from mayfly.engine.connections import (
     stop_connection,
     view_connections,
 )
+from mayfly.engine.events.catalog import (
+    CHANGE_OBJECT,
+    COMMAND_CONTEXT,
+    COMMAND_MQSC,
+    COMMAND_PCF,
+    CREATE_OBJECT,
+    DELETE_OBJECT,
+    NOT_AUTHORIZED_COMMAND,
+    REFRESH_OBJECT,
+    Event,
+)
+from mayfly.engine.events.catalog import QUEUES as EVENT_QUEUES
+from mayfly.engine.events.messages import emit as emit_event
+from mayfly.engine.events.messages import is_on as is_event_on
+from mayfly.engine.events.messages import structures_of as event_structures
+from mayfly.engine.events.performance import reset_statistics
 from mayfly.engine.kept_attributes import (
     COMMINFO,
     KEPT_CHANNEL_TYPES,
@@ -111,6 +127,7 @@ from mayfly.engine.pubsub.administration import (
 from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
 from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
+from mayfly.engine.queues import Statistics
 from mayfly.engine.settings import defaults_on
 
 __all__ = [
@@ -118,6 +135,22 @@ __all__ = [
     "AUTHINFO",
     "AUTHREC",
     "Attribute",
+    # Events and statistics of queues.
+    "CHANGE_OBJECT",
+    "COMMAND_CONTEXT",
+    "COMMAND_MQSC",
+    "COMMAND_PCF",
+    "CREATE_OBJECT",
+    "DELETE_OBJECT",
+    "EVENT_QUEUES",
+    "Event",
+    "NOT_AUTHORIZED_COMMAND",
+    "REFRESH_OBJECT",
+    "Statistics",
+    "emit_event",
+    "event_structures",
+    "is_event_on",
+    "reset_statistics",
     "AuthorityKey",
     "CHANGEABLE_OF_SUBSCRIPTIONS",
     "CHANNEL",

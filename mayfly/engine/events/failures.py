@@ -82,3 +82,14 @@ def report_refusal(core: Core, refusal: Refusal) -> None:
         if manager not in ("", core.name):
             facts[e.MQCACF_OBJECT_Q_MGR_NAME] = manager
     emit(core, event, facts)
+
+
+def report_password(core: Core, user: str, program: str) -> None:
+    """Make the event for a program that is refused for its password; nothing is raised."""
+    facts: dict[int, int | str | bytes] = {
+        e.MQIACF_REASON_QUALIFIER: e.MQRQ_CSP_NOT_AUTHORIZED,
+        k.MQCACF_USER_IDENTIFIER: user,
+        c.MQIA_APPL_TYPE: c.MQAT_UNIX,
+        e.MQCACF_APPL_NAME: program,
+    }
+    emit(core, NOT_AUTHORIZED_CONNECT, facts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from mayfly.engine.attributes import QLOCAL, QMGR, Definition
 from mayfly.engine.core import Core
@@ -24,9 +24,11 @@ from mayfly.engine.events.catalog import (
     Event,
 )
 from mayfly.engine.events.messages import emit
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import LocalQueue, Statistics
 from mayfly.engine.state import now_ms_of
 from mayfly.mqi import event_constants as e
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.event_constants import MQRCCF_EVENTS_DISABLED
 from mayfly.verbs.facts import Value
 
 #: QSVCIEV: which of the two events may come next.
@@ -36,16 +38,6 @@ _OFF, _ON = 0, 1
 _AS_MANAGER: Final = -3
 #: The weights of a message in the short-term and in the long-term mean of QTIME.
 _SHORT_TERM, _LONG_TERM = 8, 64
-
-
-class Statistics(NamedTuple):
-    """The statistics of a queue since the last reset."""
-
-    queue: str
-    seconds_since_reset: int
-    high_depth: int
-    put_count: int
-    removed_count: int
 
 
 class QueueStatistics:
@@ -257,3 +249,18 @@ class PerformanceEvents:
                 if queue.statistics is not None:
                     queue.statistics.check_service(queue, now_ms)
         core.committer.run_deferred()
+
+
+def reset_statistics(core: Core, name: str) -> Statistics:
+    """Return the statistics of a local queue, and begin anew (RESET QSTATS).
+
+    Raises MQRCCF_EVENTS_DISABLED without PERFMEV, for a shared queue, and for the queue of these
+    events, which have none; and MQRC_UNKNOWN_OBJECT_NAME.
+    """
+    with core.engine_lock:
+        queue = core.registry.queue(name)
+        statistics = queue.statistics
+        if statistics is None or not statistics.makes_events:
+            text = f"{name} has no statistics: PERFMEV is DISABLED, or the queue makes no events"
+            raise mq_error(MQRCCF_EVENTS_DISABLED, text)
+        return statistics.reset(queue, core.now_ms())
