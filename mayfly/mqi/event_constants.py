@@ -1,6 +1,7 @@
-"""The MQ constants of event messages: commands, reasons, parameters, qualifiers and origins.
+"""The MQ constants of event messages and of monitoring.
 
-Only event messages name them. Source: "Event message reference" of IBM MQ 9.4.
+Commands, reasons, parameters, qualifiers and origins of events; numbers of statistics and times.
+Source: "Event message reference" of IBM MQ 9.4.
 """
 
 # MQCFH: the type of the message, and the command by which each kind of event is known.
@@ -106,3 +107,12 @@ MQIA_CHANNEL_EVENT = 73
 MQIA_SSL_EVENT = 75
 MQIA_COMMAND_EVENT = 99
 MQIA_MONITORING_Q = 123
+
+# Status of queues and of programs by name.
+MQIACF_APPL_COUNT = 1089
+MQIACF_MOVABLE_APPL_COUNT = 1424
+MQIACF_BALSTATE = 1434
+MQCACF_LAST_PUT_DATE = 3128
+MQCACF_LAST_PUT_TIME = 3129
+MQCACF_LAST_GET_DATE = 3130
+MQCACF_LAST_GET_TIME = 3131

@@ -1,4 +1,4 @@
-"""Events of the queue manager: start and stop, calls that fail, missing authority (V9, V10, V14)."""
+"""Events of the queue manager: start, stop, failing calls, missing authority (V9, V10, V14)."""
 
 from __future__ import annotations
 
@@ -102,9 +102,7 @@ def test_V9_other_failures_make_no_event(watched: QueueManager, session: Session
     assert reasons(session, MANAGER) == []
 
 
-def test_V10_a_refusal_names_user_program_object_and_options(
-    watched: QueueManager, session: Session
-) -> None:
+def test_V10_a_refusal_names_user_program_object_and_options(watched: QueueManager) -> None:
     turned_on(
         watched,
         "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)\n"
@@ -116,7 +114,8 @@ def test_V10_a_refusal_names_user_program_object_and_options(
         assert refused(lambda: bob.get("Q1")) == rc.MQRC_NOT_AUTHORIZED
         assert refused(lambda: bob.subscribe("a/b")) == rc.MQRC_NOT_AUTHORIZED
     assert refused(lambda: watched.session("eve", program="probe")) == rc.MQRC_NOT_AUTHORIZED
-    opened, got, subscribed, connected = seen(session, MANAGER)
+    with watched.session() as administrator:
+        opened, got, subscribed, connected = seen(administrator, MANAGER)
     for event in (opened, got):
         assert event.reason == rc.MQRC_NOT_AUTHORIZED
         assert event.parameters == [

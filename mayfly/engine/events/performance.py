@@ -199,10 +199,8 @@ class PerformanceEvents:
         """Give a queue statistics, or take them away, as its definition and PERFMEV say now."""
         manager, definition = self._core.registry.queue_manager, queue.definition
         makes_events = bool(manager.perfmev) and queue.name != PERFORMANCE.queue
-        monq = manager.monq if definition.monq == _AS_MANAGER else definition.monq
-        is_monitored = manager.monq >= 0 and monq > 0
         statistics = queue.statistics
-        if not makes_events and not is_monitored:
+        if not makes_events and not is_monitored(self._core, queue):
             queue.statistics = None
         elif statistics is None or statistics.makes_events != makes_events:
             queue.statistics = QueueStatistics(self._core, queue, makes_events=makes_events)
@@ -249,6 +247,15 @@ class PerformanceEvents:
                 if queue.statistics is not None:
                     queue.statistics.check_service(queue, now_ms)
         core.committer.run_deferred()
+
+
+def is_monitored(core: Core, queue: LocalQueue) -> bool:
+    """Return True if MONQ, of the queue or else of the queue manager, asks for the times of verbs.
+
+    MONQ(NONE) of the queue manager switches it off for all queues.
+    """
+    of_manager, monq = core.registry.queue_manager.monq, queue.definition.monq
+    return of_manager >= 0 and (of_manager if monq == _AS_MANAGER else monq) > 0
 
 
 def reset_statistics(core: Core, name: str) -> Statistics:
