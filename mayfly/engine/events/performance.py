@@ -107,11 +107,13 @@ class QueueStatistics:
         self.check_service(queue, now_ms)
         since_ms = self._service_since_ms
         in_time = since_ms is not None and now_ms - since_ms <= definition.qsvcint
-        if in_time and definition.qsvciev == _NEXT_OK:
+        was_good = in_time and definition.qsvciev == _NEXT_OK
+        if was_good:
             definition.qsvciev = _NEXT_HIGH
             self._emit(SERVICE_OK, queue, now_ms)
         self._service_since_ms = now_ms if depth > 0 else None
-        if depth > 0 and definition.qsvciev == _NEXT_HIGH:
+        if depth > 0 and definition.qsvciev == _NEXT_HIGH and (was_good or since_ms is None):
+            # Else the clock knows an earlier moment, and looks again then.
             self._core.must_wake = True
         if definition.qdploev and depth * 100 <= definition.qdepthlo * definition.maxdepth:
             definition.qdphiev, definition.qdploev, definition.qdpmaxev = _ON, _OFF, _ON
