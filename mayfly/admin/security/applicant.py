@@ -140,9 +140,10 @@ class Refused(Exception):
         super().__init__(reason, amq, cause)
         self.reason, self.amq, self.cause = reason, amq, cause
 
-    def noted(self, applicant: Applicant) -> MQError:
+    def noted(self, applicant: Applicant, *, tells_cause: bool = False) -> MQError:
         """Log the refusal; return the MQError for the client, without the cause.
 
+        ``tells_cause`` adds the cause: for a user whose password was right, over HTTP.
         The fields are also attributes of the log record, for structured logs.
         """
         fields = {
@@ -167,6 +168,8 @@ class Refused(Exception):
             applicant.application,
             extra=fields,
         )
+        if tells_cause:
+            return mq_error(self.reason, f"the password is right, but {self.cause}")
         return mq_error(self.reason)
 
 

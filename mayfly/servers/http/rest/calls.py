@@ -106,9 +106,19 @@ FAILED: Final = IbmMessage(
 NO_RESPONSE_HEADER: Final = IbmMessage(
     "MQWB0304E", "A property of the message cannot be a header of the response."
 )
+#: The same of resources of administration.
+ADMINISTRATION_FAILED: Final = IbmMessage("MQWB0003E", "The request could not be carried out.")
+WRONG_REQUEST: Final = IbmMessage("MQWB0003E", "A part of the request is not valid.")
 WRONG_CHARACTER_SET: Final = IbmMessage("MQWB0305E", "The request is not encoded in UTF-8.")
 WRONG_MEDIA_TYPE: Final = IbmMessage("MQWB0306E", "The body of the request is no kind of text.")
 
+#: What stands for messages about messages in the answers of other resources.
+_WITHOUT_MESSAGES: Final[Mapping[IbmMessage, IbmMessage]] = {
+    FAILED: ADMINISTRATION_FAILED,
+    NO_MESSAGE_MADE: ADMINISTRATION_FAILED,
+    WRONG_VALUE: WRONG_REQUEST,
+    WRONG_MEDIA_TYPE: WRONG_REQUEST,
+}
 #: The messages of errors by their class.
 _OF_CLASS: Final[tuple[tuple[type[MQError], IbmMessage], ...]] = (
     (LostAnswer, FAILED),
@@ -148,9 +158,15 @@ class RestError(Exception):
         self.status, self.failure, self.text, self.reason = status, failure, text, reason
         self.headers = headers or {}
 
-    def answer(self) -> RestAnswer:
-        """Return the answer for this error, in IBM's JSON form."""
-        number, explanation, action = self.failure
+    def answer(self, *, of_messages: bool) -> RestAnswer:
+        """Return the answer for this error, in IBM's JSON form.
+
+        ``of_messages`` says that the resource is one of messages: others do not speak of them.
+        """
+        failure = self.failure
+        if not of_messages:
+            failure = _WITHOUT_MESSAGES.get(failure, failure)
+        number, explanation, action = failure
         content: dict[str, Any] = {
             "type": "rest",
             # The pages of IBM's documentation say one name, its servers the other.
@@ -282,7 +298,8 @@ class RestCall(NamedTuple):
             return found
         for name, value in self.request.query_params.multi_items():
             if name not in known:
-                raise wrong_value("query parameter", name, f"one of {', '.join(known) or 'none'}")
+                what = f"one of {', '.join(known)}" if known else "known: there are none here"
+                raise wrong_value("query parameter", name, what)
             if name in found:
                 raise wrong_value(name, value, "there only once")
             found[name] = value
