@@ -106,18 +106,14 @@ FAILED: Final = IbmMessage(
 NO_RESPONSE_HEADER: Final = IbmMessage(
     "MQWB0304E", "A property of the message cannot be a header of the response."
 )
-#: The same of resources of administration.
-ADMINISTRATION_FAILED: Final = IbmMessage("MQWB0003E", "The request could not be carried out.")
-WRONG_REQUEST: Final = IbmMessage("MQWB0003E", "A part of the request is not valid.")
 WRONG_CHARACTER_SET: Final = IbmMessage("MQWB0305E", "The request is not encoded in UTF-8.")
 WRONG_MEDIA_TYPE: Final = IbmMessage("MQWB0306E", "The body of the request is no kind of text.")
 
-#: What stands for messages about messages in the answers of other resources.
-_WITHOUT_MESSAGES: Final[Mapping[IbmMessage, IbmMessage]] = {
-    FAILED: ADMINISTRATION_FAILED,
-    NO_MESSAGE_MADE: ADMINISTRATION_FAILED,
-    WRONG_VALUE: WRONG_REQUEST,
-    WRONG_MEDIA_TYPE: WRONG_REQUEST,
+#: The explanations of errors by number where no message is put or got, as in administration.
+_WITHOUT_MESSAGES: Final[Mapping[str, str]] = {
+    FAILED.number: "The request could not be carried out.",
+    NO_MESSAGE_MADE.number: "The request is not what this resource takes.",
+    WRONG_VALUE.number: "A part of the request has a value that is not valid.",
 }
 #: The messages of errors by their class.
 _OF_CLASS: Final[tuple[tuple[type[MQError], IbmMessage], ...]] = (
@@ -163,10 +159,9 @@ class RestError(Exception):
 
         ``of_messages`` says that the resource is one of messages: others do not speak of them.
         """
-        failure = self.failure
+        number, explanation, action = self.failure
         if not of_messages:
-            failure = _WITHOUT_MESSAGES.get(failure, failure)
-        number, explanation, action = failure
+            explanation = _WITHOUT_MESSAGES.get(number, explanation)
         content: dict[str, Any] = {
             "type": "rest",
             # The pages of IBM's documentation say one name, its servers the other.
