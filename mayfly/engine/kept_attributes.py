@@ -137,12 +137,8 @@ _QUEUES = (
     # MQIMGRCOV_*.
     _word("IMGRCOVQ", "QMGR", (*_NO_YES, ("QMGR", 2)), *_HOLDERS),
     _number("MAXFSIZE", -1, 20, 267_386_880, *_HOLDERS, words=(("DEFAULT", -1),), unit="megabytes"),
-    _word("MONQ", "QMGR", (*_AS_MANAGER, *_LEVELS), *_HOLDERS),
     # MQNPM_CLASS_*.
     _word("NPMCLASS", "NORMAL", (("NORMAL", 0), ("HIGH", 10)), *_HOLDERS),
-    # MQQSIE_*.
-    _word("QSVCIEV", "NONE", (("NONE", 0), ("HIGH", 1), ("OK", 2)), *_HOLDERS),
-    _number("QSVCINT", _LARGEST, 0, _LARGEST, *_HOLDERS, unit="milliseconds"),
     _number("RETINTVL", _LARGEST, 0, _LARGEST, *_HOLDERS, unit="hours"),
     # MQSCO_*.
     _word("SCOPE", "QMGR", (("QMGR", 1), ("CELL", 2)), *_CLUSTERED),
@@ -429,7 +425,6 @@ _MANAGER = (
     # MQADOPT_*.
     _word("ADOPTCHK", "ALL", (("NONE", 0), ("ALL", 1), ("QMNAME", 2), ("NETADDR", 4))),
     _word("ADOPTMCA", "ALL", (("NO", 0), ("ALL", 1))),
-    _word("AUTHOREV", "DISABLED", _SWITCH),
     _word("BRIDGEEV", "DISABLED", _SWITCH),
     _number("CCSID", 1_208, 1, _PORT_MAX),
     _text("CERTLABL", 64),
@@ -444,14 +439,11 @@ _MANAGER = (
     _number("CHIADAPS", 8, 1, 9_999),
     _number("CHIDISPS", 5, 1, 9_999),
     _text("CHISERVP", 32),
-    _word("CHLEV", "DISABLED", _EXCEPTIONS),
     _text("CLWLDATA", _EXIT_DATA),
     _text("CLWLEXIT", _EXIT),
     _number("CLWLLEN", 100, 0, _LARGEST),
     _number("CLWLMRUC", _LARGEST, 1, _LARGEST),
     _word("CLWLUSEQ", "LOCAL", (("LOCAL", 0), ("ANY", 1))),
-    _word("CMDEV", "DISABLED", (*_SWITCH, ("NODISPLAY", 3))),
-    _word("CONFIGEV", "DISABLED", _SWITCH),
     _text("CUSTOM", 128),
     # MQCLXQ_*.
     _word("DEFCLXQ", "SCTQ", (("SCTQ", 0), ("CHANNEL", 1))),
@@ -468,12 +460,10 @@ _MANAGER = (
     _word("IMGRCOVO", "YES", _NO_YES),
     _word("IMGRCOVQ", "YES", _NO_YES),
     _word("IMGSCHED", "MANUAL", (("MANUAL", 0), ("AUTO", 1))),
-    _word("INHIBTEV", "DISABLED", _SWITCH),
     _text("INITKEY", 1_024),
     # MQIPADDR_*.
     _word("IPADDRV", "IPV4", (("IPV4", 0), ("IPV6", 1))),
     _text("KEYRPWD", 1_024),
-    _word("LOCALEV", "DISABLED", _SWITCH),
     _word("LOGGEREV", "DISABLED", _SWITCH),
     _number("LSTRTMR", 60, 5, 9_999, unit="seconds"),
     _text("LU62ARM", 2),
@@ -483,12 +473,10 @@ _MANAGER = (
     _number("MAXCHL", 200, 1, 9_999),
     _word("MONACLS", "QMGR", (*_NONE, *_AS_MANAGER, *_LEVELS)),
     _word("MONCHL", "OFF", (*_NONE, *_LEVELS)),
-    _word("MONQ", "OFF", (*_NONE, *_LEVELS)),
     _number("OPORTMAX", 0, 0, _PORT_MAX),
     _number("OPORTMIN", 0, 0, _PORT_MAX),
     _word("OTELPCTL", "MANUAL", _TRACE_CONTROL),
     _word("OTELTRAC", "OFF", _TRACES),
-    _word("PERFMEV", "DISABLED", _SWITCH),
     _word("PSCLUS", "ENABLED", _SWITCH),
     # MQUNDELIVERED_*.
     _word("PSNPMSG", "DISCARD", (("DISCARD", 2), ("KEEP", 3))),
@@ -500,7 +488,6 @@ _MANAGER = (
     _number("RCVTMIN", 0, 0, _SECONDS_MAX, unit="seconds"),
     # MQRCVTIME_*.
     _word("RCVTTYPE", "MULTIPLY", (("MULTIPLY", 0), ("ADD", 1), ("EQUAL", 2))),
-    _word("REMOTEEV", "DISABLED", _SWITCH),
     _text("REPOS", _NAME),
     _text("REPOSNL", _NAME),
     _word("ROUTEREC", "MSG", _RECORDING),
@@ -512,7 +499,6 @@ _MANAGER = (
     _word("SQQMNAME", "USE", (("USE", 0), ("IGNORE", 1))),
     _text("SSLCRLNL", _NAME),
     _text("SSLCRYP", 256),
-    _word("SSLEV", "DISABLED", _SWITCH),
     _word("SSLFIPS", "NO", _NO_YES),
     _text("SSLKEYR", 256),
     _number("SSLRKEYC", 0, 0, _LARGEST, unit="bytes"),
@@ -522,7 +508,6 @@ _MANAGER = (
     _number("STATINT", 1_800, 0, 604_800, unit="seconds"),
     _word("STATMQI", "OFF", _OFF_ON),
     _word("STATQ", "OFF", (*_OFF_ON, *_NONE)),
-    _word("STRSTPEV", "ENABLED", _SWITCH),
     _text("SUITEB", 7, default="NONE", choices=("NONE", "128_BIT", "192_BIT"), is_list=True),
     _number("TCPCHL", 200, 0, 9_999),
     _word("TCPKEEP", "NO", _NO_YES),
@@ -552,14 +537,12 @@ _TABLES: Final[Mapping[str, tuple[Attribute, ...]]] = {
 }
 #: Values that are checked and then forgotten: nothing here reads them, so none is stored.
 SECRETS: Final = frozenset({"INITKEY", "KEYRPWD", "LDAPPWD", "PASSWORD"})
-#: Attributes in the tables of ``engine/attributes`` that are without effect: no event is made, and
-#: there are no clusters and page sets. They have none on objects of these kinds or types.
+#: Attributes in the tables of ``engine/attributes`` that are without effect: there are no clusters
+#: and page sets. They have none on objects of these kinds or types.
 NOT_OBEYED: Final[Mapping[str, tuple[str, ...]]] = {
     "CLUSTER": _CLUSTERED,
     "DISCINT": ("SVRCONN",),
     "MCAUSER": ("SDR",),
-    "QDPHIEV": _HOLDERS,
-    "QDPLOEV": _HOLDERS,
     "STGCLASS": _HOLDERS,
 }
 

@@ -10,12 +10,14 @@ from typing import Any, Final
 from starlette.concurrency import run_in_threadpool
 
 from mayfly.admin import CHANNEL, CONN
+from mayfly.admin.events import Origin, commanded_by
 from mayfly.admin.mqsc.commands import heads_of
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.client.connection import Administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
+from mayfly.mqi.event_constants import MQEVO_REST
 from mayfly.servers.http.connection import read_object
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.rest.calls import WRONG_VALUE, RestAnswer, RestCall, RestError, json_answer
@@ -104,7 +106,8 @@ def _run(
     engine = call.service.managers[call.names[0]].engine
     for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
         check_role(engine, authenticated.admitted, role)
-    with authenticated.operating_connection() as connection:
+    origin = Origin(authenticated.admitted.user, MQEVO_REST)
+    with commanded_by(origin), authenticated.operating_connection() as connection:
         result = Administration(connection.call).mqsc(script)
     if not result.commands:
         raise _wrong("command", script, "a command")
