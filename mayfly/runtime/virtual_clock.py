@@ -388,9 +388,11 @@ def _is_woken(frame: FrameType) -> bool:
 
     On a busy machine it may take a while until such a thread runs. Events and futures wait there.
     """
-    waits = frame.f_locals
-    waiter = waits.get("waiter")
-    return bool(waits.get("gotit")) or (waiter is not None and not waiter.locked())
+    names = frame.f_locals
+    condition, waiter = names.get("self"), names.get("waiter")
+    # A notification takes the lock of the thread off the list; Python has no public way to ask.
+    waiting = getattr(condition, "_waiters", None)
+    return waiter is not None and waiting is not None and waiter not in tuple(waiting)
 
 
 def _has_no_work(ident: int) -> bool:
