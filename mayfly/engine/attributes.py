@@ -153,7 +153,9 @@ class Definition:
         return {**self.attributes, **{k: self.kept.get(k, r.default) for k, r in rows.items()}}
 
     def value(self, attribute: Attribute) -> Value:
-        """Return the present value of an attribute of this kind."""
+        """Return the present value of an attribute of this kind, also of one without effect."""
+        if not attribute.field:
+            return self.kept.get(attribute.keyword, attribute.default)
         value: Value = getattr(self, attribute.field)
         return value
 

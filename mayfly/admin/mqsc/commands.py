@@ -74,6 +74,7 @@ from mayfly.admin.mqsc.grammar import (
     switch,
     word_of,
 )
+from mayfly.admin.security.roles import Role
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.verbs.facts import SYNTAX_ERROR, CommandResult, MqscMessage, MqscResult
@@ -145,6 +146,13 @@ _HEADINGS = {
 #: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
 _DEFINED = tuple(kind for kind in DEFINABLE if kind != CLNTCONN)
 _SETTING_CHANGED = ("MFY1002I", "Setting changed.")
+#: The verbs of users who look, and the commands of those who operate; all others administer.
+_LOOKING: Final = frozenset({"DISPLAY", "PING"})
+_OPERATING: Final = frozenset(
+    {(verb, CHANNEL) for verb in ("START", "STOP", "RESET", "RESOLVE")}
+    | {(verb, kind) for verb in ("START", "STOP") for kind in (LISTENER, SERVICE)}
+    | {("STOP", CONN)}
+)
 _END = "END"
 _NUMBER_WIDTH = 6
 _SMALL = {0: "No", 1: "One"}
@@ -204,9 +212,9 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
     is a message in the reply, not an exception.
     """
     verb, kind = head_of(command)
-    actions = _ACTIONS.get(verb)
+    actions = ACTIONS.get(verb)
     if actions is None:
-        raise command.verb.wrong(f"{verb} is not a command here" + nearest(verb, _ACTIONS))
+        raise command.verb.wrong(f"{verb} is not a command here" + nearest(verb, ACTIONS))
     action = actions.get(kind)
     if action is None:
         raise command.object.wrong(f"{verb} knows {', '.join(actions)}, not {kind}")
@@ -457,7 +465,8 @@ def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 _KEPT_RUNNING: dict[str, _Action] = dict.fromkeys((LISTENER, SERVICE), kept.start_or_stop)
-_ACTIONS: dict[str, dict[str, _Action]] = {
+#: What runs the commands, by verb and type of object.
+ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": dict.fromkeys(_DEFINED, _define),
     "ALTER": {
         **dict.fromkeys(_DEFINED, _alter),
@@ -533,6 +542,17 @@ def heads_of(text: str) -> set[tuple[str, str]]:
             with contextlib.suppress(MqscSyntaxError):
                 found.add(head_of(parse(statement)))
     return found
+
+
+def role_of(verb: str, kind: str) -> Role:
+    """Return the role that a command needs: LOOK for ``DISPLAY``, ADMINISTER for ``DEFINE``.
+
+    ``verb`` is the first word of the command, ``kind`` the type of object that follows, both
+    without abbreviations (:func:`heads_of`).
+    """
+    if verb in _LOOKING:
+        return Role.LOOK
+    return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
 
 
 def _is_end(statement: Statement) -> bool:

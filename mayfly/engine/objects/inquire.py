@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ from mayfly.engine.attributes import (
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.authority.records import SELF
 from mayfly.engine.core import Core
+from mayfly.engine.kept_attributes import kept_attributes_of
 from mayfly.engine.objects.administration import alter
 from mayfly.engine.objects.named_definitions import find_named
 from mayfly.engine.open_handles import OpenObject, OpenQueues
@@ -244,7 +246,7 @@ def check_opened(
 @cache
 def by_selector(kind: str) -> Mapping[int, Attribute]:
     """Return the attributes of a kind of object that have a selector, by that selector."""
-    attributes = attributes_of(kind).values()
+    attributes = (*kept_attributes_of(kind).values(), *attributes_of(kind).values())
     return MappingProxyType({a.selector: a for a in attributes if a.selector is not None})
 
 
@@ -290,7 +292,8 @@ def _of_process(core: Core, name: str, selector: int) -> Value:
 @cache
 def _text_lengths() -> dict[int, int]:
     """Return the length in bytes (UTF-8) of each character attribute, by selector."""
-    return {a.selector: a.length for a in ATTRIBUTES if a.is_text and a.selector is not None}
+    rows = chain(ATTRIBUTES, kept_attributes_of(QLOCAL).values(), kept_attributes_of(QMGR).values())
+    return {a.selector: a.length for a in rows if a.is_text and a.selector is not None}
 
 
 def set_attributes(core: Core, handle: Handle, values: Mapping[int, Value]) -> None:
