@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,54 @@ class SCO(MQOpts, layout=_layout("MQSCO", _SCO_FIELDS)):
     """The TLS configuration, MQSCO."""
 
 
+#: Names and keys may be longer than the fields of C, which point to them.
+_TEXT_BYTES = 1_024
+_TOKEN_BYTES = 8_192
+
+
+class CSP(
+    MQOpts,
+    fields=[
+        char("StrucId", 4, "CSP "),
+        number("Version", CMQC.MQCSP_VERSION_1),
+        number("AuthenticationType", CMQC.MQCSP_AUTH_NONE),
+        char("CSPUserId", _TEXT_BYTES),
+        char("CSPPassword", _TEXT_BYTES),
+        char("InitialKey", _TEXT_BYTES),
+        char("Token", _TOKEN_BYTES),
+    ],
+):
+    """User and password, MQCSP; texts are in the structure itself, not behind a pointer."""
+
+
+class CNO(
+    MQOpts,
+    fields=[
+        char("StrucId", 4, "CNO "),
+        number("Version", CMQC.MQCNO_VERSION_5),
+        number("Options", CMQC.MQCNO_NONE),
+        byte("ConnTag", 128),
+        byte("ConnectionId", 24),
+        char("CCDTUrl", _TEXT_BYTES),
+        char("ApplName", 28),
+    ],
+):
+    """The options to connect, MQCNO; texts are in the structure itself, not behind a pointer."""
+
+
+class BNO(
+    MQOpts,
+    fields=[
+        char("StrucId", 4, "BNO "),
+        number("Version", CMQC.MQBNO_VERSION_1),
+        number("ApplType", CMQC.MQBNO_BALTYPE_SIMPLE),
+        number("Timeout", CMQC.MQBNO_TIMEOUT_AS_DEFAULT),
+        number("Options", CMQC.MQBNO_OPTIONS_NONE),
+    ],
+):
+    """How a cluster may move a connection, MQBNO: without effect, there are no clusters."""
+
+
 _BINDINGS = {CMQC.MQCNO_LOCAL_BINDING: Binding.LOCAL, CMQC.MQCNO_CLIENT_BINDING: Binding.CLIENT}
 _RECONNECTS = {
     CMQC.MQCNO_RECONNECT: Reconnect.YES,
@@ -124,9 +173,10 @@ _KNOWN = sum(
 )
 
 
-def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
+def wanted_of(cd: CD | None, sco: SCO | None, options: int, table_url: str = "") -> ConnectOptions:
     """Return the connection options for an MQCD, an MQSCO and MQCNO options.
 
+    ``table_url`` is that of a channel table, which replaces MQCCDTURL unless empty.
     A CD with neither channel name nor connection name counts as None. Raises MQRC_OPTIONS_ERROR for
     unknown or contradictory options. Raises MQRC_CD_ERROR for a CD that is not a client's over TCP,
     MQRC_CLIENT_EXIT_LOAD_ERROR for one with exits, and MQRC_HOST_NOT_AVAILABLE for a wrong
@@ -146,7 +196,9 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
             text = "SCO.FipsRequired: no cryptography here is certified"
             raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, text)
     if cd is None or not (text_of(cd["ChannelName"]) or text_of(cd["ConnectionName"])):
-        return ConnectOptions(None, repository, label, binding, reconnect, may_reconnect=True)
+        return ConnectOptions(
+            None, repository, label, binding, reconnect, table_url, may_reconnect=True
+        )
     label = text_of(cd["CertificateLabel"]) or label
     default = cd["DefReconnect"]
     if not 0 <= default < len(_DEFAULT_RECONNECTS):
@@ -199,6 +251,10 @@ _PUT1_OPEN = {
 }
 
 
+#: MQHCONN of the next connection; 0 and -1 have meanings of their own.
+_numbers = count(1)
+
+
 class QueueManager:
     """A connection to a queue manager; with the name ``None`` it is not connected yet.
 
@@ -207,6 +263,7 @@ class QueueManager:
     """
 
     _mq: Connection | None = None
+    _number: int = 0
     _disconnect_on_exit = True
 
     def __init__(
@@ -241,32 +298,38 @@ class QueueManager:
     def connect_with_options(self, name: str | bytes, *args: Any, **kwargs: Any) -> None:
         """Connect (MQCONNX) with ``opts`` (MQCNO options), ``cd``, ``sco``, ``user``, ``password``.
 
-        ``cd`` and ``sco`` may be positional. On this machine a user is not authenticated. An
-        earlier connection is disconnected after success. Raises TypeError for other arguments, and
-        MQMIError with MQRC_HOST_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
+        ``cd`` and ``sco`` may be positional. ``cno`` has options, a URL of a channel table and the
+        name of the program; its options count beside ``opts``. ``csp`` has user and password where
+        its AuthenticationType says so; ``bno`` is without effect. On this machine a user is not
+        authenticated. An earlier connection is disconnected after success. Raises TypeError for
+        other arguments, and MQMIError with MQRC_HOST_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
         MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED, MQRC_SSL_INITIALIZATION_ERROR,
-        MQRC_KEY_REPOSITORY_ERROR, MQRC_CD_ERROR, MQRC_CLIENT_EXIT_LOAD_ERROR or MQRC_OPTIONS_ERROR.
+        MQRC_KEY_REPOSITORY_ERROR, MQRC_CD_ERROR, MQRC_CSP_ERROR, MQRC_CLIENT_EXIT_LOAD_ERROR or
+        MQRC_OPTIONS_ERROR.
         """
         if len(args) > 2:
             raise TypeError(f"cd and sco may follow the name, not {len(args)} arguments")
         given = dict(zip(("cd", "sco"), args, strict=False)) | kwargs
-        unknown = given.keys() - {"opts", "cd", "sco", "user", "password"}
+        unknown = given.keys() - {"opts", "cd", "sco", "user", "password", "csp", "cno", "bno"}
         if unknown:
             raise TypeError(f"connect_with_options does not take {', '.join(sorted(unknown))}")
-        cd = given.get("cd")
+        cd, cno = given.get("cd"), given.get("cno") or CNO()
         user, password = given.get("user"), given.get("password")
+        if user is None and given.get("csp") is not None:
+            user, password = _credentials_of(given["csp"])
         if cd is not None:
             user, password = user or cd.UserIdentifier, password or text_of(cd.Password)
+        options = (given.get("opts") or CMQC.MQCNO_NONE) | cno.Options
         mq = connection.connect(
             text_of(name or ""),
             text_of(user or "") or None,
             password=password.decode() if isinstance(password, bytes) else password,
-            program=_program(),
-            wanted=wanted_of(cd, given.get("sco"), given.get("opts") or CMQC.MQCNO_NONE),
+            program=text_of(cno.ApplName) or _program(),
+            wanted=wanted_of(cd, given.get("sco"), options, text_of(cno.CCDTUrl)),
         )
         if self._mq is not None:
             self.disconnect()
-        self._mq = mq
+        self._mq, self._number = mq, next(_numbers)
 
     def connect_tcp_client(
         self,
@@ -299,7 +362,16 @@ class QueueManager:
             raise PYIFError("not connected")
         mq.close()
 
-    def get_handle(self) -> Connection:
+    def get_handle(self) -> int:
+        """Return the number of the connection (MQHCONN); no other one of this process has it.
+
+        Raises PYIFError when not connected, and MQMIError with MQRC_CONNECTION_BROKEN when the
+        queue manager is gone.
+        """
+        self.connection()
+        return self._number
+
+    def connection(self) -> Connection:
         """Return the Mayfly connection behind this object.
 
         Raises PYIFError when not connected, and MQMIError with MQRC_CONNECTION_BROKEN when the
@@ -340,7 +412,7 @@ class QueueManager:
 
         Raises PYIFError when not connected.
         """
-        self.get_handle()
+        self.connection()
         raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
 
     @raises_mqmi
@@ -349,7 +421,7 @@ class QueueManager:
 
         Raises PYIFError when not connected, MQMIError if the commit fails.
         """
-        self.get_handle().call(ask.Commit())
+        self.connection().call(ask.Commit())
 
     @raises_mqmi
     def backout(self) -> None:
@@ -357,7 +429,7 @@ class QueueManager:
 
         The backout counts of the messages got rise. Raises PYIFError when not connected.
         """
-        self.get_handle().call(ask.Backout())
+        self.connection().call(ask.Backout())
 
     def put1(self, qDesc: str | bytes | OD, msg: str | bytes, *opts: Any) -> None:
         """Put one message (MQPUT1); ``opts`` are an MD and a PMO, updated in place.
@@ -366,7 +438,7 @@ class QueueManager:
         warning: the message is then put. Raises TypeError for other arguments, PYIFError when not
         connected.
         """
-        mq = self.get_handle()
+        mq = self.connection()
         body, md, pmo = body_and_options(msg, opts, self.bytes_encoding, self.default_ccsid)
         open_options = c.MQOO_OUTPUT
         for put_option, open_option in _PUT1_OPEN.items():
@@ -389,7 +461,7 @@ class QueueManager:
         Raises MQMIError, with MQRC_SELECTOR_ERROR for an unknown attribute, and PYIFError when not
         connected.
         """
-        (value,) = self.get_handle().call(ask.Inquire(c.MQHO_NONE, [attribute])).values
+        (value,) = self.connection().call(ask.Inquire(c.MQHO_NONE, [attribute])).values
         assert value is not None
         return padded_attribute(attribute, value)
 
@@ -400,7 +472,7 @@ class QueueManager:
         Raises MQMIError with MQRC_STAT_TYPE_ERROR for an unknown type, MQRC_ENVIRONMENT_ERROR for
         the types that report the reconnection of clients. Raises PYIFError when not connected.
         """
-        mq = self.get_handle()
+        mq = self.connection()
         if status_type in (c.MQSTAT_TYPE_RECONNECTION, c.MQSTAT_TYPE_RECONNECTION_ERROR):
             raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
         if status_type != c.MQSTAT_TYPE_ASYNC_ERROR:
@@ -447,6 +519,19 @@ def connect(
     else:
         made.connect_tcp_client(queue_manager, CD(), channel, conn_info, user, password)
     return made
+
+
+def _credentials_of(csp: CSP) -> tuple[str | None, str | None]:
+    """Return user and password of an MQCSP, None for MQCSP_AUTH_NONE.
+
+    Raises MQRC_CSP_ERROR for another way of authentication, as by a token.
+    """
+    if csp.AuthenticationType == CMQC.MQCSP_AUTH_NONE:
+        return None, None
+    if csp.AuthenticationType != CMQC.MQCSP_AUTH_USER_ID_AND_PWD:
+        text = f"CSP.AuthenticationType {csp.AuthenticationType}: users have passwords here"
+        raise mq_error(CMQC.MQRC_CSP_ERROR, text)
+    return text_of(csp.CSPUserId), text_of(csp.CSPPassword)
 
 
 def _sts_of(status: Status, manager_name: str) -> STS:

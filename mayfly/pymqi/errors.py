@@ -82,6 +82,11 @@ class MQMIError(Error):
         self.value = value
         self.dataLength = dataLength
 
+    @property
+    def data_length(self) -> int:
+        """The same as ``dataLength``; the name in ibmmq."""
+        return self.dataLength
+
     def __str__(self) -> str:
         return f"MQI Error. Comp: {self.comp}, Reason {self.reason}: {self.errorAsString()}"
 

@@ -173,8 +173,7 @@ class RFH2(
             raise PYIFError(f"RFH2 - StrucId not MQRFH_STRUC_ID. Value: {buff[:4]!r}")
         if len(buff) < _FIXED_BYTES:
             raise PYIFError(
-                "RFH2 - Buffer too short. Should be 36 bytes or longer. "
-                f" Buffer Length: {len(buff)}"
+                f"RFH2 - Buffer too short. Should be {_FIXED_BYTES}+ bytes instead of {len(buff)}"
             )
         is_big = buff[4:5] == b"\0" if encoding is None else encoding in _BIG_ENDIAN
         order = ">" if is_big else "<"

@@ -46,7 +46,7 @@ class _Openable:
         """
         if self._opened is None:
             raise PYIFError(self._NOT_OPEN)
-        reason = self._connection.get_handle().call(ask.CloseObject(self._opened.handle, options))
+        reason = self._connection.connection().call(ask.CloseObject(self._opened.handle, options))
         self._opened = self._od = None
         if reason:
             raise warning(reason)
@@ -67,7 +67,7 @@ class _Openable:
         without an OD, TypeError for wrong arguments.
         """
         connection = self._connection
-        mq = connection.get_handle()
+        mq = connection.connection()
         body, md, pmo = body_and_options(
             msg, opts, connection.bytes_encoding, connection.default_ccsid
         )
@@ -80,7 +80,7 @@ class _Openable:
         """
         if self._od is None:
             raise PYIFError(f"The {self._WHAT} Descriptor has not been set.")
-        self._opened = open_object(self._connection.get_handle(), self._od, options)
+        self._opened = open_object(self._connection.connection(), self._od, options)
         return self._opened
 
 
@@ -135,7 +135,7 @@ class Queue(_Openable):
         Raises MQMIError, with MQRC_NO_MSG_AVAILABLE without a message. It is raised also for a
         warning: its ``message`` is then the returned body and ``original_length`` the full length.
         """
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         if maxLength is not None and not isinstance(maxLength, int):
             raise TypeError(f"a length is an integer, not {type(maxLength).__name__}")
         md, gmo = md_and(GMO, opts)
@@ -182,7 +182,7 @@ class Queue(_Openable):
         Opens the queue if needed. Raises MQMIError, as a warning with MQRC_SELECTOR_NOT_FOR_TYPE if
         this type of queue has no such attribute.
         """
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         opened = self._opened or self._open_for(c.MQOO_INQUIRE)
         inquiry = mq.call(ask.Inquire(opened.handle, [attribute]))
         (value,) = inquiry.values
@@ -196,7 +196,7 @@ class Queue(_Openable):
 
         Raises MQMIError, such as MQRC_SELECTOR_ERROR for an unknown attribute.
         """
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         opened = self._opened or self._open_for(c.MQOO_SET)
         value = arg if isinstance(arg, int) else text_of(arg)
         mq.call(ask.Set.of(opened.handle, {attribute: value}))
@@ -283,7 +283,7 @@ class Subscription:
         elif not isinstance(sub_desc, SD):
             raise TypeError(f"sub_desc is an SD, not {type(sub_desc).__name__}")
         connection = self._connection
-        mq = connection.get_handle()
+        mq = connection.connection()
         if self._opened is not None and not _alters(sub_desc, self._opened):
             raise PYIFError("Subscription is already open.")
         given = self._given if sub_queue is None else sub_queue
@@ -342,7 +342,7 @@ class Subscription:
         """
         if self._opened is None:
             raise PYIFError("Subscription not open.")
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         sro = SRO() if sro is None else sro
         _check_request(sub_action, sro)
         sro.NumPubs = mq.call(ask.RequestRetained(self._opened.number))
@@ -364,7 +364,7 @@ class Subscription:
         opened = self._opened
         if opened is None:
             raise PYIFError("Subscription not open.")
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         _check_close(opened, sub_close_options)
         remove = bool(sub_close_options & c.MQCO_REMOVE_SUB)
         mq.call(ask.CloseSubscription(opened.number, remove=remove))
@@ -409,7 +409,7 @@ class Subscription:
     def _open_handle(self) -> int:
         """Return the handle of the subscription's queue, MQHO_NONE if that is not open."""
         handle = _handle_of(self.sub_queue)
-        is_open = handle and self._connection.get_handle().has_open(handle)
+        is_open = handle and self._connection.connection().has_open(handle)
         return handle if is_open else c.MQHO_NONE
 
     def _new_desc(self) -> SD:
