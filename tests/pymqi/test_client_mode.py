@@ -301,10 +301,10 @@ def test_csp_and_cno_are_user_program_and_options(
     assert isinstance(connection.get_handle(), int)
     connection.disconnect()
     csp.AuthenticationType = CMQC.MQCSP_AUTH_ID_TOKEN
-    error = fails(connection.connect_with_options, "QM1", cd=cd, csp=csp)
+    error = fails(lambda: connection.connect_with_options("QM1", cd=cd, csp=csp))
     assert error.reason == CMQC.MQRC_CSP_ERROR
     cno.Options = CMQC.MQCNO_LOCAL_BINDING | CMQC.MQCNO_CLIENT_BINDING
-    error = fails(connection.connect_with_options, "QM1", cd=cd, cno=cno)
+    error = fails(lambda: connection.connect_with_options("QM1", cd=cd, cno=cno))
     assert error.reason == CMQC.MQRC_OPTIONS_ERROR
 
 
