@@ -1,6 +1,7 @@
 """The API of pymqi on Mayfly: a program changes only its import."""
 
 from mayfly.pymqi import CMQC, CMQCFC, CMQXC, CMQZC
+from mayfly.pymqi.callbacks import CBC, CBD, CTLO
 from mayfly.pymqi.connection import BNO, CD, CNO, CSP, SCO, QueueManager, connect
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
 from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, RFH2, TM, TMC2, XQH
@@ -47,6 +48,7 @@ from mayfly.pymqi.structures import (
     MQOpts,
     ensure_bytes,
     py23long,
+    to_string,
 )
 
 #: The version of pymqi whose API this is.
@@ -61,6 +63,8 @@ cd, gmo, md, od, pmo, sco = CD, GMO, MD, OD, PMO, SCO
 
 __all__ = [
     "BNO",
+    "CBC",
+    "CBD",
     "CD",
     "CMHO",
     "CMQC",
@@ -69,6 +73,7 @@ __all__ = [
     "CMQZC",
     "CNO",
     "CSP",
+    "CTLO",
     "DDH",
     "DLH",
     "DMHO",
@@ -105,6 +110,7 @@ __all__ = [
     "connect",
     "ensure_bytes",
     "py23long",
+    "to_string",
     "gmo",
     "md",
     "od",

@@ -1,6 +1,7 @@
 """Run an unchanged pymqi program: ``python -m mayfly.pymqi program.py arguments``.
 
-For the program, ``import pymqi``, ``import CMQC`` and ``import CMQCFC`` mean this package.
+For the program, ``import pymqi``, ``import ibmmq``, ``import CMQC`` and ``import CMQCFC`` mean this
+package.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import runpy
 import sys
 from pathlib import Path
 
-from mayfly import pymqi
-from mayfly.pymqi import CMQC, CMQCFC, CMQXC, CMQZC
+from mayfly import ibmmq, pymqi
+from mayfly.pymqi import CMQC, CMQCFC, CMQSTRC, CMQXC, CMQZC
 
-_CONSTANTS = {"CMQC": CMQC, "CMQCFC": CMQCFC, "CMQXC": CMQXC, "CMQZC": CMQZC}
+_CONSTANTS = {"CMQC": CMQC, "CMQCFC": CMQCFC, "CMQXC": CMQXC, "CMQZC": CMQZC, "CMQSTRC": CMQSTRC}
 _USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
 
 
@@ -29,9 +30,10 @@ def main(arguments: list[str]) -> int:
     if not program.is_file():
         sys.stderr.write(f"{program} is not a file\n{_USAGE}")
         return 2
-    sys.modules["pymqi"] = pymqi
+    sys.modules["pymqi"], sys.modules["ibmmq"] = pymqi, ibmmq
     for name, module in _CONSTANTS.items():
         sys.modules[name] = sys.modules[f"pymqi.{name}"] = module
+        sys.modules[f"ibmmq.{name}"] = module
     sys.argv = arguments
     # Where Python looks first for what a program imports: beside the program.
     sys.path[0] = str(program.resolve().parent)

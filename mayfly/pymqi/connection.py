@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from mayfly.client import connection
 from mayfly.client.connection import Connection
@@ -21,8 +21,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Field, Layout, byte, char, number
 from mayfly.pymqi import CMQC
+from mayfly.pymqi.callbacks import CBD, CTLO, Consumers
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi
-from mayfly.pymqi.structures import OD, STS, MQOpts
+from mayfly.pymqi.structures import GMO, MD, OD, STS, MQOpts
 from mayfly.pymqi.verbs import (
     DEFINITIONS,
     body_and_options,
@@ -264,6 +265,7 @@ class QueueManager:
 
     _mq: Connection | None = None
     _number: int = 0
+    _consumers: Consumers | None = None
     _disconnect_on_exit = True
 
     def __init__(
@@ -339,16 +341,18 @@ class QueueManager:
         conn_name: str | bytes,
         user: str | bytes | None = None,
         password: str | bytes | None = None,
+        **options: Any,
     ) -> None:
         """Connect by a channel name and a connection name: ``host(port)``, or a list of these.
 
-        Sets both names in ``cd``. ``user`` and ``password`` None connect without a password. An
-        earlier connection is disconnected after success. Raises the errors of
+        Sets both names in ``cd``. ``user`` and ``password`` None connect without a password.
+        ``options`` are those of :meth:`connect_with_options`, as ``csp`` and ``sco``. An earlier
+        connection is disconnected after success. Raises the errors of
         :meth:`connect_with_options`.
         """
         cd.ChannelName = channel
         cd.ConnectionName = conn_name
-        self.connect_with_options(name, cd=cd, user=user, password=password)
+        self.connect_with_options(name, cd=cd, user=user, password=password, **options)
 
     @raises_mqmi
     def disconnect(self) -> None:
@@ -360,6 +364,9 @@ class QueueManager:
         mq, self._mq = self._mq, None
         if mq is None:
             raise PYIFError("not connected")
+        consumers, self._consumers = self._consumers, None
+        if consumers is not None:
+            consumers.stop()
         mq.close()
 
     def get_handle(self) -> int:
@@ -454,16 +461,51 @@ class QueueManager:
             with contextlib.suppress(MQError):
                 mq.call(ask.CloseObject(opened.handle))
 
+    @overload
+    def inquire(self, attribute: int) -> int | bytes: ...
+    @overload
+    def inquire(self, attribute: list[int]) -> dict[int, int | bytes]: ...
     @raises_mqmi
-    def inquire(self, attribute: int) -> int | bytes:
+    def inquire(self, attribute: int | list[int]) -> int | bytes | dict[int, int | bytes]:
         """Return a queue manager attribute (MQINQ): a number, or text padded with blanks.
 
-        Raises MQMIError, with MQRC_SELECTOR_ERROR for an unknown attribute, and PYIFError when not
-        connected.
+        For a list it returns several by their numbers, as in ibmmq. Raises MQMIError, with
+        MQRC_SELECTOR_ERROR for an unknown attribute, and PYIFError when not connected.
         """
-        (value,) = self.connection().call(ask.Inquire(c.MQHO_NONE, [attribute])).values
-        assert value is not None
-        return padded_attribute(attribute, value)
+        wanted = attribute if isinstance(attribute, list) else [attribute]
+        values = self.connection().call(ask.Inquire(c.MQHO_NONE, wanted)).values
+        found = {}
+        for each, value in zip(wanted, values, strict=True):
+            assert value is not None
+            found[each] = padded_attribute(each, value)
+        return found if isinstance(attribute, list) else found[attribute]
+
+    inq = inquire
+
+    def consumers(self) -> Consumers:
+        """Return the callbacks of this connection; raises PYIFError when not connected."""
+        mq = self.connection()
+        if self._consumers is None:
+            self._consumers = Consumers(self, mq)
+        return self._consumers
+
+    @raises_mqmi
+    def cb(self, *, operation: int = CMQC.MQOP_REGISTER, cbd: CBD | None = None) -> None:
+        """Register a callback for events of the connection, or end it (MQCB); as in ibmmq.
+
+        It is called when the connection is lost. Raises MQMIError with the reason codes of
+        ``Consumers.operate``, PYIFError when not connected.
+        """
+        consumers = self.consumers()
+        consumers.operate(operation, None, c.MQHO_NONE, cbd or CBD(), MD(), GMO())
+
+    @raises_mqmi
+    def ctl(self, operation: int, ctlo: CTLO | None = None) -> None:
+        """Start or stop the callbacks of the connection (MQCTL), as in ibmmq.
+
+        Raises MQMIError with MQRC_OPERATION_ERROR, PYIFError when not connected.
+        """
+        self.consumers().control(operation, ctlo or CTLO())
 
     @raises_mqmi
     def stat(self, status_type: int) -> STS:
@@ -502,33 +544,41 @@ def connect(
     disconnect_on_exit: bool = True,
     bytes_encoding: str = DEFAULT_ENCODING,
     default_ccsid: int = DEFAULT_CCSID,
+    cd: CD | None = None,
+    **options: Any,
 ) -> QueueManager:
     """Return a new connection to a queue manager: by a channel and host, else by its name.
 
     ``conn_info`` is ``host(port)``, or a list of these. ``user`` and ``password`` are optional.
     ``disconnect_on_exit`` lets garbage collection disconnect, which commits. ``bytes_encoding`` is
-    the codec of a body that is a ``str``, ``default_ccsid`` the CCSID set in its MD. Raises the
-    errors of ``QueueManager.connect_with_options``, and TypeError for a channel without a host or a
-    host without a channel.
+    the codec of a body that is a ``str``, ``default_ccsid`` the CCSID set in its MD. ``cd`` and
+    ``options`` (``cno``, ``csp``, ``sco``) are those of ``connect_with_options``, whose errors are
+    raised, and TypeError for a channel without a host or a host without a channel.
     """
     if (channel is None) != (conn_info is None):
         raise TypeError("channel and conn_info go together")
     made = QueueManager(None, disconnect_on_exit, bytes_encoding, default_ccsid)
     if channel is None or conn_info is None:
-        made.connect_with_options(queue_manager, user=user, password=password)
+        made.connect_with_options(queue_manager, cd=cd, user=user, password=password, **options)
     else:
-        made.connect_tcp_client(queue_manager, CD(), channel, conn_info, user, password)
+        made.connect_tcp_client(
+            queue_manager, cd or CD(), channel, conn_info, user, password, **options
+        )
     return made
 
 
 def _credentials_of(csp: CSP) -> tuple[str | None, str | None]:
-    """Return user and password of an MQCSP, None for MQCSP_AUTH_NONE.
+    """Return user and password of an MQCSP, None without a user.
 
-    Raises MQRC_CSP_ERROR for another way of authentication, as by a token.
+    As in ibmmq, a user in it counts with MQCSP_AUTH_NONE too. Raises MQRC_CSP_ERROR for another way
+    of authentication, as by a token.
     """
-    if csp.AuthenticationType == CMQC.MQCSP_AUTH_NONE:
+    if not csp.CSPUserId and csp.AuthenticationType == CMQC.MQCSP_AUTH_NONE:
         return None, None
-    if csp.AuthenticationType != CMQC.MQCSP_AUTH_USER_ID_AND_PWD:
+    if csp.AuthenticationType not in (
+        CMQC.MQCSP_AUTH_NONE,
+        CMQC.MQCSP_AUTH_USER_ID_AND_PWD,
+    ):
         text = f"CSP.AuthenticationType {csp.AuthenticationType}: users have passwords here"
         raise mq_error(CMQC.MQRC_CSP_ERROR, text)
     return text_of(csp.CSPUserId), text_of(csp.CSPPassword)

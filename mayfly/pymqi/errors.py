@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCC_WARNING
@@ -89,6 +89,10 @@ class MQMIError(Error):
 
     def __str__(self) -> str:
         return f"MQI Error. Comp: {self.comp}, Reason {self.reason}: {self.errorAsString()}"
+
+    def get(self, name: str) -> Any:
+        """Return an attribute by name, such as ``data_length``; raises AttributeError."""
+        return getattr(self, name)
 
     def errorAsString(self) -> str:
         """Return the reason as text, such as ``FAILED: MQRC_NO_MSG_AVAILABLE``.

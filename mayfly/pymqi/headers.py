@@ -193,8 +193,12 @@ class RFH2(
         folders = sum(_LENGTH_BYTES + len(vars(self)[name]) for name in self._folders)
         return _FIXED_BYTES + folders
 
+    def get_folders(self) -> list[str]:
+        """Return the names of the folders, in their order; as in ibmmq."""
+        return list(self._folders)
+
     def __setattr__(self, name: str, value: object) -> None:
-        if name in type(self).members:
+        if name in type(self).members or name == "_StrucId":
             super().__setattr__(name, value)
             return
         self._check_field(name)
@@ -206,6 +210,7 @@ class RFH2(
         vars(self)[name] = value
 
     def __getitem__(self, key: str) -> Any:
+        key = "StrucId" if key == "_StrucId" else key
         self._check_field(key)
         return vars(self)[key]
 

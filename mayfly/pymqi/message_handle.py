@@ -318,6 +318,10 @@ class MessageHandle:
         _known[int(self.msg_handle)] = target
         self.properties = _Properties(self.conn_handle, self.msg_handle)
 
+    def get_handle(self) -> int:
+        """Return the number of the message handle (MQHMSG), as in ibmmq."""
+        return self.msg_handle
+
     @raises_mqmi
     def dlt(self, dmho: DMHO | None = None) -> None:
         """Delete the message handle (MQDLTMH); its number becomes invalid.

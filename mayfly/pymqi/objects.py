@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, overload
 
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.pymqi import CMQC
+from mayfly.pymqi.callbacks import CBD
 from mayfly.pymqi.connection import QueueManager
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi, warning
 from mayfly.pymqi.headers import header_list, put_parts, take_headers
-from mayfly.pymqi.structures import GMO, OD, SD, SRO, check_structure
+from mayfly.pymqi.structures import GMO, MD, OD, SD, SRO, check_structure
 from mayfly.pymqi.verbs import (
     body_and_options,
     get_message,
@@ -175,31 +177,70 @@ class Queue(_Openable):
         msg = self.get(max_length, md, gmo)
         return msg if headers is None else take_headers(msg, md, headers)
 
+    @overload
+    def inquire(self, attribute: int) -> int | bytes: ...
+    @overload
+    def inquire(self, attribute: list[int]) -> dict[int, int | bytes]: ...
     @raises_mqmi
-    def inquire(self, attribute: int) -> int | bytes:
-        """Return an attribute (MQINQ): a number, or text padded with blanks.
+    def inquire(self, attribute: int | list[int]) -> int | bytes | dict[int, int | bytes]:
+        """Return an attribute (MQINQ): a number, or text padded with blanks; for a list, several.
 
-        Opens the queue if needed. Raises MQMIError, as a warning with MQRC_SELECTOR_NOT_FOR_TYPE if
-        this type of queue has no such attribute.
+        Several are by their numbers, as in ibmmq. Opens the queue if needed. Raises MQMIError, as a
+        warning with MQRC_SELECTOR_NOT_FOR_TYPE if this type of queue has no such attribute.
         """
         mq = self._connection.connection()
         opened = self._opened or self._open_for(c.MQOO_INQUIRE)
-        inquiry = mq.call(ask.Inquire(opened.handle, [attribute]))
-        (value,) = inquiry.values
-        if value is None:
-            raise warning(inquiry.warning)
-        return padded_attribute(attribute, value)
+        wanted = attribute if isinstance(attribute, list) else [attribute]
+        inquiry = mq.call(ask.Inquire(opened.handle, wanted))
+        found = {}
+        for each, value in zip(wanted, inquiry.values, strict=True):
+            if value is None:
+                raise warning(inquiry.warning)
+            found[each] = padded_attribute(each, value)
+        return found if isinstance(attribute, list) else found[attribute]
+
+    inq = inquire
 
     @raises_mqmi
-    def set(self, attribute: int, arg: int | str | bytes) -> None:
-        """Set one attribute (MQSET) to a number or text; opens the queue for this if needed.
+    def set(
+        self, attribute: int | dict[int, int | str | bytes], arg: int | str | bytes = 0
+    ) -> None:
+        """Set one attribute (MQSET) to a number or text, or several by a dictionary, as in ibmmq.
 
-        Raises MQMIError, such as MQRC_SELECTOR_ERROR for an unknown attribute.
+        Opens the queue for this if needed. Raises MQMIError, such as MQRC_SELECTOR_ERROR for an
+        unknown attribute; none is set then.
         """
         mq = self._connection.connection()
         opened = self._opened or self._open_for(c.MQOO_SET)
-        value = arg if isinstance(arg, int) else text_of(arg)
-        mq.call(ask.Set.of(opened.handle, {attribute: value}))
+        given = attribute if isinstance(attribute, dict) else {attribute: arg}
+        values = {k: v if isinstance(v, int) else text_of(v) for k, v in given.items()}
+        mq.call(ask.Set.of(opened.handle, values))
+
+    @raises_mqmi
+    def cb(
+        self,
+        *,
+        operation: int = CMQC.MQOP_REGISTER,
+        cbd: CBD | None = None,
+        md: MD | None = None,
+        gmo: GMO | None = None,
+    ) -> None:
+        """Register a callback for messages of the queue (MQCB), or end it; as in ibmmq.
+
+        ``md`` and ``gmo`` choose messages as in a get. Opens the queue for input if needed. Raises
+        MQMIError with the reason codes of ``Consumers.operate``.
+        """
+        opened = self._opened or self._open_for(c.MQOO_INPUT_AS_Q_DEF)
+        structures = (cbd or CBD(), md or MD(), gmo or GMO())
+        self._connection.consumers().operate(operation, self, opened.handle, *structures)
+
+    def get_name(self) -> str:
+        """Return the name of the queue, as in ibmmq; empty without an OD."""
+        return "" if self._od is None else text_of(self._od.ObjectName)
+
+    def get_queue_manager(self) -> QueueManager:
+        """Return the connection that the queue belongs to, as in ibmmq."""
+        return self._connection
 
     def set_handle(self, queue_handle: int | None) -> None:
         """Use the handle of another Queue of this connection; None forgets the handle unclosed."""

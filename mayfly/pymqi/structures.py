@@ -11,7 +11,7 @@ import struct
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from operator import index
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures
@@ -89,6 +89,39 @@ FieldValue: TypeAlias = int | bytes
 #: The struct codes of an MQLONG and of an MQINT64, for structures that programs define.
 MQLONG_TYPE: Final = "i"
 INTEGER64_TYPE: Final = "q"
+
+
+#: Names of ibmmq for fields of pymqi.
+_IN_IBMMQ: Final = {"_StrucId": "StrucId"}
+#: Fields of bytes that are never texts.
+_IDENTIFIERS: Final = frozenset(
+    {
+        "AccountingToken",
+        "AlternateSecurityId",
+        "ConnTag",
+        "ConnectionId",
+        "CorrelId",
+        "GroupId",
+        "MsgId",
+        "MsgToken",
+        "PubAccountingToken",
+        "SubCorrelId",
+        "TranInstanceId",
+    }
+)
+
+
+def to_string(value: object, encoding: str = "utf8") -> Any:
+    """Return bytes as str, up to the first NUL and without blanks around it.
+
+    Bytes that are no text in ``encoding``, and other values, are returned unchanged.
+    """
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.partition(b"\0")[0].decode(encoding).strip()
+    except UnicodeError:
+        return value
 
 
 def ensure_bytes(text: str | bytes, encoding: str = "ascii") -> bytes:
@@ -275,7 +308,14 @@ class MQOpts:
         def __getattr__(self, name: str) -> Any:
             """Inform type checkers that fields are attributes."""
 
+    @property
+    def _StrucId(self) -> bytes:
+        """The field StrucId, by its name in ibmmq."""
+        found: bytes = self["StrucId"]
+        return found
+
     def __setattr__(self, name: str, value: object) -> None:
+        name = _IN_IBMMQ.get(name, name)
         if self.members:
             value = self._member(name).checked(type(self).__name__, value)
         vars(self)[name] = value
@@ -284,6 +324,7 @@ class MQOpts:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
 
     def __getitem__(self, key: str) -> Any:
+        key = _IN_IBMMQ.get(key, key)
         if key not in vars(self):
             raise self._unknown(key)
         return vars(self)[key]
@@ -299,7 +340,8 @@ class MQOpts:
         """
         owner = type(self).__name__
         given = {}
-        for name, value in kw.items():
+        for key, value in kw.items():
+            name = _IN_IBMMQ.get(key, key)
             if self._listed is None:
                 given[name] = self._member(name).checked(owner, value)
             elif name in vars(self):
@@ -328,6 +370,16 @@ class MQOpts:
         if len(buff) != self._codec.size:
             raise ValueError(f"{type(self).__name__} has {self._codec.size} bytes, not {len(buff)}")
         vars(self).update(zip(self.members, self._codec.unpack(buff), strict=True))
+
+    def to_string(self, encoding: str = "utf8") -> Self:
+        """Replace texts by str, without blanks and NULs at their end; return the structure itself.
+
+        Identifiers, and bytes that are no text in ``encoding``, stay bytes.
+        """
+        for name, value in self.get().items():
+            if isinstance(value, bytes) and name not in _IDENTIFIERS:
+                vars(self)[name] = to_string(value, encoding)
+        return self
 
     def get_length(self) -> int:
         """Return the length of the packed structure in bytes."""
