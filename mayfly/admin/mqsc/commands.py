@@ -512,7 +512,7 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
             transcript.append(_echo(statement.lines))
             continue
         transcript.append(_echo(statement.lines, len(commands) + 1))
-        if _is_end(statement):
+        if is_end(statement):
             break
         outcome = _run(queue_manager, statement)
         lost += outcome.without_effect
@@ -537,7 +537,7 @@ def heads_of(text: str) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for statement in statements(text):
         if statement.is_command:
-            if _is_end(statement):
+            if is_end(statement):
                 break
             with contextlib.suppress(MqscSyntaxError):
                 found.add(head_of(parse(statement)))
@@ -555,7 +555,7 @@ def role_of(verb: str, kind: str) -> Role:
     return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
 
 
-def _is_end(statement: Statement) -> bool:
+def is_end(statement: Statement) -> bool:
     """Return True if a statement is the command END, in any case, with or without ``;``."""
     return fold(statement.text).rstrip("; ") == _END
 
