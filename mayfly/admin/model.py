@@ -256,7 +256,7 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _number_row("MSGAGE", k.MQIACF_OLDEST_MSG_AGE, SECONDS),
         # Of MONQ, blank without it: the last put and get in UTC, and for how long got messages have
         # been on the queue, in microseconds, short-term and long-term.
-        _word_row("MONQ", MONITORED.items(), e.MQIA_MONITORING_Q),
+        _word_row("MONQ", MONITORED.items(), c.MQIA_MONITORING_Q),
         _text_row("LPUTDATE", e.MQCACF_LAST_PUT_DATE),
         _text_row("LPUTTIME", e.MQCACF_LAST_PUT_TIME),
         _text_row("LGETDATE", e.MQCACF_LAST_GET_DATE),

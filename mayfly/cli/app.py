@@ -15,6 +15,7 @@ from mayfly.cli.outcomes import EXIT_CODES, Commands
 COMMANDS = {
     "create": "Make a queue manager, as crtmqm does.",
     "mqsc": "Run MQSC commands, as runmqsc does.",
+    "apply": "Change what differs from a script, and nothing else.",
     "export": "Write the MQSC script that defines a queue manager again, as dmpmqcfg does.",
     "put": "Put one message on a queue and print its id.",
     "get": "Take the next message off a queue and print it.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import logging
 import os
 import resource
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 import typer
 
 from mayfly.admin.mqsc.grammar import Command, MqscSyntaxError, Parameter, parse, statements
+from mayfly.admin.mqsc.plan import Applied, plan
 from mayfly.admin.security.admission import Admission, call_at_refresh
 from mayfly.admin.security.developer import (
     APP,
@@ -92,6 +94,8 @@ OBJECTS_BEFORE_A_LOOK = 50_000
 #: More open files than all connections of all listeners need.
 _MAX_FILES = 65_536
 _TOKEN_BYTES = 32
+#: What the scripts of the configuration said when they were last applied.
+_APPLIED = "applied.json"
 #: A queue manager that has stopped by itself is noticed this soon.
 _LOOK_SECONDS = 1.0
 _LOG = logging.getLogger("mayfly.serve")
@@ -461,11 +465,41 @@ def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> N
         if served.lake is not None:
             manager.traces.archives.append(LakeArchive(served.lake.absolute()))
         for script in served.mqsc:
-            run_script(manager, _read_text(script), str(script))
+            apply_script(manager, opened.folders[manager.name], script)
         try:
             start_command_server(manager)
         except MQError as error:
             _LOG.warning("%s runs no PCF commands: %s", manager.name, error)
+
+
+def apply_script(manager: QueueManager, folder: Path, script: Path) -> None:
+    """Apply a script that the configuration names: change what differs, run what is no definition.
+
+    An attribute, object or rule that an operator has altered since the script was last applied, and
+    about which the script says the same as then, is kept, and a line on stderr says so. What was
+    applied is in ``applied.json`` of the folder. Raises CommandFailed, which names the first
+    command that fails; then nothing is changed.
+    """
+    place = folder / _APPLIED
+    text = place.read_text("utf-8") if place.exists() else "{}"
+    try:
+        stored: dict[str, Any] = dict(json.loads(text).items())
+        last = Applied(stored.get(str(script)))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise CommandFailed(ExitCode.FILE, f"{place} is damaged: {error}") from error
+    found = plan(manager.name, manager.mqsc, _read_text(script), deletes=True, last=last)
+    for step in found.failing[:1]:
+        raise CommandFailed(ExitCode.MQ, f"{script}: {step.object}: {step.reason}")
+    for step in found.kept:
+        changes = ", ".join(map(str, step.changes))
+        note(f"{script}: {step.object} is kept: {step.reason}{f': {changes}' if changes else ''}")
+    run_script(
+        manager, "\n".join(step.command for step in found.steps if step.command), str(script)
+    )
+    stored[str(script)] = found.applied.stored()
+    new = place.with_suffix(".new")
+    new.write_text(json.dumps(stored, indent=1), "utf-8")
+    new.replace(place)
 
 
 def set_scan(manager: QueueManager, seconds: int | None) -> None:

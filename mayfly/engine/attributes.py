@@ -34,7 +34,6 @@ from mayfly.engine.kept_attributes import (
 from mayfly.lifetime.life import Cap
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
-from mayfly.mqi import event_constants as e
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.verbs.facts import Value
@@ -154,7 +153,9 @@ class Definition:
         return {**self.attributes, **{k: self.kept.get(k, r.default) for k, r in rows.items()}}
 
     def value(self, attribute: Attribute) -> Value:
-        """Return the present value of an attribute of this kind."""
+        """Return the present value of an attribute of this kind, also of one without effect."""
+        if not attribute.field:
+            return self.kept.get(attribute.keyword, attribute.default)
         value: Value = getattr(self, attribute.field)
         return value
 
@@ -348,18 +349,18 @@ class ManagerDefinition(Definition):
     )
     connauth: str = attribute("", c.MQCA_CONN_AUTH, length=48)
     # Which events are made (docs/EVENTS.md).
-    authorev: int = attribute(EVENT_DISABLED, e.MQIA_AUTHORITY_EVENT, words=_SWITCH)
-    chlev: int = attribute(EVENT_DISABLED, e.MQIA_CHANNEL_EVENT, words=(*_SWITCH, ("EXCEPTION", 2)))
-    cmdev: int = attribute(EVENT_DISABLED, e.MQIA_COMMAND_EVENT, words=(*_SWITCH, ("NODISPLAY", 3)))
-    configev: int = attribute(EVENT_DISABLED, e.MQIA_CONFIGURATION_EVENT, words=_SWITCH)
-    inhibtev: int = attribute(EVENT_DISABLED, e.MQIA_INHIBIT_EVENT, words=_SWITCH)
-    localev: int = attribute(EVENT_DISABLED, e.MQIA_LOCAL_EVENT, words=_SWITCH)
-    perfmev: int = attribute(EVENT_DISABLED, e.MQIA_PERFORMANCE_EVENT, words=_SWITCH)
-    remoteev: int = attribute(EVENT_DISABLED, e.MQIA_REMOTE_EVENT, words=_SWITCH)
-    sslev: int = attribute(EVENT_DISABLED, e.MQIA_SSL_EVENT, words=_SWITCH)
-    strstpev: int = attribute(EVENT_ENABLED, e.MQIA_START_STOP_EVENT, words=_SWITCH)
+    authorev: int = attribute(EVENT_DISABLED, c.MQIA_AUTHORITY_EVENT, words=_SWITCH)
+    chlev: int = attribute(EVENT_DISABLED, c.MQIA_CHANNEL_EVENT, words=(*_SWITCH, ("EXCEPTION", 2)))
+    cmdev: int = attribute(EVENT_DISABLED, c.MQIA_COMMAND_EVENT, words=(*_SWITCH, ("NODISPLAY", 3)))
+    configev: int = attribute(EVENT_DISABLED, c.MQIA_CONFIGURATION_EVENT, words=_SWITCH)
+    inhibtev: int = attribute(EVENT_DISABLED, c.MQIA_INHIBIT_EVENT, words=_SWITCH)
+    localev: int = attribute(EVENT_DISABLED, c.MQIA_LOCAL_EVENT, words=_SWITCH)
+    perfmev: int = attribute(EVENT_DISABLED, c.MQIA_PERFORMANCE_EVENT, words=_SWITCH)
+    remoteev: int = attribute(EVENT_DISABLED, c.MQIA_REMOTE_EVENT, words=_SWITCH)
+    sslev: int = attribute(EVENT_DISABLED, c.MQIA_SSL_EVENT, words=_SWITCH)
+    strstpev: int = attribute(EVENT_ENABLED, c.MQIA_START_STOP_EVENT, words=_SWITCH)
     # Whether queues keep the times of their last put and get: MQMON_*; NONE is off for all queues.
-    monq: int = attribute(0, e.MQIA_MONITORING_Q, words=(("NONE", -1), *_LEVELS))
+    monq: int = attribute(0, c.MQIA_MONITORING_Q, words=(("NONE", -1), *_LEVELS))
     # Mayfly's own: the queue manager or Spark releases delayed messages (docs/WHY.md).
     ddelay: int = attribute(
         DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
@@ -441,14 +442,14 @@ class QueueDefinition(Definition):
     # Which of the two events about the service of a queue may come next, and its limit.
     qsvciev: int = attribute(
         0,
-        e.MQIA_Q_SERVICE_INTERVAL_EVENT,
+        c.MQIA_Q_SERVICE_INTERVAL_EVENT,
         words=(("NONE", 0), ("HIGH", 1), ("OK", 2)),
         objects=_HOLDERS,
     )
     qsvcint: int = attribute(
-        LARGEST, e.MQIA_Q_SERVICE_INTERVAL, low=0, high=LARGEST, objects=_HOLDERS, unit=MS
+        LARGEST, c.MQIA_Q_SERVICE_INTERVAL, low=0, high=LARGEST, objects=_HOLDERS, unit=MS
     )
-    monq: int = attribute(-3, e.MQIA_MONITORING_Q, words=(("QMGR", -3), *_LEVELS), objects=_HOLDERS)
+    monq: int = attribute(-3, c.MQIA_MONITORING_Q, words=(("QMGR", -3), *_LEVELS), objects=_HOLDERS)
     maxmsgl: int = attribute(
         4_194_304,
         c.MQIA_MAX_MSG_LENGTH,

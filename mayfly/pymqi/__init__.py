@@ -1,7 +1,8 @@
 """The API of pymqi on Mayfly: a program changes only its import."""
 
 from mayfly.pymqi import CMQC, CMQCFC, CMQXC, CMQZC
-from mayfly.pymqi.connection import CD, SCO, QueueManager, connect
+from mayfly.pymqi.callbacks import CBC, CBD, CTLO
+from mayfly.pymqi.connection import BNO, CD, CNO, CSP, SCO, QueueManager, connect
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
 from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, RFH2, TM, TMC2, XQH
 from mayfly.pymqi.message_handle import MessageHandle
@@ -34,7 +35,9 @@ from mayfly.pymqi.structures import (
     DMPO,
     GMO,
     IMPO,
+    INTEGER64_TYPE,
     MD,
+    MQLONG_TYPE,
     OD,
     PD,
     PMO,
@@ -43,18 +46,34 @@ from mayfly.pymqi.structures import (
     SRO,
     STS,
     MQOpts,
+    ensure_bytes,
+    py23long,
+    to_string,
 )
+
+#: The version of pymqi whose API this is.
+__version__ = "1.12.11"
+#: As pymqi built with the libraries of a client: a queue manager may be on another machine.
+__mqbuild__ = "client"
+#: The levels of the MQI whose structures there are.
+__mqlevels__ = ("5.0", "6.0", "7.0", "7.1", "8.0.0", "9.0.0", "9.1.0", "9.2.0", "9.3.0", "9.4.0")
 
 # pymqi's own older spellings.
 cd, gmo, md, od, pmo, sco = CD, GMO, MD, OD, PMO, SCO
 
 __all__ = [
+    "BNO",
+    "CBC",
+    "CBD",
     "CD",
     "CMHO",
     "CMQC",
     "CMQCFC",
     "CMQXC",
     "CMQZC",
+    "CNO",
+    "CSP",
+    "CTLO",
     "DDH",
     "DLH",
     "DMHO",
@@ -63,8 +82,10 @@ __all__ = [
     "GMO",
     "IIH",
     "IMPO",
+    "INTEGER64_TYPE",
     "MD",
     "MDE",
+    "MQLONG_TYPE",
     "MQMIError",
     "MQOpts",
     "MessageHandle",
@@ -87,6 +108,9 @@ __all__ = [
     "XQH",
     "cd",
     "connect",
+    "ensure_bytes",
+    "py23long",
+    "to_string",
     "gmo",
     "md",
     "od",

@@ -1,6 +1,7 @@
 """Run an unchanged pymqi program: ``python -m mayfly.pymqi program.py arguments``.
 
-For the program, ``import pymqi``, ``import CMQC`` and ``import CMQCFC`` mean this package.
+For the program, ``import pymqi``, ``import ibmmq``, ``import CMQC`` and ``import CMQCFC`` mean this
+package.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from mayfly import pymqi
+from mayfly import ibmmq, pymqi
 from mayfly.pymqi.in_place import names_in_place
 
 _USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
@@ -28,7 +29,7 @@ def main(arguments: list[str]) -> int:
     if not program.is_file():
         sys.stderr.write(f"{program} is not a file\n{_USAGE}")
         return 2
-    sys.modules.update(names_in_place(pymqi))
+    sys.modules.update(names_in_place(pymqi) | names_in_place(ibmmq))
     sys.argv = arguments
     # Where Python looks first for what a program imports: beside the program.
     sys.path[0] = str(program.resolve().parent)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from mayfly.client import connection
 from mayfly.client.connection import Connection
@@ -20,8 +21,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Field, Layout, byte, char, number
 from mayfly.pymqi import CMQC
+from mayfly.pymqi.callbacks import CBD, CTLO, Consumers
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi
-from mayfly.pymqi.structures import OD, STS, MQOpts
+from mayfly.pymqi.structures import GMO, MD, OD, STS, MQOpts
 from mayfly.pymqi.verbs import (
     DEFINITIONS,
     body_and_options,
@@ -95,6 +97,54 @@ class SCO(MQOpts, layout=_layout("MQSCO", _SCO_FIELDS)):
     """The TLS configuration, MQSCO."""
 
 
+#: Names and keys may be longer than the fields of C, which point to them.
+_TEXT_BYTES = 1_024
+_TOKEN_BYTES = 8_192
+
+
+class CSP(
+    MQOpts,
+    fields=[
+        char("StrucId", 4, "CSP "),
+        number("Version", CMQC.MQCSP_VERSION_1),
+        number("AuthenticationType", CMQC.MQCSP_AUTH_NONE),
+        char("CSPUserId", _TEXT_BYTES),
+        char("CSPPassword", _TEXT_BYTES),
+        char("InitialKey", _TEXT_BYTES),
+        char("Token", _TOKEN_BYTES),
+    ],
+):
+    """User and password, MQCSP; texts are in the structure itself, not behind a pointer."""
+
+
+class CNO(
+    MQOpts,
+    fields=[
+        char("StrucId", 4, "CNO "),
+        number("Version", CMQC.MQCNO_VERSION_5),
+        number("Options", CMQC.MQCNO_NONE),
+        byte("ConnTag", 128),
+        byte("ConnectionId", 24),
+        char("CCDTUrl", _TEXT_BYTES),
+        char("ApplName", 28),
+    ],
+):
+    """The options to connect, MQCNO; texts are in the structure itself, not behind a pointer."""
+
+
+class BNO(
+    MQOpts,
+    fields=[
+        char("StrucId", 4, "BNO "),
+        number("Version", CMQC.MQBNO_VERSION_1),
+        number("ApplType", CMQC.MQBNO_BALTYPE_SIMPLE),
+        number("Timeout", CMQC.MQBNO_TIMEOUT_AS_DEFAULT),
+        number("Options", CMQC.MQBNO_OPTIONS_NONE),
+    ],
+):
+    """How a cluster may move a connection, MQBNO: without effect, there are no clusters."""
+
+
 _BINDINGS = {CMQC.MQCNO_LOCAL_BINDING: Binding.LOCAL, CMQC.MQCNO_CLIENT_BINDING: Binding.CLIENT}
 _RECONNECTS = {
     CMQC.MQCNO_RECONNECT: Reconnect.YES,
@@ -124,9 +174,10 @@ _KNOWN = sum(
 )
 
 
-def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
+def wanted_of(cd: CD | None, sco: SCO | None, options: int, table_url: str = "") -> ConnectOptions:
     """Return the connection options for an MQCD, an MQSCO and MQCNO options.
 
+    ``table_url`` is that of a channel table, which replaces MQCCDTURL unless empty.
     A CD with neither channel name nor connection name counts as None. Raises MQRC_OPTIONS_ERROR for
     unknown or contradictory options. Raises MQRC_CD_ERROR for a CD that is not a client's over TCP,
     MQRC_CLIENT_EXIT_LOAD_ERROR for one with exits, and MQRC_HOST_NOT_AVAILABLE for a wrong
@@ -146,7 +197,9 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
             text = "SCO.FipsRequired: no cryptography here is certified"
             raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, text)
     if cd is None or not (text_of(cd["ChannelName"]) or text_of(cd["ConnectionName"])):
-        return ConnectOptions(None, repository, label, binding, reconnect, may_reconnect=True)
+        return ConnectOptions(
+            None, repository, label, binding, reconnect, table_url, may_reconnect=True
+        )
     label = text_of(cd["CertificateLabel"]) or label
     default = cd["DefReconnect"]
     if not 0 <= default < len(_DEFAULT_RECONNECTS):
@@ -199,6 +252,10 @@ _PUT1_OPEN = {
 }
 
 
+#: MQHCONN of the next connection; 0 and -1 have meanings of their own.
+_numbers = count(1)
+
+
 class QueueManager:
     """A connection to a queue manager; with the name ``None`` it is not connected yet.
 
@@ -207,6 +264,8 @@ class QueueManager:
     """
 
     _mq: Connection | None = None
+    _number: int = 0
+    _consumers: Consumers | None = None
     _disconnect_on_exit = True
 
     def __init__(
@@ -241,32 +300,38 @@ class QueueManager:
     def connect_with_options(self, name: str | bytes, *args: Any, **kwargs: Any) -> None:
         """Connect (MQCONNX) with ``opts`` (MQCNO options), ``cd``, ``sco``, ``user``, ``password``.
 
-        ``cd`` and ``sco`` may be positional. On this machine a user is not authenticated. An
-        earlier connection is disconnected after success. Raises TypeError for other arguments, and
-        MQMIError with MQRC_HOST_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
+        ``cd`` and ``sco`` may be positional. ``cno`` has options, a URL of a channel table and the
+        name of the program; its options count beside ``opts``. ``csp`` has user and password where
+        its AuthenticationType says so; ``bno`` is without effect. On this machine a user is not
+        authenticated. An earlier connection is disconnected after success. Raises TypeError for
+        other arguments, and MQMIError with MQRC_HOST_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
         MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED, MQRC_SSL_INITIALIZATION_ERROR,
-        MQRC_KEY_REPOSITORY_ERROR, MQRC_CD_ERROR, MQRC_CLIENT_EXIT_LOAD_ERROR or MQRC_OPTIONS_ERROR.
+        MQRC_KEY_REPOSITORY_ERROR, MQRC_CD_ERROR, MQRC_CSP_ERROR, MQRC_CLIENT_EXIT_LOAD_ERROR or
+        MQRC_OPTIONS_ERROR.
         """
         if len(args) > 2:
             raise TypeError(f"cd and sco may follow the name, not {len(args)} arguments")
         given = dict(zip(("cd", "sco"), args, strict=False)) | kwargs
-        unknown = given.keys() - {"opts", "cd", "sco", "user", "password"}
+        unknown = given.keys() - {"opts", "cd", "sco", "user", "password", "csp", "cno", "bno"}
         if unknown:
             raise TypeError(f"connect_with_options does not take {', '.join(sorted(unknown))}")
-        cd = given.get("cd")
+        cd, cno = given.get("cd"), given.get("cno") or CNO()
         user, password = given.get("user"), given.get("password")
+        if user is None and given.get("csp") is not None:
+            user, password = _credentials_of(given["csp"])
         if cd is not None:
             user, password = user or cd.UserIdentifier, password or text_of(cd.Password)
+        options = (given.get("opts") or CMQC.MQCNO_NONE) | cno.Options
         mq = connection.connect(
             text_of(name or ""),
             text_of(user or "") or None,
             password=password.decode() if isinstance(password, bytes) else password,
-            program=_program(),
-            wanted=wanted_of(cd, given.get("sco"), given.get("opts") or CMQC.MQCNO_NONE),
+            program=text_of(cno.ApplName) or _program(),
+            wanted=wanted_of(cd, given.get("sco"), options, text_of(cno.CCDTUrl)),
         )
         if self._mq is not None:
             self.disconnect()
-        self._mq = mq
+        self._mq, self._number = mq, next(_numbers)
 
     def connect_tcp_client(
         self,
@@ -276,16 +341,18 @@ class QueueManager:
         conn_name: str | bytes,
         user: str | bytes | None = None,
         password: str | bytes | None = None,
+        **options: Any,
     ) -> None:
         """Connect by a channel name and a connection name: ``host(port)``, or a list of these.
 
-        Sets both names in ``cd``. ``user`` and ``password`` None connect without a password. An
-        earlier connection is disconnected after success. Raises the errors of
+        Sets both names in ``cd``. ``user`` and ``password`` None connect without a password.
+        ``options`` are those of :meth:`connect_with_options`, as ``csp`` and ``sco``. An earlier
+        connection is disconnected after success. Raises the errors of
         :meth:`connect_with_options`.
         """
         cd.ChannelName = channel
         cd.ConnectionName = conn_name
-        self.connect_with_options(name, cd=cd, user=user, password=password)
+        self.connect_with_options(name, cd=cd, user=user, password=password, **options)
 
     @raises_mqmi
     def disconnect(self) -> None:
@@ -297,9 +364,21 @@ class QueueManager:
         mq, self._mq = self._mq, None
         if mq is None:
             raise PYIFError("not connected")
+        consumers, self._consumers = self._consumers, None
+        if consumers is not None:
+            consumers.stop()
         mq.close()
 
-    def get_handle(self) -> Connection:
+    def get_handle(self) -> int:
+        """Return the number of the connection (MQHCONN); no other one of this process has it.
+
+        Raises PYIFError when not connected, and MQMIError with MQRC_CONNECTION_BROKEN when the
+        queue manager is gone.
+        """
+        self.connection()
+        return self._number
+
+    def connection(self) -> Connection:
         """Return the Mayfly connection behind this object.
 
         Raises PYIFError when not connected, and MQMIError with MQRC_CONNECTION_BROKEN when the
@@ -340,7 +419,7 @@ class QueueManager:
 
         Raises PYIFError when not connected.
         """
-        self.get_handle()
+        self.connection()
         raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
 
     @raises_mqmi
@@ -349,7 +428,7 @@ class QueueManager:
 
         Raises PYIFError when not connected, MQMIError if the commit fails.
         """
-        self.get_handle().call(ask.Commit())
+        self.connection().call(ask.Commit())
 
     @raises_mqmi
     def backout(self) -> None:
@@ -357,7 +436,7 @@ class QueueManager:
 
         The backout counts of the messages got rise. Raises PYIFError when not connected.
         """
-        self.get_handle().call(ask.Backout())
+        self.connection().call(ask.Backout())
 
     def put1(self, qDesc: str | bytes | OD, msg: str | bytes, *opts: Any) -> None:
         """Put one message (MQPUT1); ``opts`` are an MD and a PMO, updated in place.
@@ -366,7 +445,7 @@ class QueueManager:
         warning: the message is then put. Raises TypeError for other arguments, PYIFError when not
         connected.
         """
-        mq = self.get_handle()
+        mq = self.connection()
         body, md, pmo = body_and_options(msg, opts, self.bytes_encoding, self.default_ccsid)
         open_options = c.MQOO_OUTPUT
         for put_option, open_option in _PUT1_OPEN.items():
@@ -382,16 +461,51 @@ class QueueManager:
             with contextlib.suppress(MQError):
                 mq.call(ask.CloseObject(opened.handle))
 
+    @overload
+    def inquire(self, attribute: int) -> int | bytes: ...
+    @overload
+    def inquire(self, attribute: list[int]) -> dict[int, int | bytes]: ...
     @raises_mqmi
-    def inquire(self, attribute: int) -> int | bytes:
+    def inquire(self, attribute: int | list[int]) -> int | bytes | dict[int, int | bytes]:
         """Return a queue manager attribute (MQINQ): a number, or text padded with blanks.
 
-        Raises MQMIError, with MQRC_SELECTOR_ERROR for an unknown attribute, and PYIFError when not
-        connected.
+        For a list it returns several by their numbers, as in ibmmq. Raises MQMIError, with
+        MQRC_SELECTOR_ERROR for an unknown attribute, and PYIFError when not connected.
         """
-        (value,) = self.get_handle().call(ask.Inquire(c.MQHO_NONE, [attribute])).values
-        assert value is not None
-        return padded_attribute(attribute, value)
+        wanted = attribute if isinstance(attribute, list) else [attribute]
+        values = self.connection().call(ask.Inquire(c.MQHO_NONE, wanted)).values
+        found = {}
+        for each, value in zip(wanted, values, strict=True):
+            assert value is not None
+            found[each] = padded_attribute(each, value)
+        return found if isinstance(attribute, list) else found[attribute]
+
+    inq = inquire
+
+    def consumers(self) -> Consumers:
+        """Return the callbacks of this connection; raises PYIFError when not connected."""
+        mq = self.connection()
+        if self._consumers is None:
+            self._consumers = Consumers(self, mq)
+        return self._consumers
+
+    @raises_mqmi
+    def cb(self, *, operation: int = CMQC.MQOP_REGISTER, cbd: CBD | None = None) -> None:
+        """Register a callback for events of the connection, or end it (MQCB); as in ibmmq.
+
+        It is called when the connection is lost. Raises MQMIError with the reason codes of
+        ``Consumers.operate``, PYIFError when not connected.
+        """
+        consumers = self.consumers()
+        consumers.operate(operation, None, c.MQHO_NONE, cbd or CBD(), MD(), GMO())
+
+    @raises_mqmi
+    def ctl(self, operation: int, ctlo: CTLO | None = None) -> None:
+        """Start or stop the callbacks of the connection (MQCTL), as in ibmmq.
+
+        Raises MQMIError with MQRC_OPERATION_ERROR, PYIFError when not connected.
+        """
+        self.consumers().control(operation, ctlo or CTLO())
 
     @raises_mqmi
     def stat(self, status_type: int) -> STS:
@@ -400,7 +514,7 @@ class QueueManager:
         Raises MQMIError with MQRC_STAT_TYPE_ERROR for an unknown type, MQRC_ENVIRONMENT_ERROR for
         the types that report the reconnection of clients. Raises PYIFError when not connected.
         """
-        mq = self.get_handle()
+        mq = self.connection()
         if status_type in (c.MQSTAT_TYPE_RECONNECTION, c.MQSTAT_TYPE_RECONNECTION_ERROR):
             raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
         if status_type != c.MQSTAT_TYPE_ASYNC_ERROR:
@@ -430,23 +544,44 @@ def connect(
     disconnect_on_exit: bool = True,
     bytes_encoding: str = DEFAULT_ENCODING,
     default_ccsid: int = DEFAULT_CCSID,
+    cd: CD | None = None,
+    **options: Any,
 ) -> QueueManager:
     """Return a new connection to a queue manager: by a channel and host, else by its name.
 
     ``conn_info`` is ``host(port)``, or a list of these. ``user`` and ``password`` are optional.
     ``disconnect_on_exit`` lets garbage collection disconnect, which commits. ``bytes_encoding`` is
-    the codec of a body that is a ``str``, ``default_ccsid`` the CCSID set in its MD. Raises the
-    errors of ``QueueManager.connect_with_options``, and TypeError for a channel without a host or a
-    host without a channel.
+    the codec of a body that is a ``str``, ``default_ccsid`` the CCSID set in its MD. ``cd`` and
+    ``options`` (``cno``, ``csp``, ``sco``) are those of ``connect_with_options``, whose errors are
+    raised, and TypeError for a channel without a host or a host without a channel.
     """
     if (channel is None) != (conn_info is None):
         raise TypeError("channel and conn_info go together")
     made = QueueManager(None, disconnect_on_exit, bytes_encoding, default_ccsid)
     if channel is None or conn_info is None:
-        made.connect_with_options(queue_manager, user=user, password=password)
+        made.connect_with_options(queue_manager, cd=cd, user=user, password=password, **options)
     else:
-        made.connect_tcp_client(queue_manager, CD(), channel, conn_info, user, password)
+        made.connect_tcp_client(
+            queue_manager, cd or CD(), channel, conn_info, user, password, **options
+        )
     return made
+
+
+def _credentials_of(csp: CSP) -> tuple[str | None, str | None]:
+    """Return user and password of an MQCSP, None without a user.
+
+    As in ibmmq, a user in it counts with MQCSP_AUTH_NONE too. Raises MQRC_CSP_ERROR for another way
+    of authentication, as by a token.
+    """
+    if not csp.CSPUserId and csp.AuthenticationType == CMQC.MQCSP_AUTH_NONE:
+        return None, None
+    if csp.AuthenticationType not in (
+        CMQC.MQCSP_AUTH_NONE,
+        CMQC.MQCSP_AUTH_USER_ID_AND_PWD,
+    ):
+        text = f"CSP.AuthenticationType {csp.AuthenticationType}: users have passwords here"
+        raise mq_error(CMQC.MQRC_CSP_ERROR, text)
+    return text_of(csp.CSPUserId), text_of(csp.CSPPassword)
 
 
 def _sts_of(status: Status, manager_name: str) -> STS:

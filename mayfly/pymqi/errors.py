@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCC_WARNING
@@ -82,8 +82,17 @@ class MQMIError(Error):
         self.value = value
         self.dataLength = dataLength
 
+    @property
+    def data_length(self) -> int:
+        """The same as ``dataLength``; the name in ibmmq."""
+        return self.dataLength
+
     def __str__(self) -> str:
         return f"MQI Error. Comp: {self.comp}, Reason {self.reason}: {self.errorAsString()}"
+
+    def get(self, name: str) -> Any:
+        """Return an attribute by name, such as ``data_length``; raises AttributeError."""
+        return getattr(self, name)
 
     def errorAsString(self) -> str:
         """Return the reason as text, such as ``FAILED: MQRC_NO_MSG_AVAILABLE``.

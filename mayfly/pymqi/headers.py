@@ -173,8 +173,7 @@ class RFH2(
             raise PYIFError(f"RFH2 - StrucId not MQRFH_STRUC_ID. Value: {buff[:4]!r}")
         if len(buff) < _FIXED_BYTES:
             raise PYIFError(
-                "RFH2 - Buffer too short. Should be 36 bytes or longer. "
-                f" Buffer Length: {len(buff)}"
+                f"RFH2 - Buffer too short. Should be {_FIXED_BYTES}+ bytes instead of {len(buff)}"
             )
         is_big = buff[4:5] == b"\0" if encoding is None else encoding in _BIG_ENDIAN
         order = ">" if is_big else "<"
@@ -194,8 +193,12 @@ class RFH2(
         folders = sum(_LENGTH_BYTES + len(vars(self)[name]) for name in self._folders)
         return _FIXED_BYTES + folders
 
+    def get_folders(self) -> list[str]:
+        """Return the names of the folders, in their order; as in ibmmq."""
+        return list(self._folders)
+
     def __setattr__(self, name: str, value: object) -> None:
-        if name in type(self).members:
+        if name in type(self).members or name == "_StrucId":
             super().__setattr__(name, value)
             return
         self._check_field(name)
@@ -207,6 +210,7 @@ class RFH2(
         vars(self)[name] = value
 
     def __getitem__(self, key: str) -> Any:
+        key = "StrucId" if key == "_StrucId" else key
         self._check_field(key)
         return vars(self)[key]
 

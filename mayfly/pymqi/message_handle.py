@@ -274,7 +274,7 @@ def _missing(name: str) -> MQError:
 class PymqiConnection(Protocol):
     """A pymqi connection, reduced to the method that a message handle uses."""
 
-    def get_handle(self) -> Connection:
+    def connection(self) -> Connection:
         """Return the Mayfly connection behind this object.
 
         Raises PYIFError when not connected, and MQMIError with MQRC_CONNECTION_BROKEN when the
@@ -309,7 +309,7 @@ class MessageHandle:
         Raises MQMIError with MQRC_CMHO_ERROR or MQRC_OPTIONS_ERROR for a wrong ``cmho``, PYIFError
         if ``qmgr`` is not connected.
         """
-        self.conn_handle = None if qmgr is None else qmgr.get_handle()
+        self.conn_handle = None if qmgr is None else qmgr.connection()
         cmho = CMHO() if cmho is None else cmho
         check_structure(vars(cmho), c.MQCMHO_STRUC_ID, (1,), rc.MQRC_CMHO_ERROR)
         target = HandleContents(cmho.Options)
@@ -317,6 +317,10 @@ class MessageHandle:
         self.msg_handle.target = target
         _known[int(self.msg_handle)] = target
         self.properties = _Properties(self.conn_handle, self.msg_handle)
+
+    def get_handle(self) -> int:
+        """Return the number of the message handle (MQHMSG), as in ibmmq."""
+        return self.msg_handle
 
     @raises_mqmi
     def dlt(self, dmho: DMHO | None = None) -> None:
@@ -501,9 +505,9 @@ def _optional(number: int) -> HandleContents | None:
 def _measured(value: object, property_type: int, length: int) -> object:
     """Return the part of a value that MQSETMP reads: ``length`` bytes of text or bytes.
 
-    ``property_type`` is the MQTYPE_* of the property. Text of length MQVL_NULL_TERMINATED ends
-    before its first NUL. Raises MQRC_BUFFER_LENGTH_ERROR for a length that does not fit the value
-    or its type.
+    ``property_type`` is the MQTYPE_* of the property. With MQVL_NULL_TERMINATED a text ends before
+    its first NUL, any other value is read as a whole. Raises MQRC_BUFFER_LENGTH_ERROR for a length
+    that does not fit the value or its type.
     """
     dt = DATA_TYPES.get(property_type)
     if dt == "string" and isinstance(value, (str, bytes)):
@@ -512,6 +516,8 @@ def _measured(value: object, property_type: int, length: int) -> object:
             raise _wrong_length(length, dt)
         value = raw.partition(b"\0")[0] if length == c.MQVL_NULL_TERMINATED else raw[:length]
         return value.decode(errors="replace")
+    if length == c.MQVL_NULL_TERMINATED:
+        return value
     if dt == "bin.hex" and isinstance(value, bytes):
         if not 0 <= length <= len(value):
             raise _wrong_length(length, dt)

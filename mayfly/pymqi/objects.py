@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, overload
 
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.pymqi import CMQC
+from mayfly.pymqi.callbacks import CBD
 from mayfly.pymqi.connection import QueueManager
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi, warning
 from mayfly.pymqi.headers import header_list, put_parts, take_headers
-from mayfly.pymqi.structures import GMO, OD, SD, SRO, check_structure
+from mayfly.pymqi.structures import GMO, MD, OD, SD, SRO, check_structure
 from mayfly.pymqi.verbs import (
     body_and_options,
     get_message,
@@ -46,7 +48,7 @@ class _Openable:
         """
         if self._opened is None:
             raise PYIFError(self._NOT_OPEN)
-        reason = self._connection.get_handle().call(ask.CloseObject(self._opened.handle, options))
+        reason = self._connection.connection().call(ask.CloseObject(self._opened.handle, options))
         self._opened = self._od = None
         if reason:
             raise warning(reason)
@@ -67,7 +69,7 @@ class _Openable:
         without an OD, TypeError for wrong arguments.
         """
         connection = self._connection
-        mq = connection.get_handle()
+        mq = connection.connection()
         body, md, pmo = body_and_options(
             msg, opts, connection.bytes_encoding, connection.default_ccsid
         )
@@ -80,7 +82,7 @@ class _Openable:
         """
         if self._od is None:
             raise PYIFError(f"The {self._WHAT} Descriptor has not been set.")
-        self._opened = open_object(self._connection.get_handle(), self._od, options)
+        self._opened = open_object(self._connection.connection(), self._od, options)
         return self._opened
 
 
@@ -135,7 +137,7 @@ class Queue(_Openable):
         Raises MQMIError, with MQRC_NO_MSG_AVAILABLE without a message. It is raised also for a
         warning: its ``message`` is then the returned body and ``original_length`` the full length.
         """
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         if maxLength is not None and not isinstance(maxLength, int):
             raise TypeError(f"a length is an integer, not {type(maxLength).__name__}")
         md, gmo = md_and(GMO, opts)
@@ -175,31 +177,70 @@ class Queue(_Openable):
         msg = self.get(max_length, md, gmo)
         return msg if headers is None else take_headers(msg, md, headers)
 
+    @overload
+    def inquire(self, attribute: int) -> int | bytes: ...
+    @overload
+    def inquire(self, attribute: list[int]) -> dict[int, int | bytes]: ...
     @raises_mqmi
-    def inquire(self, attribute: int) -> int | bytes:
-        """Return an attribute (MQINQ): a number, or text padded with blanks.
+    def inquire(self, attribute: int | list[int]) -> int | bytes | dict[int, int | bytes]:
+        """Return an attribute (MQINQ): a number, or text padded with blanks; for a list, several.
 
-        Opens the queue if needed. Raises MQMIError, as a warning with MQRC_SELECTOR_NOT_FOR_TYPE if
-        this type of queue has no such attribute.
+        Several are by their numbers, as in ibmmq. Opens the queue if needed. Raises MQMIError, as a
+        warning with MQRC_SELECTOR_NOT_FOR_TYPE if this type of queue has no such attribute.
         """
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         opened = self._opened or self._open_for(c.MQOO_INQUIRE)
-        inquiry = mq.call(ask.Inquire(opened.handle, [attribute]))
-        (value,) = inquiry.values
-        if value is None:
-            raise warning(inquiry.warning)
-        return padded_attribute(attribute, value)
+        wanted = attribute if isinstance(attribute, list) else [attribute]
+        inquiry = mq.call(ask.Inquire(opened.handle, wanted))
+        found = {}
+        for each, value in zip(wanted, inquiry.values, strict=True):
+            if value is None:
+                raise warning(inquiry.warning)
+            found[each] = padded_attribute(each, value)
+        return found if isinstance(attribute, list) else found[attribute]
+
+    inq = inquire
 
     @raises_mqmi
-    def set(self, attribute: int, arg: int | str | bytes) -> None:
-        """Set one attribute (MQSET) to a number or text; opens the queue for this if needed.
+    def set(
+        self, attribute: int | dict[int, int | str | bytes], arg: int | str | bytes = 0
+    ) -> None:
+        """Set one attribute (MQSET) to a number or text, or several by a dictionary, as in ibmmq.
 
-        Raises MQMIError, such as MQRC_SELECTOR_ERROR for an unknown attribute.
+        Opens the queue for this if needed. Raises MQMIError, such as MQRC_SELECTOR_ERROR for an
+        unknown attribute; none is set then.
         """
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         opened = self._opened or self._open_for(c.MQOO_SET)
-        value = arg if isinstance(arg, int) else text_of(arg)
-        mq.call(ask.Set.of(opened.handle, {attribute: value}))
+        given = attribute if isinstance(attribute, dict) else {attribute: arg}
+        values = {k: v if isinstance(v, int) else text_of(v) for k, v in given.items()}
+        mq.call(ask.Set.of(opened.handle, values))
+
+    @raises_mqmi
+    def cb(
+        self,
+        *,
+        operation: int = CMQC.MQOP_REGISTER,
+        cbd: CBD | None = None,
+        md: MD | None = None,
+        gmo: GMO | None = None,
+    ) -> None:
+        """Register a callback for messages of the queue (MQCB), or end it; as in ibmmq.
+
+        ``md`` and ``gmo`` choose messages as in a get. Opens the queue for input if needed. Raises
+        MQMIError with the reason codes of ``Consumers.operate``.
+        """
+        opened = self._opened or self._open_for(c.MQOO_INPUT_AS_Q_DEF)
+        structures = (cbd or CBD(), md or MD(), gmo or GMO())
+        self._connection.consumers().operate(operation, self, opened.handle, *structures)
+
+    def get_name(self) -> str:
+        """Return the name of the queue, as in ibmmq; empty without an OD."""
+        return "" if self._od is None else text_of(self._od.ObjectName)
+
+    def get_queue_manager(self) -> QueueManager:
+        """Return the connection that the queue belongs to, as in ibmmq."""
+        return self._connection
 
     def set_handle(self, queue_handle: int | None) -> None:
         """Use the handle of another Queue of this connection; None forgets the handle unclosed."""
@@ -283,7 +324,7 @@ class Subscription:
         elif not isinstance(sub_desc, SD):
             raise TypeError(f"sub_desc is an SD, not {type(sub_desc).__name__}")
         connection = self._connection
-        mq = connection.get_handle()
+        mq = connection.connection()
         if self._opened is not None and not _alters(sub_desc, self._opened):
             raise PYIFError("Subscription is already open.")
         given = self._given if sub_queue is None else sub_queue
@@ -342,7 +383,7 @@ class Subscription:
         """
         if self._opened is None:
             raise PYIFError("Subscription not open.")
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         sro = SRO() if sro is None else sro
         _check_request(sub_action, sro)
         sro.NumPubs = mq.call(ask.RequestRetained(self._opened.number))
@@ -364,7 +405,7 @@ class Subscription:
         opened = self._opened
         if opened is None:
             raise PYIFError("Subscription not open.")
-        mq = self._connection.get_handle()
+        mq = self._connection.connection()
         _check_close(opened, sub_close_options)
         remove = bool(sub_close_options & c.MQCO_REMOVE_SUB)
         mq.call(ask.CloseSubscription(opened.number, remove=remove))
@@ -409,7 +450,7 @@ class Subscription:
     def _open_handle(self) -> int:
         """Return the handle of the subscription's queue, MQHO_NONE if that is not open."""
         handle = _handle_of(self.sub_queue)
-        is_open = handle and self._connection.get_handle().has_open(handle)
+        is_open = handle and self._connection.connection().has_open(handle)
         return handle if is_open else c.MQHO_NONE
 
     def _new_desc(self) -> SD:

@@ -306,7 +306,7 @@ def _command(execute: PCFExecute, number: int) -> Callable[..., list[Result]]:
 
 def _start_command_server(manager: QueueManager, queue: bytes) -> None:
     """Start the command server of a queue manager in this process; elsewhere it runs already."""
-    connection = manager.get_handle()
+    connection = manager.connection()
     local = getattr(connection, "manager", None)
     if local is None or queue.strip() != _COMMAND_QUEUE:
         return

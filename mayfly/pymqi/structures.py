@@ -8,9 +8,10 @@ no address is read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from operator import index
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures
@@ -85,6 +86,53 @@ def return_string(fields: Fields, name: str, text: str) -> None:
 
 
 FieldValue: TypeAlias = int | bytes
+#: The struct codes of an MQLONG and of an MQINT64, for structures that programs define.
+MQLONG_TYPE: Final = "i"
+INTEGER64_TYPE: Final = "q"
+
+
+#: Names of ibmmq for fields of pymqi.
+_IN_IBMMQ: Final = {"_StrucId": "StrucId"}
+#: Fields of bytes that are never texts.
+_IDENTIFIERS: Final = frozenset(
+    {
+        "AccountingToken",
+        "AlternateSecurityId",
+        "ConnTag",
+        "ConnectionId",
+        "CorrelId",
+        "GroupId",
+        "MsgId",
+        "MsgToken",
+        "PubAccountingToken",
+        "SubCorrelId",
+        "TranInstanceId",
+    }
+)
+
+
+def to_string(value: object, encoding: str = "utf8") -> Any:
+    """Return bytes as str, up to the first NUL and without blanks around it.
+
+    Bytes that are no text in ``encoding``, and other values, are returned unchanged.
+    """
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.partition(b"\0")[0].decode(encoding).strip()
+    except UnicodeError:
+        return value
+
+
+def ensure_bytes(text: str | bytes, encoding: str = "ascii") -> bytes:
+    """Return a str as bytes in ``encoding``; bytes are returned unchanged."""
+    return text.encode(encoding) if isinstance(text, str) else text
+
+
+def py23long(number: int) -> int:
+    """Return the number itself: in pymqi for Python 2, a long."""
+    return number
+
 
 _NUMBER_CODES = {"i32": "i", "i64": "q", "ptr": "Q"}
 _NUMBER_RANGES = {
@@ -157,14 +205,61 @@ def _member(field: Field, initial: Mapping[str, FieldValue]) -> _Member:
     return _Member(name, f"{field.length}s", field.length, first)
 
 
+class _Listed:
+    """The fields of a structure that a program defines by a list, in the order of the list.
+
+    An entry is ``[name, initial value, struct code]``, with a count as fourth for a field that is
+    repeated; the initial value of such a field is a list. Numbers are native, aligned as in C.
+    """
+
+    def __init__(self, entries: Iterable[Sequence[Any]]) -> None:
+        """Take the entries; raises struct.error for a code that Python's struct does not know."""
+        self.initial: Fields = {}
+        self._codes: dict[str, tuple[str, int]] = {}
+        for name, initial, code, *count in entries:
+            self.initial[name] = initial
+            self._codes[name] = (code, count[0] if count else 1)
+        self.codec = struct.Struct("".join(code * count for code, count in self._codes.values()))
+
+    def pack(self, fields: Fields) -> bytes:
+        """Return the structure as bytes.
+
+        Raises struct.error for a value that does not fit its code.
+        """
+        values: list[object] = []
+        for name in self._codes:
+            value = fields[name]
+            values += value if isinstance(value, list) else [value]
+        return self.codec.pack(*values)
+
+    def unpack(self, buff: bytes) -> Fields:
+        """Return the fields of a packed structure; NULs are read behind the end of ``buff``.
+
+        Raises struct.error for a longer buffer.
+        """
+        found = iter(self.codec.unpack(buff.ljust(self.codec.size, b"\0")))
+        return {
+            name: [next(found) for _ in range(count)]
+            if isinstance(self.initial[name], list)
+            else next(found)
+            for name, (_code, count) in self._codes.items()
+        }
+
+
 class MQOpts:
     """A structure of the MQI: ``md.Expiry``, ``md["Expiry"]``, ``MD(Expiry=600)``, ``md.get()``.
 
     An assignment is checked: AttributeError for an unknown field, TypeError for a value of the
     wrong type, ValueError for one out of range or too long. Text is encoded as UTF-8. The fields
     are in ``vars()``, where verbs read and write them without these checks.
+
+    A program defines a structure of its own by a subclass that hands a list of its fields to
+    ``__init__``, as in pymqi: ``super().__init__(([name, initial value, struct code], …), **kw)``.
+    Its values are checked when it is packed.
     """
 
+    #: The fields by list of one that a program defines; in ``vars()`` of the instance.
+    _listed: _Listed | None = None
     members: ClassVar[dict[str, _Member]] = {}
     _initial: ClassVar[dict[str, FieldValue]] = {}
     _codec: ClassVar[struct.Struct] = struct.Struct("")
@@ -193,13 +288,18 @@ class MQOpts:
         codes = [fields[n].code if n in inside else made[n].code for n in range(len(fields))]
         cls._codec = struct.Struct("<" + "".join(codes))
 
-    def __init__(self, **kw: object) -> None:
+    def __init__(self, memlist: Iterable[Sequence[Any]] | None = None, /, **kw: object) -> None:
         """Set initial values, then the fields that ``kw`` names.
 
-        Raises AttributeError for an unknown field, TypeError for a wrong type, ValueError for a
-        value out of range or too long.
+        ``memlist`` are the fields of a structure that a program defines. Raises AttributeError for
+        an unknown field, TypeError for a wrong type, ValueError for a value out of range or too
+        long.
         """
-        object.__setattr__(self, "__dict__", self._initial.copy())
+        if memlist is None:
+            object.__setattr__(self, "__dict__", self._initial.copy())
+        else:
+            listed = _Listed(memlist)
+            vars(self).update(listed.initial, _listed=listed)
         if kw:
             self.set(**kw)
 
@@ -208,18 +308,29 @@ class MQOpts:
         def __getattr__(self, name: str) -> Any:
             """Inform type checkers that fields are attributes."""
 
+    @property
+    def _StrucId(self) -> bytes:
+        """The field StrucId, by its name in ibmmq."""
+        found: bytes = self["StrucId"]
+        return found
+
     def __setattr__(self, name: str, value: object) -> None:
-        vars(self)[name] = self._member(name).checked(type(self).__name__, value)
+        name = _IN_IBMMQ.get(name, name)
+        if self.members:
+            value = self._member(name).checked(type(self).__name__, value)
+        vars(self)[name] = value
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
 
     def __getitem__(self, key: str) -> Any:
-        self._member(key)
+        key = _IN_IBMMQ.get(key, key)
+        if key not in vars(self):
+            raise self._unknown(key)
         return vars(self)[key]
 
     def __setitem__(self, key: str, value: object) -> None:
-        setattr(self, key, value)
+        self.set(**{key: value})
 
     def set(self, **kw: object) -> None:
         """Set fields by name; if one is wrong, none is set.
@@ -228,28 +339,51 @@ class MQOpts:
         value out of range or too long.
         """
         owner = type(self).__name__
-        given = {}
-        for name, value in kw.items():
-            given[name] = self._member(name).checked(owner, value)
+        given: Fields = {}
+        for key, value in kw.items():
+            name = _IN_IBMMQ.get(key, key)
+            if self._listed is None:
+                given[name] = self._member(name).checked(owner, value)
+            elif name in vars(self):
+                given[name] = value.encode() if isinstance(value, str) else value
+            else:
+                raise self._unknown(name)
         vars(self).update(given)
 
     def get(self) -> dict[str, FieldValue]:
         """Return the fields as a new dictionary of value by name."""
+        if self._listed is not None:
+            return {name: vars(self)[name] for name in self._listed.initial}
         return dict(vars(self))
 
     def pack(self) -> bytes:
         """Return the structure as bytes, with the fields of its newest version."""
+        if self._listed is not None:
+            return self._listed.pack(vars(self))
         return self._codec.pack(*(vars(self)[name] for name in self.members))
 
     def unpack(self, buff: bytes) -> None:
         """Set the fields from a packed structure; raises ValueError for a wrong length."""
+        if self._listed is not None:
+            vars(self).update(self._listed.unpack(buff))
+            return
         if len(buff) != self._codec.size:
             raise ValueError(f"{type(self).__name__} has {self._codec.size} bytes, not {len(buff)}")
         vars(self).update(zip(self.members, self._codec.unpack(buff), strict=True))
 
+    def to_string(self, encoding: str = "utf8") -> Self:
+        """Replace texts by str, without blanks and NULs at their end; return the structure itself.
+
+        Identifiers, and bytes that are no text in ``encoding``, stay bytes.
+        """
+        for name, value in self.get().items():
+            if isinstance(value, bytes) and name not in _IDENTIFIERS:
+                vars(self)[name] = to_string(value, encoding)
+        return self
+
     def get_length(self) -> int:
         """Return the length of the packed structure in bytes."""
-        return self._codec.size
+        return (self._codec if self._listed is None else self._listed.codec).size
 
     def set_vs(
         self,
@@ -291,10 +425,11 @@ class MQOpts:
         return pointer.target.partition(b"\0")[0]
 
     def __str__(self) -> str:
-        return "\n".join(f"{name}: {value!r}" for name, value in vars(self).items())
+        return "\n".join(f"{name}: {value!r}" for name, value in self.get().items())
 
     def __repr__(self) -> str:
-        changed = (f"{n}={v!r}" for n, v in vars(self).items() if v != self._initial[n])
+        initial = self._initial if self._listed is None else self._listed.initial
+        changed = (f"{n}={v!r}" for n, v in self.get().items() if v != initial[n])
         return f"{type(self).__name__}({', '.join(changed)})"
 
     @classmethod
@@ -306,8 +441,14 @@ class MQOpts:
         """Return the definition of a field; raises AttributeError for an unknown one."""
         member = self.members.get(name)
         if member is None:
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+            raise self._unknown(name)
         return member
+
+    def _unknown(self, name: str) -> AttributeError:
+        """Return (not raise) the error for an unknown field; it names one that is spelt alike."""
+        text = f"{type(self).__name__} has no field {name!r}"
+        alike = get_close_matches(name, vars(self), n=1)
+        return AttributeError(text + (f": did you mean {alike[0]}?" if alike else ""))
 
 
 class MD(MQOpts, layout=structures.MD):

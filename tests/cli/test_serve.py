@@ -246,10 +246,11 @@ def test_a_script_with_a_wrong_command_ends_the_start(mayfly: Invoke, home: Path
     (home / "a.mqsc").write_text("DEFINE QLOCAL(Q1) DISTL(YES)\nDEFINE QLOCAL(Q2) MAXDEPTH(-1)\n")
     answer = mayfly("serve", "QM1", "--flight", "127.0.0.1:0", "--mqsc", str(home / "a.mqsc"))
     assert answer.exit_code == ExitCode.MQ
-    assert f"{home / 'a.mqsc'}: DEFINE QLOCAL(Q2) MAXDEPTH(-1): AMQ8405E" in answer.stderr
-    lost = "MFY1003I: These are kept, and have no effect here: QLOCAL DISTL(YES): Q1"
-    assert f"mayfly: {home / 'a.mqsc'}: {lost}\n" in answer.stderr
+    place = "DEFINE QLOCAL(Q2) MAXDEPTH(-1): line 2, column 19: MAXDEPTH(-1) is not right"
+    assert f"{home / 'a.mqsc'}: {place}" in answer.stderr
     assert (home / "QM1").is_dir()
+    # Nothing is half done.
+    assert "AMQ8147E" in mayfly("mqsc", "QM1", "-c", "DISPLAY QLOCAL(Q1)").output
 
 
 @pytest.mark.slow

@@ -260,6 +260,8 @@ def test_a_reply_goes_only_where_the_user_may_put(qm: QueueManager) -> None:
 def test_each_command_needs_the_role_of_its_mqsc_command() -> None:
     names = {value: name for name, value in vars(CMQCFC).items() if name.startswith("MQCMD_")}
     for number, found in COMMANDS.items():
+        if number == CMQCFC.MQCMD_ESCAPE:
+            continue
         verb = names[number].split("_")[1]
         expected = Role.ADMINISTER
         if verb in ("INQUIRE", "PING"):

@@ -91,7 +91,7 @@ def test_a_queue_of_each_type_shows_what_mqsc_shows(
         shown = rows.row(keyword)
         assert shown is not None
         if shown.selector is None:
-            assert keyword in {"EXPQ", "TTLFROM", "BODELAY", "BODELMAX", *rows.kept}
+            assert keyword in {"EXPQ", "TTLFROM", "BODELAY", "BODELMAX"}
             continue
         answered = found[shown.selector]
         assert (text(answered) if isinstance(answered, bytes) else answered) == value
@@ -519,6 +519,18 @@ def test_each_attribute_with_a_number_can_be_set_by_it() -> None:
 
 
 def test_each_command_has_a_number_of_its_own() -> None:
-    assert len(COMMANDS) == 5 * len(NOUNS) + 6 + 24
+    of_nouns = sum(
+        bool(number)
+        for noun in NOUNS
+        for number in (
+            noun.inquire,
+            noun.inquire_names,
+            noun.create,
+            noun.change,
+            noun.copy,
+            noun.delete,
+        )
+    )
+    assert len(COMMANDS) == of_nouns + 24 + 9
     names = {value for name, value in vars(CMQCFC).items() if name.startswith("MQCMD_")}
     assert COMMANDS.keys() <= names

@@ -309,3 +309,41 @@ def test_a_program_reconnects_when_it_asks_for_that(
         connection.disconnect()
     finally:
         server.close()
+
+
+def test_csp_and_cno_are_user_program_and_options(
+    queue_manager: QueueManager, served: Served, fails: Fails
+) -> None:
+    cd = pymqi.CD(ChannelName="APP.SVRCONN", ConnectionName=served.where)
+    csp = pymqi.CSP(
+        AuthenticationType=CMQC.MQCSP_AUTH_USER_ID_AND_PWD, CSPUserId="ann", CSPPassword="secret"
+    )
+    cno = pymqi.CNO(Options=CMQC.MQCNO_CLIENT_BINDING, ApplName="till")
+    connection = pymqi.QueueManager(None)
+    connection.connect_with_options("QM1", cd=cd, csp=csp, cno=cno, bno=pymqi.BNO())
+    applicant = served.admission.applicants[-1]
+    assert (applicant.user, applicant.password) == ("ann", "secret")
+    assert len(queue_manager.mqsc("DISPLAY CONN(*) WHERE(APPLTAG EQ 'till')").rows) == 1
+    assert isinstance(connection.get_handle(), int)
+    connection.disconnect()
+    csp.AuthenticationType = CMQC.MQCSP_AUTH_ID_TOKEN
+    error = fails(lambda: connection.connect_with_options("QM1", cd=cd, csp=csp))
+    assert error.reason == CMQC.MQRC_CSP_ERROR
+    cno.Options = CMQC.MQCNO_LOCAL_BINDING | CMQC.MQCNO_CLIENT_BINDING
+    error = fails(lambda: connection.connect_with_options("QM1", cd=cd, cno=cno))
+    assert error.reason == CMQC.MQRC_OPTIONS_ERROR
+
+
+def test_a_cno_names_a_channel_table(served: Served, tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    where = {"host": HOST, "port": served.port}
+    channel = {
+        "name": "APP.SVRCONN",
+        "type": "clientConnection",
+        "clientConnection": {"connection": [where], "queueManager": "QM1"},
+    }
+    table.write_text(json.dumps({"channel": [channel]}))
+    connection = pymqi.QueueManager(None)
+    connection.connect_with_options("QM1", user="ann", cno=pymqi.CNO(CCDTUrl=table.as_uri()))
+    assert connection.is_connected
+    connection.disconnect()

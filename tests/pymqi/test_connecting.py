@@ -23,7 +23,7 @@ def test_connect_finds_the_open_queue_manager(
     connection = pymqi.connect(name)
     assert connection.get_name() == "QM1"
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
-    assert Administration(connection.get_handle().call).curdepth("Q1") == 0
+    assert Administration(connection.connection().call).curdepth("Q1") == 0
     assert connection.is_connected
     connection.disconnect()
     assert not connection.is_connected

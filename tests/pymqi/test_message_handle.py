@@ -300,6 +300,7 @@ def test_a_value_that_is_too_long_says_how_long_it_is(
     assert properties.get("long", max_value_length=65) == "ä" * 32 + "x"
     error = fails(properties.get, "raw", None, 4)
     assert (error.reason, error.value, error.dataLength) == (2469, b"1234", 5)
+    assert error.data_length == 5
     assert fails(properties.get, "size", None, 3).reason == CMQC.MQRC_PROPERTY_VALUE_TOO_BIG
     assert properties.get("size", max_value_length=4) == 1
 
@@ -312,6 +313,18 @@ def test_a_property_that_is_not_there(handle: pymqi.MessageHandle, fails: Fails)
     assert fails(handle.properties.get, "").reason == CMQC.MQRC_PROPERTY_NAME_LENGTH_ERR
 
 
+@pytest.mark.parametrize(
+    ("value", "property_type"),
+    [(1, INT32), (2.5, CMQC.MQTYPE_FLOAT64), (True, CMQC.MQTYPE_BOOLEAN), (b"x\0", 8)],
+)
+def test_a_type_needs_no_length(
+    handle: pymqi.MessageHandle, value: object, property_type: int
+) -> None:
+    handle.properties.set("a", value, property_type)
+    assert handle.properties.get("a") == value
+    assert handle.properties.get("%") == value
+
+
 WRONG_SETS = [
     (("a b", "x"), CMQC.MQRC_PROPERTY_NAME_ERROR),
     (("", "x"), CMQC.MQRC_PROPERTY_NAME_LENGTH_ERR),
@@ -321,9 +334,8 @@ WRONG_SETS = [
     (("a", 128, CMQC.MQTYPE_INT8, 1), CMQC.MQRC_PROP_NUMBER_FORMAT_ERROR),
     (("a", 1e39, CMQC.MQTYPE_FLOAT32, 4), CMQC.MQRC_PROP_NUMBER_FORMAT_ERROR),
     (("a", 10**400, CMQC.MQTYPE_FLOAT64, 8), CMQC.MQRC_PROP_NUMBER_FORMAT_ERROR),
-    (("a", 1, INT32), CMQC.MQRC_BUFFER_LENGTH_ERROR),
     (("a", 1, INT32, 8), CMQC.MQRC_BUFFER_LENGTH_ERROR),
-    (("a", b"x", CMQC.MQTYPE_BYTE_STRING), CMQC.MQRC_BUFFER_LENGTH_ERROR),
+    (("a", b"x", CMQC.MQTYPE_BYTE_STRING, 2), CMQC.MQRC_BUFFER_LENGTH_ERROR),
     (("a", "x", CMQC.MQTYPE_STRING, 2), CMQC.MQRC_BUFFER_LENGTH_ERROR),
     (("a", "x", CMQC.MQTYPE_STRING, -2), CMQC.MQRC_BUFFER_LENGTH_ERROR),
     (("a", "x", 1024, -1, pymqi.PD(StrucId=b"SMPO")), CMQC.MQRC_PD_ERROR),

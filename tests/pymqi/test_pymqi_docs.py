@@ -15,14 +15,14 @@ DOCS = (ROOT / "docs/PYMQI.md").read_text("utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```\n```text\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("place", range(4))
 def test_the_programs_print_what_stands_behind_them(
     place: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program, printed = PROGRAMS[place]
     exec(compile(program, "docs/PYMQI.md", "exec"), {})
     assert capsys.readouterr().out == printed
-    assert len(PROGRAMS) == 3
+    assert len(PROGRAMS) == 4
 
 
 def test_the_tests_it_names_are_there() -> None:

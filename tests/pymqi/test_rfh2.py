@@ -90,7 +90,7 @@ def test_the_fixed_part_alone_is_read() -> None:
 
 DAMAGED = [
     (b"XYZ " + bytes(40), None, "StrucId not MQRFH_STRUC_ID. Value: b'XYZ '"),
-    (two_folders().pack()[:32], None, "Buffer too short. Should be 36 bytes or longer."),
+    (two_folders().pack()[:32], None, "Buffer too short. Should be 36+ bytes instead of 32"),
     (two_folders().pack()[:100], None, "Buffer too short. Expected: 108 Buffer Length: 100"),
     (two_folders().pack(273), 546, "Buffer too short. Expected: 1811939328 Buffer Length: 108"),
     (two_folders(StrucLength=0).pack(273).replace(b"</usr>", b"</usx>"), 273, "not well formed"),

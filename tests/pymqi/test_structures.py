@@ -106,7 +106,7 @@ def test_objects_share_nothing() -> None:
 
 def test_unknown_field_is_an_attribute_error() -> None:
     md = pymqi.MD()
-    with pytest.raises(AttributeError, match="MD has no field 'Expire'"):
+    with pytest.raises(AttributeError, match=r"MD has no field 'Expire'"):
         md.Expire = 1
     with pytest.raises(AttributeError, match="Expire"):
         md["Expire"] = 1
@@ -151,3 +151,47 @@ def test_unpack_refuses_another_length() -> None:
 
 def test_older_spellings_are_the_same_classes() -> None:
     assert (pymqi.md, pymqi.gmo, pymqi.pmo, pymqi.od) == (pymqi.MD, pymqi.GMO, pymqi.PMO, pymqi.OD)
+
+
+class Header(pymqi.MQOpts):
+    """An MQDLH as programs for pymqi define it: by a list of its fields."""
+
+    def __init__(self, **kw: object) -> None:
+        fields = [
+            ["StrucId", CMQC.MQDLH_STRUC_ID, "4s"],
+            ["Version", CMQC.MQDLH_VERSION_1, pymqi.MQLONG_TYPE],
+            ["Reason", 0, pymqi.MQLONG_TYPE],
+            ["DestQName", b"", "48s"],
+            ["Flags", [0, 0], pymqi.MQLONG_TYPE, 2],
+            ["Token", pymqi.py23long(0), pymqi.INTEGER64_TYPE],
+        ]
+        super().__init__(tuple(fields), **kw)
+
+
+def test_a_structure_of_a_programs_own_is_a_list_of_fields() -> None:
+    header = Header(Reason=2053, DestQName="Q1")
+    header.Flags = [1, 2]
+    header["Token"] = 7
+    packed = header.pack()
+    assert len(packed) == header.get_length() == 4 + 4 + 4 + 48 + 2 * 4 + 4 + 8
+    assert packed[8:14] == b"\x05\x08\0\0Q1"
+    again = Header()
+    again.unpack(packed)
+    assert again.get() == {**header.get(), "DestQName": b"Q1".ljust(48, b"\0")}
+    assert copy.copy(again).pack() == packed
+    assert str(header).splitlines()[4] == "Flags: [1, 2]"
+    # What is missing at the end is NULs, as in pymqi.
+    again.unpack(packed[:12])
+    assert (again.Reason, again.Token, again.Flags) == (2053, 0, [0, 0])
+    with pytest.raises(AttributeError, match=r"Header .* field 'Raison': did you mean Reason\?"):
+        Header(Raison=1)
+
+
+def test_a_misspelt_field_names_the_one_that_is_meant() -> None:
+    md = pymqi.MD()
+    with pytest.raises(AttributeError, match=r"MD has no field 'Reprot': did you mean Report\?"):
+        md.Reprot = 1
+    with pytest.raises(AttributeError, match=r"MD has no field 'expiry': did you mean Expiry\?"):
+        md["expiry"]
+    with pytest.raises(AttributeError, match=r"MD has no field 'Colour'$"):
+        pymqi.MD(Colour=1)

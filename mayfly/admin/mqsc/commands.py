@@ -82,6 +82,7 @@ from mayfly.admin.mqsc.grammar import (
     switch,
     word_of,
 )
+from mayfly.admin.security.roles import Role
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.event_constants import MQEVO_CONSOLE
@@ -176,6 +177,13 @@ _HEADINGS = {
 #: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
 _DEFINED = tuple(kind for kind in DEFINABLE if kind != CLNTCONN)
 _SETTING_CHANGED = ("MFY1002I", "Setting changed.")
+#: The verbs of users who look, and the commands of those who operate; all others administer.
+_LOOKING: Final = frozenset({"DISPLAY", "PING"})
+_OPERATING: Final = frozenset(
+    {(verb, CHANNEL) for verb in ("START", "STOP", "RESET", "RESOLVE")}
+    | {(verb, kind) for verb in ("START", "STOP") for kind in (LISTENER, SERVICE)}
+    | {("STOP", CONN)}
+)
 _END = "END"
 _NUMBER_WIDTH = 6
 _SMALL = {0: "No", 1: "One"}
@@ -339,9 +347,9 @@ def execute(queue_manager: Engine, command: Command, text: str) -> Reply:
     is a message in the reply, not an exception.
     """
     verb, kind = head_of(command)
-    actions = _ACTIONS.get(verb)
+    actions = ACTIONS.get(verb)
     if actions is None:
-        raise command.verb.wrong(f"{verb} is not a command here" + nearest(verb, _ACTIONS))
+        raise command.verb.wrong(f"{verb} is not a command here" + nearest(verb, ACTIONS))
     action = actions.get(kind)
     if action is None:
         raise command.object.wrong(f"{verb} knows {', '.join(actions)}, not {kind}")
@@ -616,7 +624,8 @@ def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 _KEPT_RUNNING: dict[str, _Action] = dict.fromkeys((LISTENER, SERVICE), _start_or_stop_kept)
-_ACTIONS: dict[str, dict[str, _Action]] = {
+#: What runs the commands, by verb and type of object.
+ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": dict.fromkeys(_DEFINED, _define),
     "ALTER": {
         **dict.fromkeys(_DEFINED, _alter),
@@ -670,7 +679,7 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
             transcript.append(_echo(statement.lines))
             continue
         transcript.append(_echo(statement.lines, len(commands) + 1))
-        if _is_end(statement):
+        if is_end(statement):
             break
         outcome = _run(queue_manager, statement)
         lost += outcome.without_effect
@@ -695,14 +704,25 @@ def heads_of(text: str) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for statement in statements(text):
         if statement.is_command:
-            if _is_end(statement):
+            if is_end(statement):
                 break
             with contextlib.suppress(MqscSyntaxError):
                 found.add(head_of(parse(statement)))
     return found
 
 
-def _is_end(statement: Statement) -> bool:
+def role_of(verb: str, kind: str) -> Role:
+    """Return the role that a command needs: LOOK for ``DISPLAY``, ADMINISTER for ``DEFINE``.
+
+    ``verb`` is the first word of the command, ``kind`` the type of object that follows, both
+    without abbreviations (:func:`heads_of`).
+    """
+    if verb in _LOOKING:
+        return Role.LOOK
+    return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
+
+
+def is_end(statement: Statement) -> bool:
     """Return True if a statement is the command END, in any case, with or without ``;``."""
     return fold(statement.text).rstrip("; ") == _END
 

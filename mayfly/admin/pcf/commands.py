@@ -10,6 +10,9 @@ from mayfly import admin
 from mayfly.admin import (
     CHANNEL,
     CLNTCONN,
+    GROUP_STATUS,
+    POLICY,
+    PUBSUB,
     QMGR,
     QMSTATUS,
     QSTATUS,
@@ -21,13 +24,17 @@ from mayfly.admin import (
     Record,
     UnknownLikeObject,
 )
+from mayfly.admin.mqsc.commands import heads_of, role_of, run_script
 from mayfly.admin.pcf import access, channels
 from mayfly.admin.pcf.objects import (
     AUTHENTICATION,
     CHANNELS,
+    LISTENERS,
     NOUNS,
+    POLICIES,
     QUEUE,
     QUEUE_TYPES,
+    SERVICES,
     SUBSCRIPTIONS,
     TOPICS,
     Noun,
@@ -64,6 +71,9 @@ Action: TypeAlias = Callable[[Engine, Parameters], "Answer | None"]
 _GENERIC: Final = "*"
 _NAME_BYTES: Final = 48
 _CHANNEL_BYTES: Final = 20
+_GROUP_BYTES: Final = 4
+#: MQQSGS_*, of a member of a queue-sharing group.
+_MEMBER_STATUS: Final = {"ACTIVE": 2, "INACTIVE": 3}
 _QUEUE_KINDS_OF_TYPE: Final = {
     **{number: (kind,) for kind, number in QUEUE_TYPES.items()},
     c.MQQT_ALL: QUEUE_KINDS,
@@ -76,6 +86,7 @@ _ALWAYS: Final = {
     k.MQCMD_INQUIRE_CHANNEL: (k.MQIACH_CHANNEL_TYPE,),
     k.MQCMD_INQUIRE_AUTH_INFO: (c.MQIA_AUTH_INFO_TYPE,),
     k.MQCMD_INQUIRE_SUBSCRIPTION: (k.MQBACF_SUB_ID,),
+    k.MQCMD_INQUIRE_TOPIC: (c.MQIA_TOPIC_TYPE,),
 }
 #: The attributes of a subscription that are its status.
 _SUBSCRIPTION_STATUS: Final = ("SUBID", "TOPICSTR", "SUBUSER", "SUBTYPE", "DURABLE")
@@ -89,9 +100,12 @@ _REASONS: Final = {
 
 
 class Command(NamedTuple):
-    """A command: the role that may run it, its function, and the type of object it is about."""
+    """A command: the role that may run it, its function, and the type of object it is about.
 
-    role: Role
+    The role may follow from the parameters, by a function that takes none of them.
+    """
+
+    role: Role | Callable[[Parameters], Role]
     action: Action
     noun: Noun | None = None
 
@@ -113,8 +127,9 @@ def answer(
         message = unpack(data, big_endian=big_endian)
         header = header._replace(command=message.header.command, version=message.header.version)
         command = _command_of(message.header)
-        check_role(manager, admitted, command.role)
         parameters = Parameters(message.structures, ccsid)
+        role = command.role if isinstance(command.role, Role) else command.role(parameters)
+        check_role(manager, admitted, role)
         found = command.action(manager, parameters) or [[]]
     except MQError as error:
         if manager.is_stopped:
@@ -270,8 +285,6 @@ def _object(noun: Noun, record: Record, selection: Selection) -> list[Structure]
     head = [string(noun.name, record.name, length)]
     if noun is QUEUE:
         head.append(integer(noun.type, QUEUE_TYPES[record.kind]))
-    elif noun is TOPICS:
-        head.append(integer(noun.type, c.MQTOPT_LOCAL))
     return [*head, *selection.structures(record, _ALWAYS.get(noun.inquire, ()))]
 
 
@@ -466,18 +479,142 @@ def _refresh_security(manager: Engine, parameters: Parameters) -> None:
     admin.refresh_security(manager)
 
 
+# Objects that are kept, and never run
+
+
+def _set_policy(manager: Engine, parameters: Parameters) -> None:
+    """Define a policy, or give it other attributes; those left out get the defaults."""
+    name = parameters.needed_text(POLICIES.name)
+    attributes = take_attributes(parameters, POLICY)
+    parameters.end()
+    rows = admin.object_type(POLICY).attributes.values()
+    defaults = {row.keyword: row.default for row in rows}
+    admin.define(manager, POLICY, name, {**defaults, **attributes}, replace=True)
+
+
+def _start_or_stop(noun: Noun, manager: Engine, parameters: Parameters) -> None:
+    """Do nothing: a listener or service is kept only; it must be defined.
+
+    A listener may be given by its place instead, with the parameters of one that is defined.
+    """
+    name = parameters.text(noun.name)
+    if noun is LISTENERS:
+        take_attributes(parameters, noun.kinds[0])
+    parameters.end()
+    if name:
+        _some(admin.inquire(manager, noun.kinds, name), noun, name)
+    elif noun is not LISTENERS:
+        raise missing(noun.name)
+
+
+def _no_status(
+    noun: Noun, attributes: int, not_found: int, manager: Engine, parameters: Parameters
+) -> None:
+    """Raise PcfError ``not_found``: a listener or service never runs, so none has a status.
+
+    ``attributes`` is the parameter with the attributes to show. The name of an object that is not
+    defined is an error of its own.
+    """
+    pattern = parameters.needed_text(noun.name)
+    parameters.numbers(attributes)
+    parameters.end()
+    _some(admin.inquire(manager, noun.kinds, pattern), noun, pattern)
+    text = f"no {noun.kinds[0]} like {pattern!r} runs: they are kept only"
+    raise PcfError(not_found, text, noun.name)
+
+
+# The hierarchy, the queue-sharing group, MQSC
+
+
+def _inquire_pubsub_status(manager: Engine, parameters: Parameters) -> Answer:
+    """Return the queue manager and its neighbours in the hierarchy, one message each.
+
+    MQIACF_PS_STATUS_TYPE chooses one relation. Subscriptions are counted for the queue manager
+    itself. Raises PcfError (MQRCCF_NONE_FOUND) without a neighbour of this relation.
+    """
+    relations = {"LOCAL": k.MQPSST_LOCAL, "PARENT": k.MQPSST_PARENT, "CHILD": k.MQPSST_CHILD}
+    wanted_type = parameters.number(k.MQIACF_PS_STATUS_TYPE, (k.MQPSST_ALL, *relations.values()))
+    wanted = parameters.numbers(k.MQIACF_PUBSUB_STATUS_ATTRS)
+    parameters.end()
+    answer: Answer = []
+    for record in admin.inquire(manager, (PUBSUB,), manager.name):
+        relation = relations[str(record.values["TYPE"])]
+        if wanted_type not in (None, k.MQPSST_ALL, relation):
+            continue
+        structures = [
+            string(c.MQCA_Q_MGR_NAME, record.name, _NAME_BYTES),
+            integer(k.MQIACF_PS_STATUS_TYPE, relation),
+            integer(k.MQIACF_PUBSUB_STATUS, k.MQPS_STATUS_ACTIVE),
+        ]
+        is_counted = wanted is None or {k.MQIACF_ALL, c.MQIA_SUB_COUNT} & set(wanted)
+        if relation == k.MQPSST_LOCAL and is_counted:
+            count = len(admin.inquire(manager, (SUB,), _GENERIC))
+            structures.append(integer(c.MQIA_SUB_COUNT, count))
+        answer.append(structures)
+    if not answer:
+        text = "the queue manager has no neighbour of this type"
+        raise PcfError(k.MQRCCF_NONE_FOUND, text, k.MQIACF_PS_STATUS_TYPE)
+    return answer
+
+
+def _inquire_group(manager: Engine, parameters: Parameters) -> Answer:
+    """Return the members of the queue-sharing group, one message each.
+
+    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
+    """
+    parameters.end()
+    return [
+        [
+            string(c.MQCA_QSG_NAME, str(record.values["QSGNAME"]), _GROUP_BYTES),
+            string(c.MQCA_Q_MGR_NAME, record.name, _NAME_BYTES),
+            integer(k.MQIACF_Q_MGR_STATUS, _MEMBER_STATUS[str(record.values["STATUS"])]),
+        ]
+        for record in admin.inquire(manager, (GROUP_STATUS,), manager.name)
+    ]
+
+
+def _escape_role(parameters: Parameters) -> Role:
+    """Return the highest role that a command of the MQSC text in MQCACF_ESCAPE_TEXT needs."""
+    text = parameters.peek_text(k.MQCACF_ESCAPE_TEXT) or ""
+    roles = (role_of(*head) for head in heads_of(text))
+    return max(roles, key=list(Role).index, default=Role.LOOK)
+
+
+def _escape(manager: Engine, parameters: Parameters) -> Answer:
+    """Run MQSC text (MQCACF_ESCAPE_TEXT); return the text of each reply, one message each.
+
+    Raises PcfError (MQRCCF_COMMAND_FAILED) with the texts of the commands that fail.
+    """
+    escape_type = parameters.number(k.MQIACF_ESCAPE_TYPE, (k.MQET_MQSC,))
+    if escape_type is None:
+        raise missing(k.MQIACF_ESCAPE_TYPE)
+    text = parameters.needed_text(k.MQCACF_ESCAPE_TEXT)
+    parameters.end()
+    result = run_script(manager, text)
+    if not result.ok:
+        failed = [message for message in result.messages if not message.is_information]
+        raise PcfError(k.MQRCCF_COMMAND_FAILED, "\n".join(map(str, failed)))
+    return [
+        [integer(k.MQIACF_ESCAPE_TYPE, escape_type), string(k.MQCACF_ESCAPE_TEXT, str(message))]
+        for message in result.messages
+    ]
+
+
 def _of_noun(noun: Noun) -> dict[int, Command]:
     """Return the commands that are alike for all types of objects, by number."""
-    found = {
-        noun.inquire: Command(Role.LOOK, partial(_inquire, noun), noun),
-        noun.create: Command(Role.ADMINISTER, partial(_create, noun), noun),
-        noun.change: Command(Role.ADMINISTER, partial(_change, noun), noun),
-        noun.copy: Command(Role.ADMINISTER, partial(_copy, noun), noun),
-        noun.delete: Command(Role.ADMINISTER, partial(_delete, noun), noun),
+    actions = (
+        (noun.inquire, Role.LOOK, _inquire),
+        (noun.inquire_names, Role.LOOK, _inquire_names),
+        (noun.create, Role.ADMINISTER, _create),
+        (noun.change, Role.ADMINISTER, _change),
+        (noun.copy, Role.ADMINISTER, _copy),
+        (noun.delete, Role.ADMINISTER, _delete),
+    )
+    return {
+        number: Command(role, partial(action, noun), noun)
+        for number, role, action in actions
+        if number
     }
-    if noun.inquire_names:
-        found[noun.inquire_names] = Command(Role.LOOK, partial(_inquire_names, noun), noun)
-    return found
 
 
 #: The commands by their numbers (MQCMD_*).
@@ -507,4 +644,34 @@ COMMANDS: Final[dict[int, Command]] = {
     k.MQCMD_INQUIRE_CHLAUTH_RECS: Command(Role.LOOK, access.inquire_rules),
     k.MQCMD_SET_CHLAUTH_REC: Command(Role.ADMINISTER, access.set_rule),
     k.MQCMD_REFRESH_SECURITY: Command(Role.ADMINISTER, _refresh_security),
+    k.MQCMD_SET_PROT_POLICY: Command(Role.ADMINISTER, _set_policy, POLICIES),
+    **{
+        number: Command(Role.OPERATE, partial(_start_or_stop, noun), noun)
+        for number, noun in (
+            (k.MQCMD_START_CHANNEL_LISTENER, LISTENERS),
+            (k.MQCMD_STOP_CHANNEL_LISTENER, LISTENERS),
+            (k.MQCMD_START_SERVICE, SERVICES),
+            (k.MQCMD_STOP_SERVICE, SERVICES),
+        )
+    },
+    k.MQCMD_INQUIRE_LISTENER_STATUS: Command(
+        Role.LOOK,
+        partial(
+            _no_status,
+            LISTENERS,
+            k.MQIACF_LISTENER_STATUS_ATTRS,
+            k.MQRCCF_LSTR_STATUS_NOT_FOUND,
+        ),
+        LISTENERS,
+    ),
+    k.MQCMD_INQUIRE_SERVICE_STATUS: Command(
+        Role.LOOK,
+        partial(
+            _no_status, SERVICES, k.MQIACF_SERVICE_STATUS_ATTRS, k.MQRCCF_SERV_STATUS_NOT_FOUND
+        ),
+        SERVICES,
+    ),
+    k.MQCMD_INQUIRE_PUBSUB_STATUS: Command(Role.LOOK, _inquire_pubsub_status),
+    k.MQCMD_INQUIRE_QSG: Command(Role.LOOK, _inquire_group),
+    k.MQCMD_ESCAPE: Command(_escape_role, _escape),
 }

@@ -16,15 +16,20 @@ from mayfly.admin import (
     CHANNEL,
     CHLAUTH,
     CLNTCONN,
+    COMMINFO,
     LIKE,
+    LISTENER,
     NAMELIST,
     NOT_LIKE,
+    POLICY,
     PROCESS,
     QALIAS,
     QLOCAL,
     QMODEL,
     QREMOTE,
     QUEUE_KINDS,
+    SERVICE,
+    STGCLASS,
     SUB,
     TOPIC,
     Attribute,
@@ -36,11 +41,19 @@ from mayfly.admin import (
     list_text,
     object_type,
 )
-from mayfly.admin.pcf.parameters import Parameters, name_of, not_known
+from mayfly.admin.pcf.parameters import Parameters, name_of, not_known, wrong_value
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.pcf import PcfError, Structure, byte_string, integer, string, string_list
+from mayfly.mqi.pcf import (
+    PcfError,
+    Structure,
+    byte_string,
+    integer,
+    integer_list,
+    string,
+    string_list,
+)
 
 #: MQQT_*, by the kind of queue.
 QUEUE_TYPES: Final = {
@@ -50,9 +63,35 @@ QUEUE_TYPES: Final = {
     QMODEL: c.MQQT_MODEL,
 }
 #: Attributes whose number in commands is no selector of the model, by kind and keyword.
-_NUMBERS: Final = {(CLNTCONN, "QMNAME"): c.MQCA_Q_MGR_NAME}
+_NUMBERS: Final = {
+    (CLNTCONN, "QMNAME"): c.MQCA_Q_MGR_NAME,
+    (SUB, "DESTCORL"): k.MQBACF_DESTINATION_CORREL_ID,
+}
 #: Attributes whose value is bytes, of which the model has the hexadecimal digits.
-_BYTES: Final = {"SUBID": k.MQBACF_SUB_ID}
+_BYTES: Final = {
+    "SUBID": k.MQBACF_SUB_ID,
+    "DESTCORL": k.MQBACF_DESTINATION_CORREL_ID,
+    "PUBACCT": k.MQBACF_ACCOUNTING_TOKEN,
+}
+#: MQCOMPRESS_*.
+_COMPRESSIONS: Final = {
+    "NONE": 0,
+    "RLE": 1,
+    "ZLIBFAST": 2,
+    "ZLIBHIGH": 4,
+    "SYSTEM": 8,
+    "LZ4FAST": 16,
+    "LZ4HIGH": 32,
+    "ANY": 0x0FFF_FFFF,
+}
+#: Lists of words in the model that are lists of numbers here; MQ_SUITE_B_* for the last.
+_LISTS_OF_NUMBERS: Final = {
+    "COMPHDR": _COMPRESSIONS,
+    "COMPMSG": _COMPRESSIONS,
+    "SUITEB": {"NONE": 1, "128_BIT": 2, "192_BIT": 4},
+}
+#: A text of two digits in the model that is a number here.
+_PAGE_SET: Final = (STGCLASS, "PSID")
 #: Attributes that are lists of texts, which the model joins by commas.
 _LISTS: Final = {(CHLAUTH, "USERLIST"), (CHLAUTH, "ADDRLIST")}
 #: Texts up to this length have it in replies, padded with blanks; longer ones have their own.
@@ -70,26 +109,26 @@ _OPERATORS: Final = {
 
 
 class Noun(NamedTuple):
-    """The numbers with which commands are about one type of object.
+    """The numbers with which commands are about one type of object; 0 is for one that is missing.
 
     ``kinds`` are its kinds in the model. ``name`` is the parameter that names the object,
     ``attributes`` the list of attributes to show, ``copy_from`` and ``copy_to`` the names of a
     copy, ``names`` and ``types`` the lists in the reply to an inquiry of names. ``type`` is the
     parameter that chooses between kinds. ``not_found`` is the reason for an object that does not
-    exist. The commands are MQCMD_*; 0 is for none.
+    exist. The commands are MQCMD_*.
     """
 
     kinds: tuple[str, ...]
     name: int
     attributes: int
-    copy_from: int
-    copy_to: int
     not_found: int
     inquire: int
     create: int
     change: int
-    copy: int
     delete: int
+    copy: int = 0
+    copy_from: int = 0
+    copy_to: int = 0
     inquire_names: int = 0
     names: int = 0
     types: int = 0
@@ -205,7 +244,84 @@ NAMELISTS: Final = Noun(
     copy=k.MQCMD_COPY_NAMELIST,
     delete=k.MQCMD_DELETE_NAMELIST,
 )
-NOUNS: Final = (QUEUE, CHANNELS, TOPICS, SUBSCRIPTIONS, PROCESSES, AUTHENTICATION, NAMELISTS)
+LISTENERS: Final = Noun(
+    kinds=(LISTENER,),
+    name=k.MQCACH_LISTENER_NAME,
+    attributes=k.MQIACF_LISTENER_ATTRS,
+    copy_from=k.MQCACF_FROM_LISTENER_NAME,
+    copy_to=k.MQCACF_TO_LISTENER_NAME,
+    not_found=rc.MQRC_UNKNOWN_OBJECT_NAME,
+    inquire=k.MQCMD_INQUIRE_LISTENER,
+    create=k.MQCMD_CREATE_LISTENER,
+    change=k.MQCMD_CHANGE_LISTENER,
+    copy=k.MQCMD_COPY_LISTENER,
+    delete=k.MQCMD_DELETE_LISTENER,
+)
+SERVICES: Final = Noun(
+    kinds=(SERVICE,),
+    name=c.MQCA_SERVICE_NAME,
+    attributes=k.MQIACF_SERVICE_ATTRS,
+    copy_from=k.MQCACF_FROM_SERVICE_NAME,
+    copy_to=k.MQCACF_TO_SERVICE_NAME,
+    not_found=rc.MQRC_UNKNOWN_OBJECT_NAME,
+    inquire=k.MQCMD_INQUIRE_SERVICE,
+    create=k.MQCMD_CREATE_SERVICE,
+    change=k.MQCMD_CHANGE_SERVICE,
+    copy=k.MQCMD_COPY_SERVICE,
+    delete=k.MQCMD_DELETE_SERVICE,
+)
+COMMUNICATION: Final = Noun(
+    kinds=(COMMINFO,),
+    name=c.MQCA_COMM_INFO_NAME,
+    attributes=k.MQIACF_COMM_INFO_ATTRS,
+    copy_from=k.MQCACF_FROM_COMM_INFO_NAME,
+    copy_to=k.MQCACF_TO_COMM_INFO_NAME,
+    not_found=rc.MQRC_UNKNOWN_OBJECT_NAME,
+    inquire=k.MQCMD_INQUIRE_COMM_INFO,
+    create=k.MQCMD_CREATE_COMM_INFO,
+    change=k.MQCMD_CHANGE_COMM_INFO,
+    copy=k.MQCMD_COPY_COMM_INFO,
+    delete=k.MQCMD_DELETE_COMM_INFO,
+)
+STORAGE_CLASSES: Final = Noun(
+    kinds=(STGCLASS,),
+    name=c.MQCA_STORAGE_CLASS,
+    attributes=k.MQIACF_STORAGE_CLASS_ATTRS,
+    copy_from=k.MQCACF_FROM_STORAGE_CLASS,
+    copy_to=k.MQCACF_TO_STORAGE_CLASS,
+    names=k.MQCACF_STORAGE_CLASS_NAMES,
+    not_found=rc.MQRC_UNKNOWN_OBJECT_NAME,
+    inquire=k.MQCMD_INQUIRE_STG_CLASS,
+    inquire_names=k.MQCMD_INQUIRE_STG_CLASS_NAMES,
+    create=k.MQCMD_CREATE_STG_CLASS,
+    change=k.MQCMD_CHANGE_STG_CLASS,
+    copy=k.MQCMD_COPY_STG_CLASS,
+    delete=k.MQCMD_DELETE_STG_CLASS,
+)
+POLICIES: Final = Noun(
+    kinds=(POLICY,),
+    name=c.MQCA_POLICY_NAME,
+    attributes=0,
+    not_found=rc.MQRC_UNKNOWN_OBJECT_NAME,
+    inquire=k.MQCMD_INQUIRE_PROT_POLICY,
+    create=k.MQCMD_CREATE_PROT_POLICY,
+    change=k.MQCMD_SET_PROT_POLICY,
+    delete=k.MQCMD_DELETE_PROT_POLICY,
+)
+NOUNS: Final = (
+    QUEUE,
+    CHANNELS,
+    TOPICS,
+    SUBSCRIPTIONS,
+    PROCESSES,
+    AUTHENTICATION,
+    NAMELISTS,
+    LISTENERS,
+    SERVICES,
+    COMMUNICATION,
+    STORAGE_CLASSES,
+    POLICIES,
+)
 
 
 @cache
@@ -228,27 +344,47 @@ def _number_of(kind: str, row: Attribute) -> int | None:
 def take_attributes(parameters: Parameters, kind: str) -> dict[str, Value]:
     """Take the attributes of an object of a kind from the parameters; return them by keyword.
 
-    Other parameters remain. Raises PcfError for a number in place of a text, or the reverse.
+    Other parameters remain. Raises PcfError for a number in place of a text, or the reverse, and
+    for a number in a list that stands for no word (MQRCCF_PARM_VALUE_ERROR).
     """
     known = keywords_of(kind)
     rows = object_type(kind).attributes
-    values: dict[str, Value] = {}
-    for number in parameters.numbers_left():
-        keyword = known.get(number)
-        if keyword is None:
-            continue
-        value: Value | None
-        if (kind, keyword) in _LISTS:
-            value = ",".join(parameters.texts(number))
-        elif rows[keyword].is_list:
-            value = list_text(parameters.texts(number))
-        elif rows[keyword].is_text:
-            value = parameters.text(number)
-        else:
-            value = parameters.number(number)
-        assert value is not None
-        values[keyword] = value
-    return values
+    return {
+        known[number]: _take_attribute(parameters, kind, rows[known[number]], number)
+        for number in parameters.numbers_left()
+        if number in known
+    }
+
+
+def _take_attribute(parameters: Parameters, kind: str, row: Attribute, number: int) -> Value:
+    """Take one attribute that is given, and return its value in the model."""
+    value: Value | None
+    if row.keyword in _BYTES:
+        value = (parameters.raw(number) or b"").hex().upper()
+    elif row.keyword in _LISTS_OF_NUMBERS:
+        value = _take_words(parameters, number, _LISTS_OF_NUMBERS[row.keyword])
+    elif (kind, row.keyword) == _PAGE_SET:
+        value = f"{parameters.number(number, range(100)):02}"
+    elif (kind, row.keyword) in _LISTS:
+        value = ",".join(parameters.texts(number))
+    elif row.is_list:
+        value = list_text(parameters.texts(number))
+    elif row.is_text:
+        value = parameters.text(number)
+    else:
+        value = parameters.number(number)
+    assert value is not None
+    return value
+
+
+def _take_words(parameters: Parameters, number: int, words: Mapping[str, int]) -> str:
+    """Take a list of numbers that stand for words; return the list of these words."""
+    found = {of_word: word for word, of_word in words.items()}
+    given = parameters.numbers(number) or []
+    for each in given:
+        if each not in found:
+            raise wrong_value(number, each, f"one of {sorted(found)}")
+    return list_text(found[each] for each in given)
 
 
 def structures_of(record: Record, wanted: Collection[int] | None = None) -> list[Structure]:
@@ -278,6 +414,11 @@ def _structure_of(kind: str, row: Attribute, number: int, value: Value) -> Struc
     """Return one attribute as a structure."""
     if isinstance(value, int):
         return integer(number, value)
+    if row.keyword in _LISTS_OF_NUMBERS:
+        words = _LISTS_OF_NUMBERS[row.keyword]
+        return integer_list(number, [words[each] for each in entries_of(value)])
+    if (kind, row.keyword) == _PAGE_SET:
+        return integer(number, int(value) if value.isdecimal() else 0)
     if (kind, row.keyword) in _LISTS:
         return string_list(number, value.split(",") if value else [])
     if row.is_list:

@@ -113,6 +113,13 @@ class Parameters:
         self._given = kept
         return number
 
+    def peek_text(self, parameter: int) -> str | None:
+        """Return a text without taking it; None if it is not given."""
+        kept = dict(self._given)
+        text = self.text(parameter)
+        self._given = kept
+        return text
+
     def numbers(self, parameter: int) -> list[int] | None:
         """Take a list of numbers, or a single number as a list; None if it is not given."""
         structure = self._take(parameter, (k.MQCFT_INTEGER_LIST, *_NUMBERS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ from mayfly.engine.attributes import (
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.authority.records import SELF
 from mayfly.engine.core import Core
+from mayfly.engine.kept_attributes import kept_attributes_of
 from mayfly.engine.objects.administration import alter
 from mayfly.engine.objects.named_definitions import find_named
 from mayfly.engine.open_handles import OpenObject, OpenQueues
@@ -52,8 +54,24 @@ _QUEUE_TYPES = {
 }
 _NAME_LENGTH = 48
 _MAX_SELECTORS = 256
+#: Texts that are inquired about and are no attributes: their lengths in bytes, by selector.
+_LENGTHS = {
+    c.MQCA_ALTERATION_DATE: 12,
+    c.MQCA_ALTERATION_TIME: 8,
+    c.MQCA_CREATION_DATE: 12,
+    c.MQCA_CREATION_TIME: 8,
+    c.MQCA_INSTALLATION_DESC: 64,
+    c.MQCA_INSTALLATION_NAME: 16,
+    c.MQCA_INSTALLATION_PATH: 256,
+    c.MQCA_QSG_NAME: 4,
+    c.MQCA_VERSION: 8,
+}
+#: Selectors of every object whose values are not known here: a definition has no dates.
+_BLANK = frozenset((c.MQCA_ALTERATION_DATE, c.MQCA_ALTERATION_TIME))
 #: Selectors of every queue beside its MQSC attributes.
 _OF_ANY_QUEUE: dict[int, Callable[[QueueDefinition], Value]] = {
+    c.MQCA_CREATION_DATE: lambda _definition: "",
+    c.MQCA_CREATION_TIME: lambda _definition: "",
     c.MQCA_Q_NAME: lambda definition: definition.name,
     c.MQIA_Q_TYPE: lambda definition: _QUEUE_TYPES[definition.kind],
 }
@@ -72,6 +90,18 @@ _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
     c.MQCA_Q_MGR_IDENTIFIER: lambda manager: (
         f"{manager.name[:15]}_{manager.store.ledger.instance_id}"
     ),
+    c.MQCA_COMMAND_INPUT_Q_NAME: lambda _manager: "SYSTEM.ADMIN.COMMAND.QUEUE",
+    c.MQCA_QSG_NAME: lambda manager: "" if manager.group is None else manager.group.name,
+    c.MQCA_VERSION: lambda manager: version_text(manager.command_level),
+    # Nothing is installed as IBM MQ is.
+    c.MQCA_INSTALLATION_DESC: lambda _manager: "",
+    c.MQCA_INSTALLATION_NAME: lambda _manager: "",
+    c.MQCA_INSTALLATION_PATH: lambda _manager: "",
+    # MQCAP_*: policies are kept only, and there is no MQTT.
+    c.MQIA_ADVANCED_CAPABILITY: lambda _manager: 0,
+    c.MQIA_AMQP_CAPABILITY: lambda _manager: 1,
+    c.MQIA_PROT_POLICY_CAPABILITY: lambda _manager: 0,
+    c.MQIA_XR_CAPABILITY: lambda _manager: 0,
     c.MQIA_COMMAND_LEVEL: lambda manager: manager.command_level,
     c.MQIA_PLATFORM: lambda manager: PLATFORM_NUMBERS[manager.platform],
     c.MQIA_CODED_CHAR_SET_ID: lambda _manager: MANAGER_CCSID,
@@ -178,17 +208,29 @@ def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[i
     return Inquiry(values, rc.MQRC_SELECTOR_NOT_FOR_TYPE if None in values else rc.MQRC_NONE)
 
 
+def version_text(command_level: int) -> str:
+    """Return the version of IBM MQ with a command level, as VVRRMMFF: 941 -> ``09040100``."""
+    version, release, modification = (
+        command_level // 100,
+        command_level // 10 % 10,
+        command_level % 10,
+    )
+    return f"{version:02}{release:02}{modification:02}00"
+
+
 def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
     """Return attributes of the queue manager, one for each selector, without a check of authority.
 
     Raises MQRC_SELECTOR_ERROR for a selector that a queue manager does not have.
     """
     known = by_selector(QMGR)
-    values = []
+    values: list[Value] = []
     with core.engine_lock:
         core.check_running()
         for selector in selectors:
-            if selector in _OF_MANAGER:
+            if selector in _BLANK:
+                values.append("")
+            elif selector in _OF_MANAGER:
                 values.append(_OF_MANAGER[selector](core))
             elif selector in known:
                 values.append(core.registry.queue_manager.value(known[selector]))
@@ -244,7 +286,7 @@ def check_opened(
 @cache
 def by_selector(kind: str) -> Mapping[int, Attribute]:
     """Return the attributes of a kind of object that have a selector, by that selector."""
-    attributes = attributes_of(kind).values()
+    attributes = (*kept_attributes_of(kind).values(), *attributes_of(kind).values())
     return MappingProxyType({a.selector: a for a in attributes if a.selector is not None})
 
 
@@ -259,6 +301,8 @@ def _of_queue(core: Core, handle: Handle, selector: int) -> Value | None:
     Raises MQRC_Q_DELETED, and MQRC_SELECTOR_ERROR when no kind of queue has it.
     """
     definition, queue = opened_definition(core, handle), handle.path.queue
+    if selector in _BLANK:
+        return ""
     if selector in _OF_ANY_QUEUE:
         return _OF_ANY_QUEUE[selector](definition)
     if selector in _OF_LOCAL_QUEUE:
@@ -279,6 +323,8 @@ def _of_process(core: Core, name: str, selector: int) -> Value:
     definition = core.registry.named.get((PROCESS, name))
     if definition is None:
         raise mq_error(rc.MQRC_OBJECT_CHANGED, f"{PROCESS} {name} was deleted")
+    if selector in _BLANK:
+        return ""
     if selector == c.MQCA_PROCESS_NAME:
         return name
     attribute = by_selector(PROCESS).get(selector)
@@ -290,7 +336,9 @@ def _of_process(core: Core, name: str, selector: int) -> Value:
 @cache
 def _text_lengths() -> dict[int, int]:
     """Return the length in bytes (UTF-8) of each character attribute, by selector."""
-    return {a.selector: a.length for a in ATTRIBUTES if a.is_text and a.selector is not None}
+    rows = chain(ATTRIBUTES, kept_attributes_of(QLOCAL).values(), kept_attributes_of(QMGR).values())
+    lengths = {a.selector: a.length for a in rows if a.is_text and a.selector is not None}
+    return {**lengths, **_LENGTHS}
 
 
 def set_attributes(core: Core, handle: Handle, values: Mapping[int, Value]) -> None:

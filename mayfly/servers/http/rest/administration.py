@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
-from mayfly.admin import CHANNEL, CONN
 from mayfly.admin.events import Origin, commanded_by
-from mayfly.admin.mqsc.commands import heads_of
+from mayfly.admin.mqsc.commands import heads_of, role_of
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.client.connection import Administration
 from mayfly.mqi import constants as c
@@ -34,11 +33,6 @@ _WHERE = "WHERE"
 #: Words without a value in parentheses, and the values that say whether they are meant.
 _SWITCHES: Final = frozenset({"REPLACE", "PURGE", "ALL"})
 _BOOLEANS: Final = {"true": True, "yes": True, "false": False, "no": False}
-#: The verbs of users who look, and the commands of those who operate; all others administer.
-_LOOKING: Final = frozenset({"DISPLAY", "PING"})
-_OPERATING: Final = frozenset(
-    {(verb, CHANNEL) for verb in ("START", "STOP", "RESET", "RESOLVE")} | {("STOP", CONN)}
-)
 #: Words for states of which IBM's server has but these.
 _RUNNING, _ENDED = "running", "endedUnexpectedly"
 
@@ -47,8 +41,9 @@ async def run_command(call: RestCall) -> RestAnswer:
     """Run MQSC commands; 200 even if a command fails.
 
     Each reply, and the whole answer, has a completion code and a reason code. DISPLAY and PING need
-    the role that may look. START, STOP, RESET and RESOLVE of channels and STOP CONN need the role
-    that may operate; all other commands need an administrator. If the role is missing for one
+    the role that may look. START, STOP, RESET and RESOLVE of channels, START and STOP of listeners
+    and services, and STOP CONN need the role that may operate; all other commands need an
+    administrator. If the role is missing for one
     command, no command of the script is run. Raises RestError (400) for a body that is no command.
     """
     authenticated = await call.admit_administrator()
@@ -104,7 +99,7 @@ def _run(
     command.
     """
     engine = call.service.managers[call.names[0]].engine
-    for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
+    for role in {role_of(*head) for head in heads_of(script)} or {Role.LOOK}:
         check_role(engine, authenticated.admitted, role)
     origin = Origin(authenticated.admitted.user, MQEVO_REST)
     with commanded_by(origin), authenticated.operating_connection() as connection:
@@ -117,16 +112,6 @@ def _run(
         "overallCompletionCode": c.MQCC_OK if result.ok else c.MQCC_FAILED,
         "overallReasonCode": rc.MQRC_NONE if result.ok else MQRCCF_COMMAND_FAILED,
     }
-
-
-def _role(verb: str, kind: str) -> Role:
-    """Return the role that a command needs: LOOK for ``DISPLAY``, ADMINISTER for ``DEFINE``.
-
-    ``verb`` is the first word of the command, ``kind`` the type of object that follows.
-    """
-    if verb in _LOOKING:
-        return Role.LOOK
-    return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
 
 
 def _as_text(result: CommandResult) -> list[dict[str, Any]]:

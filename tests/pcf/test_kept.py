@@ -1,0 +1,272 @@
+"""What is kept without effect has IBM's numbers in PCF too, and MQSC may come as a PCF command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager, pymqi
+from mayfly.admin import KEPT_KINDS, QMGR, STANDARD_OBJECTS, object_type
+from mayfly.admin.mqsc.commands import ACTIONS, role_of
+from mayfly.admin.mqsc.export import exported
+from mayfly.admin.pcf import COMMANDS, answer
+from mayfly.admin.pcf.objects import NOUNS, QUEUE_TYPES, SUBSCRIPTIONS, TOPICS, Noun
+from mayfly.admin.security.applicant import Admitted
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
+from mayfly.mqi.pcf import Header, Structure, integer, pack, string, unpack
+from mayfly.pymqi import CMQC, CMQCFC
+from tests.pcf.conftest import Fails, Run
+
+EXPORT = Path(__file__).parents[1] / "admin" / "full_export.mqsc"
+OPERATOR = Admitted(user="", is_operator=True)
+#: What an inquiry shows and no command sets.
+SHOWN_ONLY = (
+    c.MQIA_CURRENT_Q_DEPTH,
+    c.MQIA_OPEN_INPUT_COUNT,
+    c.MQIA_OPEN_OUTPUT_COUNT,
+    c.MQIA_DEFINITION_TYPE,
+    c.MQIA_NAME_COUNT,
+    c.MQIA_COMMAND_LEVEL,
+    c.MQIA_PLATFORM,
+    c.MQCA_Q_MGR_NAME,
+    k.MQIACF_SUB_TYPE,
+    k.MQIACF_DURABLE_SUBSCRIPTION,
+    k.MQBACF_SUB_ID,
+)
+#: What CHANGE_SUBSCRIPTION takes.
+CHANGEABLE = (
+    k.MQCACF_SUB_NAME,
+    k.MQBACF_ACCOUNTING_TOKEN,
+    k.MQCACF_APPL_IDENTITY_DATA,
+    k.MQIACF_PUBSUB_PROPERTIES,
+    k.MQCACF_SUB_USER_DATA,
+)
+#: The commands of MQSC, and those of PCF with the same meaning.
+SAME_AS_MQSC = {
+    "DEFINE": "CREATE",
+    "ALTER": "CHANGE",
+    "DISPLAY": "INQUIRE",
+    "DELETE": "DELETE",
+    "SET": "SET",
+    "REFRESH": "REFRESH",
+    "CLEAR": "CLEAR",
+    "PING": "PING",
+    "START": "START",
+    "STOP": "STOP",
+    "RESET": "RESET",
+    "RESOLVE": "RESOLVE",
+}
+NAMES = {
+    **dict.fromkeys((*QUEUE_TYPES, "QUEUE"), ("Q",)),
+    "AUTHINFO": ("AUTH_INFO",),
+    "AUTHREC": ("AUTH_REC", "AUTH_RECS"),
+    "CHLAUTH": ("CHLAUTH_REC", "CHLAUTH_RECS"),
+    "CHSTATUS": ("CHANNEL_STATUS",),
+    "COMMINFO": ("COMM_INFO",),
+    "CONN": ("CONNECTION",),
+    "ENTAUTH": ("ENTITY_AUTH",),
+    "GROUP": ("QSG",),
+    "LISTENER": ("LISTENER", "CHANNEL_LISTENER"),
+    "POLICY": ("PROT_POLICY",),
+    "PUBSUB": ("PUBSUB_STATUS",),
+    "QMGR": ("Q_MGR",),
+    "QMSTATUS": ("Q_MGR_STATUS",),
+    "QSTATUS": ("Q_STATUS",),
+    "STGCLASS": ("STG_CLASS",),
+    "SUB": ("SUBSCRIPTION",),
+    "TOPICSTR": ("TOPIC_STRING",),
+    "TPSTATUS": ("TOPIC_STATUS",),
+}
+#: Settings are Mayfly's own: they have no number.
+WITHOUT_NUMBER = {"SETTING"}
+#: ALTER of a policy and DEFINE of one are SET in PCF.
+SET_INSTEAD = {("ALTER", "POLICY")}
+
+
+def asked(manager: QueueManager, command: int, *structures: Structure) -> list[list[Structure]]:
+    """Run a command that must succeed; return the structures of each message of its answer."""
+    body = pack(Header(k.MQCFT_COMMAND, command), structures)
+    replies = answer(manager.engine, body, big_endian=False, ccsid=1208, admitted=OPERATOR)
+    found = [unpack(each) for each in replies]
+    failed = [each for each in found if each.header.comp]
+    assert not failed, failed
+    return [list(each.structures) for each in found]
+
+
+def test_each_attribute_has_a_number_but_those_of_Mayfly() -> None:
+    own = {
+        "AUTHCHK",
+        "BODELAY",
+        "BODELMAX",
+        "DDELAY",
+        "EXPQ",
+        "TOKENFILE",
+        "TTLFROM",
+        # Their numbers are those of commands alone (objects.py).
+        "DESTCORL",
+        "QMNAME",
+    }
+    kinds = {kind for noun in NOUNS for kind in noun.kinds} | {QMGR}
+    assert set(KEPT_KINDS) < kinds
+    rows = [row for kind in kinds for row in object_type(kind).attributes.values()]
+    assert {row.keyword for row in rows if row.selector is None} == own
+
+
+def test_what_an_inquiry_shows_can_be_given_back_and_changes_nothing() -> None:
+    """Of every object in an export of every attribute, with each value that is not its default."""
+    with QueueManager("GULL") as manager:
+        assert manager.mqsc(EXPORT.read_text("utf-8")).ok
+        before = exported(manager.mqsc)
+        for noun in NOUNS:
+            for shown in asked(manager, noun.inquire, string(noun.name, "*")):
+                given = [each for each in shown if each.parameter not in SHOWN_ONLY]
+                if noun is SUBSCRIPTIONS:
+                    # What it is about cannot be changed.
+                    given = [each for each in given if each.parameter in CHANGEABLE]
+                if noun is TOPICS:
+                    given = [each for each in given if each.parameter != c.MQCA_TOPIC_STRING]
+                asked(manager, noun.change, *given)
+        (shown,) = asked(manager, k.MQCMD_INQUIRE_Q_MGR)
+        given = [each for each in shown if each.parameter not in SHOWN_ONLY]
+        asked(manager, k.MQCMD_CHANGE_Q_MGR, *given)
+        assert exported(manager.mqsc) == before
+
+
+def test_lists_of_words_are_numbers_and_an_unknown_one_is_refused(
+    queue_manager: QueueManager, run: Run, fails: Fails
+) -> None:
+    name = {CMQCFC.MQCACH_CHANNEL_NAME: b"TO.QM2", CMQCFC.MQIACH_CHANNEL_TYPE: CMQC.MQCHT_SENDER}
+    needed = {CMQCFC.MQCACH_XMIT_Q_NAME: b"TO.QM2", CMQCFC.MQCACH_CONNECTION_NAME: b"QM2"}
+    run("CREATE_CHANNEL", {**name, **needed, CMQCFC.MQIACH_MSG_COMPRESSION: [2, 1]})
+    (found,) = run("INQUIRE_CHANNEL", {CMQCFC.MQCACH_CHANNEL_NAME: b"TO.QM2"})
+    assert found[CMQCFC.MQIACH_MSG_COMPRESSION] == [2, 1]
+    (row,) = queue_manager.mqsc("DISPLAY CHANNEL(TO.QM2) COMPMSG").rows
+    assert row["COMPMSG"] == "ZLIBFAST,RLE"
+    reason, text = fails("CHANGE_CHANNEL", {**name, CMQCFC.MQIACH_MSG_COMPRESSION: [3]})
+    assert reason == k.MQRCCF_PARM_VALUE_ERROR
+    assert "MQIACH_MSG_COMPRESSION (1576) 3 is not one of" in text
+
+
+def test_mqinq_shows_attributes_without_effect_too(queue_manager: QueueManager) -> None:
+    queue_manager.mqsc("DEFINE QLOCAL(A.1) NPMCLASS(HIGH) STREAMQ(B.1)\nALTER QMGR MAXCHL(7)")
+    manager = pymqi.connect(queue_manager.name)
+    queue = pymqi.Queue(manager, "A.1", CMQC.MQOO_INQUIRE)
+    assert queue.inquire(CMQC.MQIA_NPM_CLASS) == 10
+    assert queue.inquire(CMQC.MQCA_STREAM_QUEUE_NAME) == b"B.1".ljust(48)
+    assert queue.inquire(CMQC.MQIA_MONITORING_Q) == -3
+    assert manager.inquire(CMQC.MQIA_MAX_CHANNELS) == 7
+    manager.disconnect()
+
+
+@pytest.mark.parametrize("noun", [noun for noun in NOUNS if noun.kinds[0] in KEPT_KINDS], ids=str)
+def test_a_kept_object_is_created_shown_and_deleted(
+    queue_manager: QueueManager, noun: Noun
+) -> None:
+    name = string(noun.name, "A.1")
+    asked(queue_manager, noun.create, name)
+    (shown,) = asked(queue_manager, noun.inquire, name)
+    assert len(shown) == 1 + len(object_type(noun.kinds[0]).attributes) + (
+        len(object_type(noun.kinds[0]).shown)
+    )
+    assert queue_manager.mqsc(f"DISPLAY {noun.kinds[0]}(A.1)").ok
+    asked(queue_manager, noun.delete, name)
+    assert not queue_manager.mqsc(f"DISPLAY {noun.kinds[0]}(A.1)").ok
+
+
+def test_a_listener_or_service_never_runs(run: Run, fails: Fails) -> None:
+    name = {CMQCFC.MQCACH_LISTENER_NAME: b"A.1"}
+    reason, _ = fails("START_CHANNEL_LISTENER", name)
+    assert reason == CMQC.MQRC_UNKNOWN_OBJECT_NAME
+    run("CREATE_LISTENER", {**name, CMQCFC.MQIACH_PORT: 1414})
+    assert run("START_CHANNEL_LISTENER", name) == [{}]
+    reason, _ = fails("INQUIRE_LISTENER_STATUS", name)
+    assert reason == CMQCFC.MQRCCF_LSTR_STATUS_NOT_FOUND
+    run("CREATE_SERVICE", {CMQC.MQCA_SERVICE_NAME: b"A.1"})
+    assert run("STOP_SERVICE", {CMQC.MQCA_SERVICE_NAME: b"A.1"}) == [{}]
+    reason, text = fails("START_SERVICE")
+    assert (reason, "MQCA_SERVICE_NAME" in text) == (CMQCFC.MQRCCF_PARM_MISSING, True)
+
+
+def test_a_policy_that_is_set_again_has_the_defaults_of_what_is_left_out(run: Run) -> None:
+    name = {CMQC.MQCA_POLICY_NAME: b"A.1"}
+    run("SET_PROT_POLICY", {**name, CMQC.MQIA_SIGNATURE_ALGORITHM: 4})
+    run("SET_PROT_POLICY", {**name, CMQC.MQIA_ENCRYPTION_ALGORITHM: 5})
+    (found,) = run("INQUIRE_PROT_POLICY", name)
+    assert found[CMQC.MQIA_SIGNATURE_ALGORITHM] == 0
+    assert found[CMQC.MQIA_ENCRYPTION_ALGORITHM] == 5
+
+
+def test_the_status_of_publish_subscribe_is_shown(
+    queue_manager: QueueManager, run: Run, fails: Fails
+) -> None:
+    queue_manager.mqsc(
+        "DEFINE QLOCAL(A.1)\nDEFINE SUB(watch) TOPICSTR(gates) DEST(A.1)\nALTER QMGR PARENT(QM0)"
+    )
+    local, parent = run("INQUIRE_PUBSUB_STATUS")
+    assert local[CMQCFC.MQIACF_PS_STATUS_TYPE] == CMQCFC.MQPSST_LOCAL
+    assert local[CMQC.MQIA_SUB_COUNT] == 1
+    assert parent[CMQC.MQCA_Q_MGR_NAME].rstrip() == b"QM0"
+    reason, _ = fails("INQUIRE_PUBSUB_STATUS", {CMQCFC.MQIACF_PS_STATUS_TYPE: CMQCFC.MQPSST_CHILD})
+    assert reason == CMQCFC.MQRCCF_NONE_FOUND
+
+
+def test_mqsc_comes_as_a_command_and_its_replies_as_texts(
+    queue_manager: QueueManager, run: Run, fails: Fails
+) -> None:
+    def escape(text: bytes) -> dict[int, object]:
+        return {CMQCFC.MQIACF_ESCAPE_TYPE: CMQCFC.MQET_MQSC, CMQCFC.MQCACF_ESCAPE_TEXT: text}
+
+    found = run("ESCAPE", escape(b"DEFINE QLOCAL(A.1)\nDISPLAY QLOCAL(A.1) MAXDEPTH"))
+    texts = [each[CMQCFC.MQCACF_ESCAPE_TEXT].decode().split(":")[0] for each in found]
+    assert texts == ["AMQ8006I", "AMQ8409I"]
+    reason, text = fails("ESCAPE", escape(b"DISPLAY QLOCAL(B.1)"))
+    assert reason == CMQCFC.MQRCCF_COMMAND_FAILED
+    assert "AMQ8147E" in text
+    assert not queue_manager.mqsc("DISPLAY QLOCAL(B.1)").ok
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (b"DISPLAY QLOCAL(*)", 0),
+        (b"START CHANNEL(NONE)", k.MQRCCF_COMMAND_FAILED),
+        (b"DISPLAY QMGR\nDEFINE QLOCAL(A.1)", CMQC.MQRC_NOT_AUTHORIZED),
+    ],
+)
+def test_mqsc_in_a_command_needs_the_role_of_its_highest_command(
+    queue_manager: QueueManager, script: bytes, reason: int
+) -> None:
+    queue_manager.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('anna') AUTHADD(CONNECT,DSP,CHG)")
+    body = pack(
+        Header(k.MQCFT_COMMAND, k.MQCMD_ESCAPE),
+        [integer(k.MQIACF_ESCAPE_TYPE, k.MQET_MQSC), string(k.MQCACF_ESCAPE_TEXT, script.decode())],
+    )
+    anna = Admitted(user="anna")
+    reply = answer(queue_manager.engine, body, big_endian=False, ccsid=1208, admitted=anna)[0]
+    assert unpack(reply).header.reason == reason
+    assert not queue_manager.mqsc("DISPLAY QLOCAL(A.1)").ok
+
+
+def test_each_command_of_mqsc_is_one_of_pcf_with_the_same_role() -> None:
+    for verb, kinds in ACTIONS.items():
+        for kind in kinds:
+            if kind not in WITHOUT_NUMBER and (verb, kind) not in SET_INSTEAD:
+                names = [f"MQCMD_{SAME_AS_MQSC[verb]}_{name}" for name in NAMES.get(kind, (kind,))]
+                numbers = {getattr(CMQCFC, name, None) for name in names}
+                same = numbers & COMMANDS.keys()
+                assert {COMMANDS[number].role for number in same} == {role_of(verb, kind)}, same
+
+
+def test_standard_objects_are_what_ibm_mq_makes(queue_manager: QueueManager) -> None:
+    (kind, name), *_ = (each for each in STANDARD_OBJECTS if each[0] == "LISTENER")
+    assert kind == "LISTENER"
+    asked(
+        queue_manager,
+        k.MQCMD_CHANGE_LISTENER,
+        string(k.MQCACH_LISTENER_NAME, name),
+        integer(k.MQIACH_BACKLOG, 7),
+    )
+    (row,) = queue_manager.mqsc(f"DISPLAY LISTENER({name}) BACKLOG").rows
+    assert row["BACKLOG"] == 7
