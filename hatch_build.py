@@ -24,6 +24,7 @@ INTERPRETED = {
     "mayfly/engine/configuration.py": "what programs call",
     "mayfly/engine/delay/schedule.py": "what programs call",
     "mayfly/engine/engine.py": "what programs call",
+    "mayfly/engine/events/catalog.py": "tables, made once",
     "mayfly/engine/forwarding.py": "what programs call, with sessions of a network as well",
     "mayfly/engine/handles.py": "what programs call",
     "mayfly/engine/kept_attributes.py": "tables, made once",

@@ -69,7 +69,9 @@ _LONGEST_PADDED_BYTES: Final = 264
 #: CMDEV(NODISPLAY), and the command that it leaves out.
 _NO_DISPLAY: Final = 3
 _DISPLAY: Final = "DISPLAY"
-_SECRET: Final = re.compile(rf"\b({'|'.join(sorted(SECRETS))})\s*\([^)]*\)", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    rf"\b({'|'.join(sorted(SECRETS))})\s*\((?:\s*'(?:[^']|'')*'\s*|[^)]*)\)", re.IGNORECASE
+)
 
 
 class Origin(NamedTuple):

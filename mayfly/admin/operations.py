@@ -586,13 +586,14 @@ def _make_standard(
 
 
 def _make_event_queues(manager: Engine, attributes: Mapping[str, Value]) -> None:
-    """Define the queues that are missing of events that ALTER QMGR turns on.
+    """Define the queues that are missing of events that ALTER QMGR turns on, and that are off now.
 
     One that an operator deletes afterwards is not defined again; its events are lost then.
     """
     given = checked_all(QMGR, attributes)
+    now = manager_definition(manager).every_attribute
     for keyword, queue in EVENT_QUEUES.items():
-        if given.get(keyword):
+        if given.get(keyword) and not now[keyword]:
             _make_standard(manager, QLOCAL, queue)
 
 

@@ -16,6 +16,7 @@ from mayfly.cli.managers import (
     configuration_of,
     connected,
 )
+from mayfly.cli.mqsc_console import converse_on_terminal
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import JsonOption, note, print_json
 from mayfly.client.connection import Administration
@@ -40,7 +41,8 @@ def mqsc(
 ) -> None:
     """Run MQSC commands, as runmqsc does.
 
-    They come from a file, from stdin or from -c. A queue manager that does not exist is made. With
+    They come from a file, from stdin or from -c; on a terminal they are asked for, with history,
+    completion by Tab, and HELP. A queue manager that does not exist is made. With
     --json the displayed objects (rows) and all replies are printed, each with its command and the
     place of an error in the script. A failure is also a line on stderr. Exit code 3 when a command
     failed.
@@ -54,10 +56,15 @@ def mqsc(
     """
     if command and script is not None:
         raise CommandFailed(ExitCode.USAGE, "give a script or -c, not both")
-    text = "\n".join(command) if command else _read(script)
+    is_asked = script is None and not command and not as_json and sys.stdin.isatty()
+    text = "\n".join(command) if command else "" if is_asked else _read(script)
     given = configuration_of(platform, command_level, setting)
     with connected(name, path, program="mayfly mqsc", make=True, given=given) as connection:
-        result = Administration(connection.call).mqsc(text)
+        run = Administration(connection.call).mqsc
+        if is_asked:
+            converse_on_terminal(name, run)
+            return
+        result = run(text)
     if as_json:
         replies = [
             {

@@ -87,7 +87,7 @@ def test_V12_a_command_that_was_done_is_an_event_with_its_text(
     turned_on(queue_manager, f"ALTER QMGR CMDEV({switch})")
     queue_manager.mqsc(
         "DEFINE QLOCAL(Q1) +\n  DESCR('one')\nDIS QLOCAL(Q1)\nALTER QLOCAL(NONE) PUT(DISABLED)\n"
-        "DEFINE CHANNEL(C1) CHLTYPE(CLNTCONN) CONNAME(h) USERID(u) PASSWORD('open sesame')"
+        "DEFINE CHANNEL(C1) CHLTYPE(CLNTCONN) CONNAME(h) USERID(u) PASSWORD('open) sesame')"
     )
     with queue_manager.session() as session:
         turning, *found = seen(session, COMMANDS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mayfly
 from mayfly.admin.security.admission import Admission, Applicant
 from mayfly.admin.security.users import users_of
@@ -90,12 +92,18 @@ def test_V13_a_partner_that_a_rule_tls_or_a_password_keeps_out_is_an_event(
         )
         users_of(qm.engine).add("anna", "secret", [])
         admission = Admission([qm.engine], clock=clock)
-        anna = {"user": "anna", "password": "secret"}
+        anna = Applicant(
+            user="anna",
+            password="secret",
+            queue_manager="QM1",
+            address="127.0.0.1",
+            channel="APP",
+        )
         for applicant in (
             Applicant(queue_manager="QM1", address="192.0.2.7", channel="APP"),
             Applicant(queue_manager="QM1", address="192.0.2.8", channel="APP"),
-            Applicant(queue_manager="QM1", address="127.0.0.1", channel="APP", **anna),
-            Applicant(queue_manager="QM1", address="127.0.0.1", channel="TLS", **anna),
+            anna,
+            replace(anna, channel="TLS"),
         ):
             assert refused(admission, applicant)
         wrong = Applicant(

@@ -38,9 +38,11 @@ class SeenEvent(NamedTuple):
         return value_of(self.content.structures, parameter)
 
 
-def value_of(structures: Sequence[Structure], parameter: int) -> object:
+def value_of(structures: object, parameter: int) -> object:
     """Return the value of a structure, a text without blanks; None if it is not there."""
+    assert isinstance(structures, Sequence)
     for each in structures:
+        assert isinstance(each, Structure)
         if each.parameter == parameter:
             return each.value.decode().rstrip() if isinstance(each.value, bytes) else each.value
     return None

@@ -11,6 +11,7 @@ from mayfly.engine.api.administration import QALIAS
 from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.objects import administration
 from mayfly.engine.pubsub.retained import RETAINED_QUEUE
+from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -665,10 +666,14 @@ class SlowScan(ExpiryScan):
         self._clock, self._takes_ms = clock, takes_ms
         self.began_ms: list[int] = []
 
-    def discard_all(self, should_yield: Callable[[], bool] = lambda: False) -> bool:
+    def discard_all(
+        self,
+        should_yield: Callable[[], bool] = lambda: False,
+        is_wanted: Callable[[LocalQueue], bool] | None = None,
+    ) -> bool:
         self.began_ms.append(self._clock.now_ms())
         self._clock.advance(self._takes_ms)
-        return super().discard_all(should_yield)
+        return super().discard_all(should_yield, is_wanted)
 
 
 @pytest.mark.interpreted

@@ -336,7 +336,11 @@ def head_of(command: Command) -> tuple[str, str]:
 
     Example: ``DIS QL(A)`` -> ``('DISPLAY', 'QLOCAL')``. An unknown word is returned unchanged.
     """
-    verb, kind = command.verb.keyword, command.object.keyword
+    return without_abbreviations(command.verb.keyword, command.object.keyword)
+
+
+def without_abbreviations(verb: str, kind: str) -> tuple[str, str]:
+    """Return a verb and an object type without abbreviations, unknown words unchanged."""
     return _VERB_SYNONYMS.get(verb, verb), _OBJECT_SYNONYMS.get(kind, kind)
 
 
@@ -661,6 +665,10 @@ ACTIONS: dict[str, dict[str, _Action]] = {
     },
     "MOVE": {QLOCAL: status.move},
     "RESOLVE": {CHANNEL: channels.resolve},
+}
+#: The object types that each verb knows.
+OBJECTS_OF_VERBS: Final[Mapping[str, tuple[str, ...]]] = {
+    verb: tuple(actions) for verb, actions in _ACTIONS.items()
 }
 
 

@@ -216,7 +216,7 @@ def _without_value(remaining: dict[str, Parameter], keyword: str) -> None:
 def _inquirable(kinds: Sequence[str]) -> list[tuple[str, ...]]:
     """Return kinds as ``inquire`` takes them: queues together, others one by one."""
     queues = tuple(kind for kind in kinds if kind in QUEUE_KINDS)
-    others = [(kind,) for kind in kinds if kind not in QUEUE_KINDS]
+    others: list[tuple[str, ...]] = [(kind,) for kind in kinds if kind not in QUEUE_KINDS]
     return [queues, *others] if queues else others
 
 

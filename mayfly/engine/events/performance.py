@@ -167,7 +167,7 @@ class QueueStatistics:
     def _emit(self, event: Event, queue: LocalQueue, now_ms: int) -> None:
         """Put the message of an event, with the statistics, which begin anew."""
         past = self.reset(queue, now_ms)
-        facts = {
+        facts: dict[int, int | str | bytes] = {
             e.MQCA_BASE_Q_NAME: past.queue,
             e.MQIA_TIME_SINCE_RESET: past.seconds_since_reset,
             e.MQIA_HIGH_Q_DEPTH: past.high_depth,
