@@ -40,7 +40,8 @@ def asked(url: str, body: bytes | None = None) -> tuple[int, bytes]:
         with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
-        return error.code, error.read()
+        with error:
+            return error.code, error.read()
 
 
 def test_an_order_is_served_when_it_is_ready_and_not_after_its_life(
