@@ -1,0 +1,170 @@
+"""Celery on Mayfly: eta, expires, retry, revoke and control, and the kill of a worker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mayfly.queue_manager import QueueManager
+from mayfly.testing import VirtualClock
+from mayfly.testing.served import served
+from mayfly.verbs.trace import MessageTrace
+from tests.integrations.test_kombu import admin_url
+
+pytest.importorskip("celery", reason="the extra celery is not installed")
+
+from celery.contrib.testing.worker import start_worker
+from celery.exceptions import TaskRevokedError
+
+from mayfly.integrations.task_ids import msg_id_of
+from tests.integrations import shop_tasks
+from tests.integrations.shop_tasks import add, app, flaky
+
+DAY_MS = 24 * 3_600_000
+#: Real seconds: all results of these tests are there at once.
+SOON = 10
+#: Celery warns of what it does itself.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:celery"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+
+
+@pytest.fixture
+def shop(queue_manager: QueueManager) -> Iterator[Any]:
+    """The application, connected to the queue manager of this process; no worker runs."""
+    yield app
+    app.backend.result_consumer.stop()
+    app.pool.force_close_all()
+    app.close()
+
+
+def why(queue_manager: QueueManager, task: Any) -> MessageTrace:
+    return queue_manager.why(msg_id_of(task.id))
+
+
+def test_a_countdown_is_a_delay_of_the_queue_manager(
+    shop: Any, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Three days pass for the client, the queue manager and the worker."""
+    waiting = add.apply_async((1, 2), countdown=3 * 24 * 3600)
+    assert "due on celery" in why(queue_manager, waiting).sentence
+    with start_worker(shop, perform_ping_check=False):
+        assert add.delay(20, 1).get(timeout=SOON) == 21
+        clock.advance(3 * DAY_MS - 10)
+        assert not shop.control.inspect(timeout=0.5).scheduled() or not waiting.ready()
+        assert queue_manager.counts("celery").live == 0
+        clock.advance(10)
+        assert waiting.get(timeout=SOON) == 3
+    trace = why(queue_manager, waiting)
+    assert trace.sentence.startswith("It was got from celery")
+
+
+def test_a_retry_waits_on_the_schedule(
+    shop: Any, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with start_worker(shop, perform_ping_check=False):
+        task = flaky.delay(2)
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                task.get(timeout=0.3)
+            with queue_manager.session() as session:
+                assert session.schedule.count("celery") == 1
+            clock.advance(600_000)
+        assert task.get(timeout=SOON) == 2
+
+
+def test_a_task_that_expires_on_its_queue_is_revoked(
+    shop: Any, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    """No worker was there in time; the expiry report is its result."""
+    task = add.apply_async((1, 2), expires=60)
+    clock.advance(60_001)
+    with start_worker(shop, perform_ping_check=False), pytest.raises(TaskRevokedError):
+        task.get(timeout=SOON)
+    assert task.state == "REVOKED"
+    assert why(queue_manager, task).sentence.startswith("It expired on celery")
+
+
+def test_a_countdown_beyond_expires_is_revoked_without_an_error(
+    shop: Any, clock: VirtualClock
+) -> None:
+    task = add.apply_async((1, 2), countdown=60, expires=30)
+    with start_worker(shop, perform_ping_check=False):
+        clock.advance(60_000)
+        with pytest.raises(TaskRevokedError):
+            task.get(timeout=SOON)
+
+
+def test_a_revoke_takes_a_waiting_task_off_the_schedule(
+    shop: Any, queue_manager: QueueManager
+) -> None:
+    """No worker runs that could remember it."""
+    tasks = [add.apply_async((1, 2), countdown=60) for _ in range(3)]
+    tasks[0].revoke()
+    shop.control.revoke([tasks[1].id])
+    sentences = [why(queue_manager, task).sentence.split(" at ")[0] for task in tasks]
+    assert sentences[:2] == ["It was cancelled", "It was cancelled"]
+    assert "waits for its delivery time" in sentences[2]
+
+
+def test_workers_answer_control_commands_and_send_events(shop: Any) -> None:
+    with start_worker(shop, perform_ping_check=False, task_events=True) as worker:
+        assert shop.control.ping(timeout=1) == [{worker.hostname: {"ok": "pong"}}]
+        queues = shop.control.inspect(timeout=1).active_queues()
+        assert [queue["name"] for queue in queues[worker.hostname]] == ["celery"]
+        heard: list[str] = []
+        with shop.connection() as connection:
+            receiver = shop.events.Receiver(
+                connection, handlers={"*": lambda event: heard.append(event["type"])}
+            )
+            with receiver.consumer_context():
+                add.delay(1, 1).get(timeout=SOON)
+                while "task-succeeded" not in heard:
+                    connection.drain_events(timeout=SOON)
+
+
+def test_a_purge_takes_delayed_tasks_too(shop: Any) -> None:
+    add.delay(1, 2)
+    add.apply_async((1, 2), countdown=60)
+    assert shop.control.purge() == 2
+
+
+def worker_process(url: str) -> subprocess.Popen[bytes]:
+    """Start a worker of its own process, which runs one task at a time."""
+    command = [sys.executable, "-m", "celery", "-A", "tests.integrations.shop_tasks", "worker"]
+    options = ["-P", "solo", "-l", "ERROR", "--without-mingle", "--without-gossip"]
+    return subprocess.Popen([*command, *options], env={**os.environ, "BROKER": url})
+
+
+@pytest.mark.slow
+def test_a_task_whose_worker_is_killed_runs_in_another_one(
+    queue_manager: QueueManager, tmp_path: Path
+) -> None:
+    """Acknowledged late: the queue manager holds it until then, and counts the redelivery."""
+    os.mkfifo(tmp_path / "gate")
+    with served(queue_manager) as server:
+        url = admin_url(server)
+        client = shop_tasks.Celery("client", broker=url)
+        name = "tests.integrations.shop_tasks.note"
+        client.send_task(name, (str(tmp_path), "lines", "gate"))
+        first = worker_process(url)
+        # The FIFO opens when the task reads it.
+        with (tmp_path / "gate").open("wb"):
+            first.kill()
+            first.wait()
+        second = worker_process(url)
+        with (tmp_path / "gate").open("wb"):
+            pass
+        second.terminate()
+        assert second.wait(timeout=30) == 0
+        client.close()
+    pids = (tmp_path / "lines").read_text().split()
+    assert pids == [str(first.pid), str(second.pid)]
+    assert queue_manager.counts("celery").live == 0
