@@ -165,8 +165,11 @@ class _Put(NamedTuple):
     time_to_live_ms: int | None
 
 
-def _put_of(message: _Wire) -> _Put:
-    """Return the put of a message of kombu; raises ValueError for a wrong eta or expires."""
+def _put_of(message: _Wire, queue: str) -> _Put:
+    """Return the put of a message of kombu to a queue, whose name is empty for a publication.
+
+    Raises ValueError for a wrong eta or expires.
+    """
     headers, properties = dict(message["headers"]), dict(message["properties"])
     delay_ms, life_ms = 0, None
     if headers.get("eta"):
@@ -183,15 +186,17 @@ def _put_of(message: _Wire) -> _Put:
         life_ms = None
         if headers.get("expires"):
             headers["expires"] = _LONG_AGO
-    reply_to = properties.get("reply_to")
-    reports = life_ms is not None and bool(reply_to) and bool(headers.get("task"))
+    reports = life_ms is not None and bool(
+        queue and headers.get("task") and not headers.get("ignore_result")
+    )
     descriptor = Descriptor(
         priority=min(max(int(properties.get("priority") or 0), 0), _MAX_PRIORITY),
         persistence=c.MQPER_NOT_PERSISTENT
         if properties.get("delivery_mode") == _TRANSIENT
         else c.MQPER_PERSISTENT,
-        reply_to_q=mq_name_of(reply_to) if reply_to else "",
+        # Back to the queue of the task, whose workers know where its result belongs.
         report=c.MQRO_EXPIRATION_WITH_FULL_DATA if reports else c.MQRO_NONE,
+        reply_to_q=mq_name_of(queue) if reports else "",
     )
     correlation_id = properties.get("correlation_id")
     return _Put(
@@ -202,33 +207,6 @@ def _put_of(message: _Wire) -> _Put:
         delay_ms,
         life_ms,
     )
-
-
-def _revoked(task: _Wire) -> _Wire:
-    """Return the result message of a task that has expired on its queue: it is REVOKED.
-
-    ``task`` is the message of the task, which an expiry report has brought back. Celery's workers
-    send the same for a task that they find expired.
-    """
-    task_id = task["headers"]["id"]
-    result = {
-        "task_id": task_id,
-        "status": "REVOKED",
-        "result": {
-            "exc_type": "TaskRevokedError",
-            "exc_message": ["expired"],
-            "exc_module": "celery.exceptions",
-        },
-        "traceback": None,
-        "children": [],
-    }
-    return {
-        "body": dumps(result),
-        "content-type": "application/json",
-        "content-encoding": "utf-8",
-        "headers": {},
-        "properties": {"correlation_id": task_id, "delivery_info": {}},
-    }
 
 
 class _Unusable(Exception):
@@ -252,7 +230,8 @@ def _wire_of(message: MQMessage, backout_threshold: int) -> _Wire:
     try:
         wire: _Wire = loads(message.data)
         if message.descriptor.msg_type == c.MQMT_REPORT:
-            wire = _revoked(wire)
+            # The task has expired on its queue: the worker says so by its result, REVOKED.
+            wire["headers"]["expires"] = _LONG_AGO
         if wire.pop("body_encoding", None) == "base64":
             wire["body"] = base64.b64decode(wire["body"])
         wire["properties"]["delivery_info"]["redelivered"] = message.backout_count > 0
@@ -412,7 +391,7 @@ class KombuChannel(base.StdChannel):  # type: ignore[misc]  # kombu has no types
         info = {**message["properties"].get("delivery_info", {})}
         info |= {"exchange": exchange, "routing_key": routing_key}
         message["properties"]["delivery_info"] = info
-        prepared = _put_of(message)
+        prepared = _put_of(message, "" if exchange else routing_key)
         with self._open.lock:
             if exchange:
                 self._open.publish(prepared, _topic_of(exchange, routing_key))
@@ -745,28 +724,28 @@ class KombuConnection:
             return
         kind = self.exchange_types.get(exchange, "direct")
         topic, name = _pattern_of(exchange, kind, routing_key), mq_name_of(queue)
-        if queue in self._temporary:
-            made = subscribed(self._mq, topic, queue=name, correl_id=None)
-            self._bound[key] = made.number
-            return
+        is_durable = queue not in self._temporary
         try:
             made = subscribed(
                 self._mq,
                 topic,
                 queue=name,
                 correl_id=None,
-                name=_subscription_name(*key),
-                durable=True,
+                name=_subscription_name(*key) if is_durable else "",
+                durable=is_durable,
             )
         except MQError as error:
-            there = (rc.MQRC_SUB_ALREADY_EXISTS, rc.MQRC_SUBSCRIPTION_IN_USE)
-            if error.reason not in there:
+            if error.reason not in (rc.MQRC_SUB_ALREADY_EXISTS, rc.MQRC_SUBSCRIPTION_IN_USE):
                 raise
-        else:
+            self._known_bindings.add(key)
+            return
+        # The handle would count as a consumer.
+        self._mq.call(ask.CloseObject(made.handle))
+        if is_durable:
             self._mq.call(ask.CloseSubscription(made.number))
-            if self._mq.has_open(made.handle):
-                self._mq.call(ask.CloseObject(made.handle))
-        self._known_bindings.add(key)
+            self._known_bindings.add(key)
+        else:
+            self._bound[key] = made.number
 
     def unbind(self, queue: str, exchange: str, routing_key: str) -> None:
         """Remove the subscription of a binding; nothing happens if it is not there."""

@@ -21,10 +21,11 @@ pytest.importorskip("celery", reason="the extra celery is not installed")
 
 from celery.contrib.testing.worker import start_worker
 from celery.exceptions import TaskRevokedError
+from celery.exceptions import TimeoutError as ResultTimeout
+from kombu import pools
 
 from mayfly.integrations.task_ids import msg_id_of
 from tests.integrations import shop_tasks
-from tests.integrations.shop_tasks import add, app, flaky
 
 DAY_MS = 24 * 3_600_000
 #: Real seconds: all results of these tests are there at once.
@@ -38,10 +39,13 @@ pytestmark = [
 
 @pytest.fixture
 def shop(queue_manager: QueueManager) -> Iterator[Any]:
-    """The application, connected to the queue manager of this process; no worker runs."""
+    """An application, connected to the queue manager of this process; no worker runs."""
+    app = shop_tasks.shop(f"mayfly://{queue_manager.name}")
     yield app
-    app.backend.result_consumer.stop()
-    app.pool.force_close_all()
+    if app.backend.result_consumer._connection is not None:
+        app.backend.result_consumer.stop()
+    # They are of the process, by their URL.
+    pools.reset()
     app.close()
 
 
@@ -53,10 +57,10 @@ def test_a_countdown_is_a_delay_of_the_queue_manager(
     shop: Any, queue_manager: QueueManager, clock: VirtualClock
 ) -> None:
     """Three days pass for the client, the queue manager and the worker."""
-    waiting = add.apply_async((1, 2), countdown=3 * 24 * 3600)
+    waiting = shop.tasks["add"].apply_async((1, 2), countdown=3 * 24 * 3600)
     assert "due on celery" in why(queue_manager, waiting).sentence
     with start_worker(shop, perform_ping_check=False):
-        assert add.delay(20, 1).get(timeout=SOON) == 21
+        assert shop.tasks["add"].delay(20, 1).get(timeout=SOON) == 21
         clock.advance(3 * DAY_MS - 10)
         assert not shop.control.inspect(timeout=0.5).scheduled() or not waiting.ready()
         assert queue_manager.counts("celery").live == 0
@@ -70,9 +74,9 @@ def test_a_retry_waits_on_the_schedule(
     shop: Any, queue_manager: QueueManager, clock: VirtualClock
 ) -> None:
     with start_worker(shop, perform_ping_check=False):
-        task = flaky.delay(2)
+        task = shop.tasks["flaky"].delay(2)
         for _ in range(2):
-            with pytest.raises(TimeoutError):
+            with pytest.raises(ResultTimeout):
                 task.get(timeout=0.3)
             with queue_manager.session() as session:
                 assert session.schedule.count("celery") == 1
@@ -83,8 +87,8 @@ def test_a_retry_waits_on_the_schedule(
 def test_a_task_that_expires_on_its_queue_is_revoked(
     shop: Any, queue_manager: QueueManager, clock: VirtualClock
 ) -> None:
-    """No worker was there in time; the expiry report is its result."""
-    task = add.apply_async((1, 2), expires=60)
+    """No worker was there in time; the expiry report tells one, which gives the result."""
+    task = shop.tasks["add"].apply_async((1, 2), expires=60)
     clock.advance(60_001)
     with start_worker(shop, perform_ping_check=False), pytest.raises(TaskRevokedError):
         task.get(timeout=SOON)
@@ -95,7 +99,7 @@ def test_a_task_that_expires_on_its_queue_is_revoked(
 def test_a_countdown_beyond_expires_is_revoked_without_an_error(
     shop: Any, clock: VirtualClock
 ) -> None:
-    task = add.apply_async((1, 2), countdown=60, expires=30)
+    task = shop.tasks["add"].apply_async((1, 2), countdown=60, expires=30)
     with start_worker(shop, perform_ping_check=False):
         clock.advance(60_000)
         with pytest.raises(TaskRevokedError):
@@ -106,7 +110,7 @@ def test_a_revoke_takes_a_waiting_task_off_the_schedule(
     shop: Any, queue_manager: QueueManager
 ) -> None:
     """No worker runs that could remember it."""
-    tasks = [add.apply_async((1, 2), countdown=60) for _ in range(3)]
+    tasks = [shop.tasks["add"].apply_async((1, 2), countdown=60) for _ in range(3)]
     tasks[0].revoke()
     shop.control.revoke([tasks[1].id])
     sentences = [why(queue_manager, task).sentence.split(" at ")[0] for task in tasks]
@@ -115,7 +119,8 @@ def test_a_revoke_takes_a_waiting_task_off_the_schedule(
 
 
 def test_workers_answer_control_commands_and_send_events(shop: Any) -> None:
-    with start_worker(shop, perform_ping_check=False, task_events=True) as worker:
+    shop.conf.worker_send_task_events = True
+    with start_worker(shop, perform_ping_check=False) as worker:
         assert shop.control.ping(timeout=1) == [{worker.hostname: {"ok": "pong"}}]
         queues = shop.control.inspect(timeout=1).active_queues()
         assert [queue["name"] for queue in queues[worker.hostname]] == ["celery"]
@@ -124,15 +129,15 @@ def test_workers_answer_control_commands_and_send_events(shop: Any) -> None:
             receiver = shop.events.Receiver(
                 connection, handlers={"*": lambda event: heard.append(event["type"])}
             )
-            with receiver.consumer_context():
-                add.delay(1, 1).get(timeout=SOON)
+            with receiver.consumer_context() as (own, _channel, _consumers):
+                shop.tasks["add"].delay(1, 1).get(timeout=SOON)
                 while "task-succeeded" not in heard:
-                    connection.drain_events(timeout=SOON)
+                    own.drain_events(timeout=SOON)
 
 
 def test_a_purge_takes_delayed_tasks_too(shop: Any) -> None:
-    add.delay(1, 2)
-    add.apply_async((1, 2), countdown=60)
+    shop.tasks["add"].delay(1, 2)
+    shop.tasks["add"].apply_async((1, 2), countdown=60)
     assert shop.control.purge() == 2
 
 
@@ -140,7 +145,8 @@ def worker_process(url: str) -> subprocess.Popen[bytes]:
     """Start a worker of its own process, which runs one task at a time."""
     command = [sys.executable, "-m", "celery", "-A", "tests.integrations.shop_tasks", "worker"]
     options = ["-P", "solo", "-l", "ERROR", "--without-mingle", "--without-gossip"]
-    return subprocess.Popen([*command, *options], env={**os.environ, "BROKER": url})
+    environment = {**os.environ, "BROKER": url, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([*command, *options], env=environment)
 
 
 @pytest.mark.slow
@@ -151,9 +157,8 @@ def test_a_task_whose_worker_is_killed_runs_in_another_one(
     os.mkfifo(tmp_path / "gate")
     with served(queue_manager) as server:
         url = admin_url(server)
-        client = shop_tasks.Celery("client", broker=url)
-        name = "tests.integrations.shop_tasks.note"
-        client.send_task(name, (str(tmp_path), "lines", "gate"))
+        client = shop_tasks.shop(url)
+        client.tasks["note"].delay(str(tmp_path), "lines", "gate")
         first = worker_process(url)
         # The FIFO opens when the task reads it.
         with (tmp_path / "gate").open("wb"):
@@ -164,6 +169,7 @@ def test_a_task_whose_worker_is_killed_runs_in_another_one(
             pass
         second.terminate()
         assert second.wait(timeout=30) == 0
+        pools.reset()
         client.close()
     pids = (tmp_path / "lines").read_text().split()
     assert pids == [str(first.pid), str(second.pid)]

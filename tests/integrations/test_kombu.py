@@ -244,7 +244,8 @@ def test_a_lost_connection_is_an_error_of_kombu_and_is_made_again(
     queue_manager: QueueManager,
 ) -> None:
     with served(queue_manager) as first:
-        connection = kombu.Connection(admin_url(first))
+        at_once = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+        connection = kombu.Connection(admin_url(first), transport_options=at_once)
         consumed: list[Any] = []
         producer = connection.Producer()
         with connection.Consumer(kombu.Queue("jobs"), on_message=consumed.append, no_ack=True):
