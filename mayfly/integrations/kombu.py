@@ -45,6 +45,7 @@ from mayfly.client.client import connected
 from mayfly.client.connection import Administration, Connection, Schedule, Settlement
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.interface import UnderWay
+from mayfly.integrations.queues import define_queue
 from mayfly.integrations.task_ids import mq_name_of, msg_id_of
 from mayfly.lifetime.times import SECOND_MS, ms_of_moment
 from mayfly.mqi import constants as c
@@ -643,7 +644,10 @@ class KombuConnection:
                 queue = queue or opened.made
                 self._temporary[queue] = opened.handle
             else:
-                self._define(queue, is_durable=is_durable)
+                try:
+                    define_queue(self._mq, name, is_durable=is_durable)
+                except MQError as missing:
+                    raise _as_channel_error(missing, queue) from missing
                 opened = self._mq.call(ask.Open(name, options))
         selectors = [c.MQIA_CURRENT_Q_DEPTH, c.MQIA_OPEN_INPUT_COUNT]
         messages, consumers = self._mq.call(ask.Inquire(opened.handle, selectors)).values
@@ -687,33 +691,6 @@ class KombuConnection:
         finally:
             self._mq.call(ask.CloseObject(handle))
         return cancelled + found_count
-
-    def _define(self, queue: str, *, is_durable: bool) -> None:
-        """Define a queue; raises ChannelError when the user may not, or MQSC refuses it."""
-        persistence = "YES" if is_durable else "NO"
-        script = f"DEFINE QLOCAL('{mq_name_of(queue)}') DEFPSIST({persistence}) NOREPLACE"
-        try:
-            done = Administration(self._mq.call).mqsc(script)
-            text = "" if done.ok else done.text
-        except MQError as error:
-            text = str(error)
-        # Two programs may declare it at the same time: an open decides.
-        if text and not self._is_there(queue):
-            raise ChannelError(
-                f"queue {queue!r} is missing, and this user cannot define it ({script}): {text}",
-                (0, 0),
-                "queue_declare",
-                _NOT_FOUND,
-            )
-
-    def _is_there(self, queue: str) -> bool:
-        """Return True if a queue is there and can be opened."""
-        try:
-            handle = self._mq.call(ask.Open(mq_name_of(queue), c.MQOO_INQUIRE)).handle
-        except MQError:
-            return False
-        self._mq.call(ask.CloseObject(handle))
-        return True
 
     # Bindings
 
@@ -1066,8 +1043,9 @@ class KombuTransport(base.Transport):  # type: ignore[misc]  # kombu has no type
 
 
 def cancel_task(connection: KombuConnection, task_id: str) -> bool:
-    """Take a task that still waits for its eta off the schedule; return True if it was there.
+    """Take a task that still waits for its eta off the schedule.
 
+    Returns True if it is cancelled, now or before; False if it was delivered or is not known.
     ``connection`` is the ``connection`` of a ``kombu.Connection`` with this transport.
     """
     with connection.lock:
