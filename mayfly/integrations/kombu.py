@@ -29,7 +29,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
-from math import ceil
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -45,14 +44,13 @@ from mayfly.client.client import connected
 from mayfly.client.connection import Administration, Connection, Schedule, Settlement
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.interface import UnderWay
+from mayfly.integrations.moments import ms_from_now
 from mayfly.integrations.queues import define_queue
 from mayfly.integrations.task_ids import mq_name_of, msg_id_of
-from mayfly.lifetime.times import SECOND_MS, ms_of_moment
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
-from mayfly.runtime.clocks import SystemClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import MAX_BYTES
 from mayfly.verbs.messages import Delivery
@@ -137,24 +135,6 @@ def _subscription_name(queue: str, exchange: str, routing_key: str) -> str:
 # Messages
 
 
-def _ms_from_now(moment: object, name: str) -> int:
-    """Return the ms from now, by this machine's clock, until a moment; negative in the past.
-
-    ``moment`` is a datetime or its ISO form, UTC without a time zone, or seconds since 1970. Raises
-    ValueError for another value, with ``name``, that of the header.
-    """
-    # A countdown is from now on by this machine's clock: so is the moment that Celery made of it.
-    now_ms = SystemClock().now_ms()
-    if isinstance(moment, (int, float)):
-        return ceil(moment * SECOND_MS) - now_ms
-    try:
-        given = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
-    except ValueError as error:
-        raise ValueError(f"{name} {moment!r} is no moment: {error}") from None
-    aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-    return ms_of_moment(aware, name) - now_ms
-
-
 class _Put(NamedTuple):
     """A message of kombu as the arguments of a put."""
 
@@ -175,12 +155,12 @@ def _put_of(message: _Wire, queue: str) -> _Put:
     delay_ms, life_ms = 0, None
     if headers.get("eta"):
         # The queue manager waits: a worker would wait again, with the task in its memory.
-        delay_ms = max(_ms_from_now(headers["eta"], "eta"), 0)
+        delay_ms = max(ms_from_now(headers["eta"], "eta"), 0)
         headers["eta"] = None
     if properties.get("expiration") is not None:
         life_ms = int(properties["expiration"])
     if headers.get("expires"):
-        expires_ms = _ms_from_now(headers["expires"], "expires")
+        expires_ms = ms_from_now(headers["expires"], "expires")
         life_ms = expires_ms if life_ms is None else min(life_ms, expires_ms)
     if life_ms is not None and life_ms <= delay_ms:
         # It will be too late, which a put refuses: the worker that gets the task revokes it.

@@ -64,7 +64,7 @@ def test_a_countdown_is_a_delay_of_the_queue_manager(
         clock.advance(3 * DAY_MS - 10)
         assert not shop.control.inspect(timeout=0.5).scheduled() or not waiting.ready()
         assert queue_manager.counts("celery").live == 0
-        clock.advance(10)
+        clock.advance(11)
         assert waiting.get(timeout=SOON) == 3
     trace = why(queue_manager, waiting)
     assert trace.sentence.startswith("It was got from celery")
@@ -80,7 +80,7 @@ def test_a_retry_waits_on_the_schedule(
                 task.get(timeout=0.3)
             with queue_manager.session() as session:
                 assert session.schedule.count("celery") == 1
-            clock.advance(600_000)
+            clock.advance(600_001)
         assert task.get(timeout=SOON) == 2
 
 
@@ -101,7 +101,7 @@ def test_a_countdown_beyond_expires_is_revoked_without_an_error(
 ) -> None:
     task = shop.tasks["add"].apply_async((1, 2), countdown=60, expires=30)
     with start_worker(shop, perform_ping_check=False):
-        clock.advance(60_000)
+        clock.advance(60_001)
         with pytest.raises(TaskRevokedError):
             task.get(timeout=SOON)
 
