@@ -13,7 +13,7 @@ from mayfly.integrations.kombu import KombuConnection, cancel_task
 __all__ = ["Celery", "MayflyControl"]
 
 
-class MayflyControl(Control):  # type: ignore[misc]  # Celery has no types
+class MayflyControl(Control):
     """Celery's remote control; a revoke also takes tasks that wait for their eta off the schedule.
 
     So it holds when no worker runs, and after all of them have started again.
@@ -37,7 +37,7 @@ class MayflyControl(Control):  # type: ignore[misc]  # Celery has no types
                     cancel_task(under_it, task_id)
 
 
-class Celery(celery.Celery):  # type: ignore[misc]  # Celery has no types
+class Celery(celery.Celery):
     """Celery's application, with URLs of Mayfly as its broker, and revokes by the schedule."""
 
     control_cls = f"{__name__}:{MayflyControl.__name__}"

@@ -34,7 +34,7 @@ from urllib.parse import quote, unquote
 
 from amqp.protocol import queue_declare_ok_t
 from kombu.exceptions import ChannelError
-from kombu.message import Message
+from kombu.message import Message as KombuMessage
 from kombu.transport import TRANSPORT_ALIASES, base
 from kombu.utils.json import dumps, loads
 
@@ -72,7 +72,7 @@ _NO_LIMIT: Final = 0
 _AUTHORITY_SEPARATOR: Final = "@"
 
 _Wire: TypeAlias = dict[str, Any]
-_OnMessage: TypeAlias = Callable[[Message], object]
+_OnMessage: TypeAlias = Callable[[KombuMessage], object]
 
 
 # URLs
@@ -236,14 +236,14 @@ class _Consumer:
         self.on_message: _OnMessage | None = None
 
 
-class KombuChannel(base.StdChannel):  # type: ignore[misc]  # kombu has no types
+class KombuChannel(base.StdChannel):
     """A channel of kombu: consumers that share a prefetch count, and what they have not settled.
 
     Its methods are those of AMQP 0-9-1 as kombu calls them. Errors are MQError, and ChannelError
     with code 404 for a queue that is not there.
     """
 
-    Message = Message
+    Message = KombuMessage
 
     def __init__(self, connection: KombuConnection, channel_id: int) -> None:
         """Open a channel of a connection; the queue manager does not hear of it."""
@@ -406,7 +406,7 @@ class KombuChannel(base.StdChannel):  # type: ignore[misc]  # kombu has no types
             with self._open.lock:
                 self._open.close_consumer(consumer)
 
-    def basic_get(self, queue: str, no_ack: bool = False, **_rest: object) -> Message | None:
+    def basic_get(self, queue: str, no_ack: bool = False, **_rest: object) -> KombuMessage | None:
         """Get one message that is there; None when there is none."""
         with self._open.lock:
             consumer = self._open.open_consumer(self, queue, no_ack=no_ack)
@@ -416,7 +416,7 @@ class KombuChannel(base.StdChannel):  # type: ignore[misc]  # kombu has no types
             finally:
                 self._open.close_consumer(consumer)
 
-    def received(self, delivery: Delivery, consumer: _Consumer) -> Message | None:
+    def received(self, delivery: Delivery, consumer: _Consumer) -> KombuMessage | None:
         """Return the message of kombu in a delivery, which is unacknowledged from now on.
 
         None for one that is on the dead-letter queue now: it is no message of kombu, or was backed
@@ -442,7 +442,7 @@ class KombuChannel(base.StdChannel):  # type: ignore[misc]  # kombu has no types
         else:
             self._unacked[delivery.number] = None
         properties = wire["properties"]
-        return self.Message(
+        return KombuMessage(
             body=wire["body"],
             delivery_tag=delivery.number,
             content_type=wire.get("content-type"),
@@ -453,7 +453,7 @@ class KombuChannel(base.StdChannel):  # type: ignore[misc]  # kombu has no types
             channel=self,
         )
 
-    def message_to_python(self, message: Message) -> Message:
+    def message_to_python(self, message: KombuMessage) -> KombuMessage:
         """Return a message as it is: it was made by this channel."""
         return message
 
@@ -826,21 +826,21 @@ class KombuConnection:
         """Move a delivery to the dead-letter queue; raises the reason for which that fails."""
         self._mq.call(ask.Settle([number], Settlement.DEAD_LETTERED, reason))
 
-    def drain_events(self, timeout: float | None = None, **_rest: object) -> None:
-        """Wait for one message and call its consumer.
+    def wait_for_call(self, timeout_seconds: float | None) -> Callable[[], object]:
+        """Wait for one message, and return the call of its consumer.
 
-        Raises TimeoutError when none comes in time; ``timeout`` is in seconds, None is no limit.
-        Raises MQRC_CONNECTION_BROKEN when messages cannot be got any more.
+        Raises TimeoutError when none comes in time; None is no limit. Raises MQRC_CONNECTION_BROKEN
+        when messages cannot be got any more.
         """
         while (call := self._next_call()) is None:
             if not self.connected:
                 raise mq_error(rc.MQRC_CONNECTION_BROKEN, "the connection of kombu is closed")
-            self.reader.settimeout(timeout)
+            self.reader.settimeout(timeout_seconds)
             try:
                 self.reader.recv(_MOST_AT_ONCE)
             except (TimeoutError, BlockingIOError):
                 raise TimeoutError("timed out") from None
-        call()
+        return call
 
     def _next_call(self) -> Callable[[], object] | None:
         """Return the call of a consumer with its next message; None when there is none yet."""
@@ -931,10 +931,13 @@ def _as_channel_error(error: MQError, queue: str) -> Exception:
     """Return ChannelError 404 for a queue that is not there, else the error itself."""
     if error.reason != rc.MQRC_UNKNOWN_OBJECT_NAME:
         return error
-    return ChannelError(f"no queue {queue!r}: {error}", (50, 10), "queue_declare", _NOT_FOUND)
+    missing: Exception = ChannelError(
+        f"no queue {queue!r}: {error}", (50, 10), "queue_declare", _NOT_FOUND
+    )
+    return missing
 
 
-class KombuTransport(base.Transport):  # type: ignore[misc]  # kombu has no types
+class KombuTransport(base.Transport):
     """The transport of kombu for queue managers; kombu finds it by the scheme of a URL."""
 
     can_parse_url = True
@@ -994,8 +997,24 @@ class KombuTransport(base.Transport):  # type: ignore[misc]  # kombu has no type
         return connection.connected
 
     def drain_events(self, connection: KombuConnection, **options: Any) -> None:
-        """Wait for a message and call its consumer; see ``KombuConnection.drain_events``."""
-        connection.drain_events(**options)
+        """Wait for a message and call its consumer; the option ``timeout`` is in seconds.
+
+        Raises TimeoutError when none comes in time, and MQRC_CONNECTION_BROKEN.
+        """
+        connection.wait_for_call(options.get("timeout"))()
+
+    def on_readable(self, connection: KombuConnection, loop: Any) -> None:
+        """Call the consumer of a message that is there, and let the loop call again for the next.
+
+        Raises MQRC_CONNECTION_BROKEN, which ends the loop.
+        """
+        try:
+            call = connection.wait_for_call(0)
+        except TimeoutError:
+            return
+        # Before the call, which may fail: others may have come with this message.
+        loop.call_soon(self.on_readable, connection, loop)
+        call()
 
     def register_with_event_loop(self, connection: KombuConnection, loop: Any) -> None:
         """Let an event loop of kombu drain the connection whenever a message has come."""

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from mayfly.admin.security.developer import ADMIN
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.queue_manager import QueueManager
 from mayfly.testing import VirtualClock
-from mayfly.testing.served import ADMIN, ADMIN_CHANNEL, PASSWORDS, ServedQueueManager, served
+from mayfly.testing.served import ADMIN_CHANNEL, PASSWORDS, ServedQueueManager, served
 
 kombu = pytest.importorskip("kombu", reason="the extra celery is not installed")
 pytest.importorskip("mayfly.integrations.kombu")

@@ -33,7 +33,9 @@ SOON = 10
 
 def broker_of(queue_manager: QueueManager) -> MayflyBroker:
     """Return a broker on the queue manager of this process, which keeps results in memory."""
-    return MayflyBroker(queue_manager.name).with_result_backend(InmemoryResultBackend())
+    broker = MayflyBroker(queue_manager.name)
+    broker.with_result_backend(InmemoryResultBackend())
+    return broker
 
 
 @asynccontextmanager
@@ -214,7 +216,7 @@ def test_a_worker_over_a_network_and_a_poison_message(
     async def main() -> None:
         account = {"user": server.user, "password": server.password}
         broker = MayflyBroker(server.url, queue="DEV.QUEUE.1", **account)
-        broker = broker.with_result_backend(InmemoryResultBackend())
+        broker.with_result_backend(InmemoryResultBackend())
         add = broker.task(task_name="add")(lambda one, other: one + other)
         await broker.startup()
         await add.kiq(0, 0)

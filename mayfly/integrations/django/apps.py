@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 
 
-class MayflyTasksConfig(AppConfig):  # type: ignore[misc]  # Django has no types
+class MayflyTasksConfig(AppConfig):
     """The entry of INSTALLED_APPS: ``mayfly.integrations.django``."""
 
     name = "mayfly.integrations.django"

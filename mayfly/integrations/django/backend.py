@@ -133,7 +133,7 @@ def close_clients() -> None:
     _SharedClient.close_all()
 
 
-class MayflyBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no types
+class MayflyBackend(BaseTaskBackend):
     """A backend of TASKS whose OPTIONS name a queue manager.
 
     ================== ==========================================================================

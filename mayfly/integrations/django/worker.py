@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from traceback import format_exception
 from typing import Final
 
@@ -76,7 +77,7 @@ class TaskWorker:
         """
         request = ask.GetAny(list(self._thresholds), _GET_OPTIONS, wait_ms)
         try:
-            delivery = self._wait.of(lambda on_done: self._mq.begin(request, on_done))
+            delivery: Delivery | None = self._wait.of(partial(self._mq.begin, request))
         except MQError as error:
             if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
                 return False

@@ -14,7 +14,7 @@ from mayfly.integrations.django.worker import TaskWorker
 from mayfly.mqi.errors import MQError
 
 
-class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
+class Command(BaseCommand):
     """The worker: one task at a time; start several for more."""
 
     help = (
