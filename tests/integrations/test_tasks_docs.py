@@ -25,8 +25,9 @@ def test_the_program_prints_what_the_page_says(framework: str, program: tuple[st
     if framework == "django" and find_spec("django.tasks") is None:
         # Django 5 with the package that has the same.
         code = code.replace("from django.tasks import", "from django_tasks import")
+    run = "import sys; exec(compile(sys.argv[1], 'docs/TASKS.md', 'exec'))"
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", run, code],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
