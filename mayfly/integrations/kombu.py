@@ -840,6 +840,9 @@ class KombuConnection:
                 self.reader.recv(_MOST_AT_ONCE)
             except (TimeoutError, BlockingIOError):
                 raise TimeoutError("timed out") from None
+        if self._batch:
+            # A poller would sleep with these at hand.
+            self._wake()
         return call
 
     def _next_call(self) -> Callable[[], object] | None:
@@ -1004,16 +1007,15 @@ class KombuTransport(base.Transport):
         connection.wait_for_call(options.get("timeout"))()
 
     def on_readable(self, connection: KombuConnection, loop: Any) -> None:
-        """Call the consumer of a message that is there, and let the loop call again for the next.
+        """Call the consumer of a message that is there.
 
-        Raises MQRC_CONNECTION_BROKEN, which ends the loop.
+        For the next one the connection is readable again. Raises MQRC_CONNECTION_BROKEN, which ends
+        the loop.
         """
         try:
             call = connection.wait_for_call(0)
         except TimeoutError:
             return
-        # Before the call, which may fail: others may have come with this message.
-        loop.call_soon(self.on_readable, connection, loop)
         call()
 
     def register_with_event_loop(self, connection: KombuConnection, loop: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from mayfly.testing.served import ADMIN_CHANNEL, PASSWORDS, ServedQueueManager, 
 kombu = pytest.importorskip("kombu", reason="the extra celery is not installed")
 pytest.importorskip("mayfly.integrations.kombu")
 
+from kombu.asynchronous import Hub
 from kombu.exceptions import ChannelError, OperationalError  # noqa: E402 - after the skip
 
 
@@ -120,6 +122,24 @@ def test_prefetch_limits_what_is_held_and_close_gives_it_back_uncounted(
     with queue_manager.session() as session:
         back = list(session.browse("jobs"))
     assert [message.backout_count for message in back] == [0, 0, 0, 0]
+
+
+def test_an_event_loop_is_woken_for_each_message_that_has_come_with_another(broker: Any) -> None:
+    """A poller that sleeps between them would run a task a second."""
+    simple = broker.SimpleQueue("jobs")
+    for number in range(5):
+        simple.put(number)
+    held: list[Any] = []
+    consumer = broker.channel().Consumer(kombu.Queue("jobs"), on_message=held.append)
+    consumer.consume()
+    hub = Hub()
+    broker.register_with_event_loop(hub)
+    while len(held) < 5:
+        is_readable, _, _ = select.select([broker.connection.reader], [], [], 5)
+        assert is_readable
+        hub.run_once()
+    hub.close()
+    assert [message.payload for message in held] == [0, 1, 2, 3, 4]
 
 
 def test_a_higher_priority_comes_first(broker: Any) -> None:
