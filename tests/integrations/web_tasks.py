@@ -8,6 +8,8 @@ from typing import Any
 import django
 from django.conf import settings
 
+from tests.integrations.killed_workers import run_once
+
 IS_DJANGO_6 = importlib.util.find_spec("django.tasks") is not None
 BACKEND = "mayfly.integrations.django.backend.MayflyBackend"
 
@@ -25,9 +27,11 @@ settings.configure(
 django.setup()
 
 if IS_DJANGO_6:
-    from django.tasks import task
+    from django.tasks import task, task_backends
 else:
-    from django_tasks import task
+    from django_tasks import task, task_backends
+
+__all__ = ["task_backends"]
 
 #: The arguments of each call of ``note``.
 noted: list[Any] = []
@@ -68,3 +72,9 @@ async def later() -> str:
 def no_json() -> object:
     """Return what has no JSON."""
     return object()
+
+
+@task
+def run(folder: str) -> int:
+    """Run once; see ``killed_workers``."""
+    return run_once(folder)
