@@ -826,6 +826,11 @@ class KombuConnection:
         """Move a delivery to the dead-letter queue; raises the reason for which that fails."""
         self._mq.call(ask.Settle([number], Settlement.DEAD_LETTERED, reason))
 
+    @property
+    def has_more(self) -> bool:
+        """True while messages are at hand that came with the last one."""
+        return bool(self._batch)
+
     def wait_for_call(self, timeout_seconds: float | None) -> Callable[[], object]:
         """Wait for one message, and return the call of its consumer.
 
@@ -1000,11 +1005,19 @@ class KombuTransport(base.Transport):
         return connection.connected
 
     def drain_events(self, connection: KombuConnection, **options: Any) -> None:
-        """Wait for a message and call its consumer; the option ``timeout`` is in seconds.
+        """Wait for a message, and call its consumer and those of what has come with it.
 
-        Raises TimeoutError when none comes in time, and MQRC_CONNECTION_BROKEN.
+        The option ``timeout`` is in seconds. Raises TimeoutError when none comes in time, and
+        MQRC_CONNECTION_BROKEN.
         """
         connection.wait_for_call(options.get("timeout"))()
+        while connection.has_more:
+            try:
+                call = connection.wait_for_call(0)
+            except TimeoutError:
+                # They were given back, or set aside.
+                return
+            call()
 
     def on_readable(self, connection: KombuConnection, loop: Any) -> None:
         """Call the consumer of a message that is there.
