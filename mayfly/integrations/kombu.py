@@ -569,16 +569,35 @@ class KombuConnection:
         self._served_handle = 0
         #: What was taken together with the outcome of the get.
         self._batch: deque[Delivery] = deque()
+        self._has_told_loss = False
         #: The error of a settlement, for which nobody waits.
         self._settle_error: MQError | None = None
-        self.reader, self._writer = socket.socketpair()
-        self.reader.setblocking(False)
-        self._writer.setblocking(False)
+        #: Reader and writer, from the first get on.
+        self._wakers: tuple[socket.socket, socket.socket] | None = None
 
     @property
     def connected(self) -> bool:
-        """True until the connection is closed or broken."""
-        return self._mq.is_open and not self._mq.is_broken
+        """True until the connection is closed, or broken.
+
+        With consumers it is true until a drain has told that it is broken: kombu replaces one that
+        is not connected, without its consumers, so their program must hear of it first.
+        """
+        if not self._mq.is_open or self._has_told_loss:
+            return False
+        return not self._mq.is_broken or any(channel.consumers for channel in self.channels)
+
+    @property
+    def reader(self) -> socket.socket:
+        """A socket that is readable when a message, or the end of the connection, is at hand."""
+        return self._made_wakers()[0]
+
+    def _made_wakers(self) -> tuple[socket.socket, socket.socket]:
+        """Return reader and writer, made at the first need: programs that put have none."""
+        if self._wakers is None:
+            self._wakers = socket.socketpair()
+            for waker in self._wakers:
+                waker.setblocking(False)
+        return self._wakers
 
     @property
     def schedule(self) -> Schedule:
@@ -601,8 +620,8 @@ class KombuConnection:
         """End the conversation as it is; in a forked child only the copy of it ends."""
         with suppress(MQError):
             self._mq.close(commit=False)
-        self.reader.close()
-        self._writer.close()
+        for waker in self._wakers or ():
+            waker.close()
 
     # Queues
 
@@ -804,6 +823,10 @@ class KombuConnection:
             return
         # A get prefers the first of its queues: the one that was served last goes last.
         wanted.sort(key=lambda handle: handle == self._served_handle)
+        # It is there before the outcome.
+        assert self.reader.fileno() >= 0
+        # There before the outcome, which wakes by them.
+        self._made_wakers()
         begun = self._get = _WaitingGet(wanted)
         request = ask.GetAny(wanted, _GET_OPTIONS | c.MQGMO_WAIT, tells_refusals=True)
         begun.under_way = self._mq.begin(request, partial(self._arrive, begun), _log_refusal)
@@ -838,8 +861,8 @@ class KombuConnection:
         when messages cannot be got any more.
         """
         while (call := self._next_call()) is None:
-            if not self.connected:
-                raise mq_error(rc.MQRC_CONNECTION_BROKEN, "the connection of kombu is closed")
+            if self._mq.is_broken or not self._mq.is_open:
+                raise self._lost("it is closed, or its queue manager is gone")
             self.reader.settimeout(timeout_seconds)
             try:
                 self.reader.recv(_MOST_AT_ONCE)
@@ -873,9 +896,7 @@ class KombuConnection:
             self._get = None
         error = outcome if isinstance(outcome, MQError) else self._settle_error
         if error is not None:
-            if isinstance(error, ConnectionBroken):
-                raise error
-            raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"ended by {error}") from error
+            raise self._lost(str(error)) from error
         assert not isinstance(outcome, MQError)
         if outcome is not None:
             consumer = self._consumer_of(outcome.handle)
@@ -883,6 +904,11 @@ class KombuConnection:
             if consumer is not None and consumer.channel.room > 1:
                 self._batch.extend(self.take(consumer, consumer.channel.room - 1))
         return outcome
+
+    def _lost(self, why: str) -> MQError:
+        """Note that the program hears of the loss, and return the error that tells it."""
+        self._has_told_loss = True
+        return mq_error(rc.MQRC_CONNECTION_BROKEN, f"the connection of kombu has ended: {why}")
 
     def _call_of(self, delivery: Delivery) -> Callable[[], object] | None:
         """Return the call of the consumer of a delivery.
@@ -925,9 +951,10 @@ class KombuConnection:
 
     def _wake(self) -> None:
         """Make :attr:`reader` readable."""
-        # A full pipe is readable; a closed one has no reader.
-        with suppress(OSError):
-            self._writer.send(b"\0")
+        if self._wakers is not None:
+            # A full one is readable; a closed one has no reader.
+            with suppress(OSError):
+                self._wakers[1].send(b"\0")
 
 
 def _log_refusal(_handle: int, error: MQError) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,22 @@ def test_a_purge_takes_delayed_tasks_too(shop: Any) -> None:
     shop.tasks["add"].delay(1, 2)
     shop.tasks["add"].apply_async((1, 2), countdown=60)
     assert shop.control.purge() == 2
+
+
+def test_worker_and_client_go_on_with_another_host(queue_manager: QueueManager) -> None:
+    """Results come as well: the program hears that the connection of its consumer is gone."""
+    with served(queue_manager) as second, ExitStack() as first_host:
+        first = first_host.enter_context(served(queue_manager))
+        hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
+        app = shop_tasks.shop(admin_url(first).replace(f"127.0.0.1:{first.port}", hosts))
+        app.conf.worker_cancel_long_running_tasks_on_connection_loss = True
+        with start_worker(app, perform_ping_check=False):
+            assert app.tasks["add"].delay(1, 2).get(timeout=SOON) == 3
+            first_host.close()
+            assert app.tasks["add"].delay(3, 4).get(timeout=SOON) == 7
+        app.backend.result_consumer.stop()
+        pools.reset()
+        app.close()
 
 
 def worker_process(url: str) -> subprocess.Popen[bytes]:
