@@ -507,10 +507,10 @@ class KombuChannel(base.StdChannel):
         connection, self.connection = self.connection, None
         if connection is None:
             return
-        connection.channels.discard(self)
-        consumers, self._consumers = self.consumers, {}
-        unacked, self._unacked = list(self._unacked), {}
         with suppress(MQError), connection.lock:
+            connection.channels.discard(self)
+            consumers, self._consumers = self.consumers, {}
+            unacked, self._unacked = list(self._unacked), {}
             for consumer in consumers:
                 connection.close_consumer(consumer)
             if unacked:
@@ -584,7 +584,7 @@ class KombuConnection:
         """
         if not self._mq.is_open or self._has_told_loss:
             return False
-        return not self._mq.is_broken or any(channel.consumers for channel in self.channels)
+        return not self._mq.is_broken or any(channel.consumers for channel in tuple(self.channels))
 
     @property
     def reader(self) -> socket.socket:
@@ -607,13 +607,21 @@ class KombuConnection:
     def channel(self) -> KombuChannel:
         """Return a new channel."""
         made = KombuChannel(self, next(self._channel_ids))
-        self.channels.add(made)
+        with self.lock:
+            self.channels.add(made)
         return made
 
     def close(self) -> None:
-        """End the conversation; messages that no channel has given back go back counted."""
+        """End the conversation; what no consumer has settled goes back uncounted."""
         for channel in list(self.channels):
             channel.close()
+        with suppress(MQError), self.lock:
+            outcome = None if self._get is None else self._get.outcome
+            here = [*self._batch, *([outcome] if isinstance(outcome, Delivery) else [])]
+            self._get, self._batch = None, deque()
+            if here:
+                numbers = [delivery.number for delivery in here]
+                self._mq.call(ask.Settle(numbers, Settlement.RETURNED))
         self.drop()
 
     def drop(self) -> None:
@@ -823,8 +831,6 @@ class KombuConnection:
             return
         # A get prefers the first of its queues: the one that was served last goes last.
         wanted.sort(key=lambda handle: handle == self._served_handle)
-        # It is there before the outcome.
-        assert self.reader.fileno() >= 0
         # There before the outcome, which wakes by them.
         self._made_wakers()
         begun = self._get = _WaitingGet(wanted)

@@ -124,6 +124,23 @@ def test_prefetch_limits_what_is_held_and_close_gives_it_back_uncounted(
     assert [message.backout_count for message in back] == [0, 0, 0, 0]
 
 
+def test_messages_that_no_consumer_has_had_go_back_uncounted(
+    broker: Any, queue_manager: QueueManager
+) -> None:
+    simple = broker.SimpleQueue("jobs")
+    for number in range(3):
+        simple.put(number)
+    held: list[Any] = []
+    broker.channel().Consumer(kombu.Queue("jobs"), on_message=held.append).consume()
+    broker.connection.wait_for_call(5)()
+    assert queue_manager.counts("jobs").locked == 3
+    broker.release()
+    assert [message.payload for message in held] == [0]
+    with queue_manager.session() as session:
+        back = list(session.browse("jobs"))
+    assert [message.backout_count for message in back] == [0, 0, 0]
+
+
 def test_an_event_loop_is_woken_for_each_message_that_has_come_with_another(broker: Any) -> None:
     """A poller that sleeps between them would run a task a second."""
     simple = broker.SimpleQueue("jobs")
