@@ -43,6 +43,7 @@ PARTS = (
     "trace",
     "lake",
     "demo",
+    "tasks",
 )
 #: Parts that start Spark or fill millions of messages; without names they run with --long only.
 LONG = frozenset(PARTS[PARTS.index("staged") :]) - {"timeline"}

@@ -1,0 +1,267 @@
+"""The backend of Django Tasks: a task is a message, its result a record on a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+
+from django.apps import apps
+from django.core import checks
+from django.utils import timezone
+from django.utils.crypto import get_random_string
+
+from mayfly.client.client import Client, connected
+from mayfly.client.connection import Connection
+from mayfly.client.connection.choose import ConnectOptions
+from mayfly.integrations.django.framework import (
+    BaseTaskBackend,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    task_enqueued,
+)
+from mayfly.integrations.django.records import (
+    AnyResult,
+    changed,
+    mq_priority_of,
+    queue_of,
+    record_of,
+    result_of,
+    results_queue,
+)
+from mayfly.integrations.moments import ms_from_now
+from mayfly.integrations.queues import define_queue
+from mayfly.integrations.task_ids import msg_id_of
+from mayfly.mqi.errors import ConnectionBroken, LostAnswer
+from mayfly.runtime import Runtime
+from mayfly.verbs.schedule import Receipt
+
+_R = TypeVar("_R")
+_OPTIONS: Final = ("URL", "USER", "PASSWORD", "RESULT_SECONDS")
+_WEEK_SECONDS: Final = 7 * 24 * 3600
+_ID_DIGITS, _ID_LENGTH = "0123456789abcdef", 32
+_APP: Final = "mayfly.integrations.django"
+
+
+class Place(NamedTuple):
+    """A queue manager, by its name or URL as in ``mayfly.connect``, and who connects."""
+
+    url: str
+    user: str | None
+    password: str | None
+
+
+class _SharedClient:
+    """The client of a process to one place; its threads use it one after the other."""
+
+    _of_place: ClassVar[dict[Place, _SharedClient]] = {}
+    _lock: ClassVar = Runtime().lock("django-clients")
+
+    def __init__(self, place: Place) -> None:
+        """Name the place; nothing is connected."""
+        self._place = place
+        self._used = Runtime().lock("django-client")
+        self._client: Client | None = None
+        self._mq: Connection
+        self._defined: set[str] = set()
+
+    @classmethod
+    def to(cls, place: Place) -> _SharedClient:
+        """Return the client of this process to a place."""
+        with cls._lock:
+            return cls._of_place.setdefault(place, cls(place))
+
+    @classmethod
+    def close_all(cls) -> None:
+        """Disconnect all clients of the process; the next use connects again."""
+        with cls._lock:
+            clients = list(cls._of_place.values())
+        for client in clients:
+            with client._used:
+                client._end()
+
+    def use(self, work: Callable[[Client], _R], queues: Iterable[str]) -> _R:
+        """Return the result of ``work`` with the client, whose unit of work it commits.
+
+        ``queues`` are defined where they are missing. A connection that is found broken is made
+        again, once; after a LostAnswer nobody knows whether the work is done, so it is raised.
+        """
+        with self._used:
+            is_new = self._client is None
+            try:
+                return self._work(work, queues)
+            except LostAnswer:
+                self._end()
+                raise
+            except ConnectionBroken:
+                self._end()
+                if is_new:
+                    raise
+            return self._work(work, queues)
+
+    def _work(self, work: Callable[[Client], _R], queues: Iterable[str]) -> _R:
+        """Connect if need be, run ``work`` and commit; back out after an error."""
+        if self._client is None:
+            url, user, password = self._place
+            mq = connected(url, ConnectOptions(), user=user, password=password, tls=None)
+            self._mq, self._client = mq, Client(mq, transacted=True)
+        for queue in queues:
+            if queue not in self._defined:
+                define_queue(self._mq, queue)
+                self._defined.add(queue)
+        try:
+            result = work(self._client)
+            self._client.commit()
+        except ConnectionBroken:
+            raise
+        except BaseException:
+            self._client.backout()
+            raise
+        return result
+
+    def _end(self) -> None:
+        """Forget the client, after a disconnect if it still works."""
+        client, self._client = self._client, None
+        self._defined.clear()
+        if client is not None:
+            client.close(commit=False)
+
+
+def close_clients() -> None:
+    """Disconnect what this process has connected for tasks, at its end or in a test."""
+    _SharedClient.close_all()
+
+
+class MayflyBackend(BaseTaskBackend):
+    """A backend of TASKS whose OPTIONS name a queue manager.
+
+    ================== ==========================================================================
+    option             meaning
+    ================== ==========================================================================
+    ``URL``            a name or URL as in ``mayfly.connect``
+    ``USER``           who connects; without it the user that runs the program
+    ``PASSWORD``       the password
+    ``RESULT_SECONDS`` how long the result of a finished task is kept; a week without it
+    ================== ==========================================================================
+
+    A task is durable when ``enqueue`` returns. It is no part of a transaction of the database: one
+    that is rolled back leaves the task, so enqueue in ``transaction.on_commit``.
+    """
+
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        """Take an entry of TASKS; nothing is connected before the first task."""
+        super().__init__(alias, params)
+        self.alias, self.options = alias, params.get("OPTIONS", {})
+
+    @property
+    def place(self) -> Place:
+        """The queue manager that OPTIONS name."""
+        options = self.options
+        return Place(options.get("URL", ""), options.get("USER"), options.get("PASSWORD"))
+
+    @property
+    def result_life(self) -> timedelta:
+        """How long the result of a finished task is kept."""
+        return timedelta(seconds=self.options.get("RESULT_SECONDS", _WEEK_SECONDS))
+
+    def enqueue(self, task: Any, args: Any, kwargs: Any) -> AnyResult:
+        """Put a task and its record, both or none, and return its TaskResult.
+
+        Raises the errors of ``validate_task``, of JSON for the arguments, and MQError: LostAnswer
+        where nobody knows whether the task is put.
+        """
+        self.validate_task(task)
+        result = TaskResult(
+            task=task,
+            id=get_random_string(_ID_LENGTH, _ID_DIGITS),
+            status=TaskResultStatus.READY,
+            enqueued_at=timezone.now(),
+            started_at=None,
+            last_attempted_at=None,
+            finished_at=None,
+            args=list(args),
+            kwargs=dict(kwargs),
+            backend=self.alias,
+            errors=[],
+            worker_ids=[],
+        )
+        record, msg_id = record_of(result), msg_id_of(result.id)
+        queue, delay_ms = queue_of(task.queue_name), _delay_ms(task.run_after)
+
+        def put_both(client: Client) -> None:
+            client.put(results_queue(), record, msg_id=msg_id, persistent=True)
+            client.put(
+                queue,
+                record,
+                msg_id=msg_id,
+                delay_ms=delay_ms,
+                priority=mq_priority_of(task.priority),
+                persistent=True,
+            )
+
+        _SharedClient.to(self.place).use(put_both, (results_queue(), queue))
+        task_enqueued.send(type(self), task_result=result)
+        return result
+
+    def get_result(self, result_id: str) -> AnyResult:
+        """Return the present TaskResult of a task.
+
+        Raises TaskResultDoesNotExist for an id that is not known, or whose result has expired.
+        """
+
+        def latest(client: Client) -> list[bytes]:
+            found = client.browse(results_queue(), msg_id=msg_id_of(result_id))
+            return [message.data for message in found][-1:]
+
+        records = _SharedClient.to(self.place).use(latest, (results_queue(),))
+        if not records:
+            raise TaskResultDoesNotExist(result_id)
+        return result_of(records[0])
+
+    def cancel(self, result_id: str) -> bool:
+        """Take a task that waits for ``run_after`` off the schedule; its record goes as well.
+
+        Returns True if it is cancelled; False if it was delivered or is not known.
+        """
+        msg_id = msg_id_of(result_id)
+
+        def cancel_both(client: Client) -> bool:
+            is_cancelled = client.schedule.cancel(msg_id) == Receipt.CANCELLED
+            if is_cancelled:
+                client.get(results_queue(), msg_id=msg_id)
+            return is_cancelled
+
+        return _SharedClient.to(self.place).use(cancel_both, (results_queue(),))
+
+    def check(self, **_options: Any) -> Iterable[checks.CheckMessage]:
+        """Yield what is wrong with the settings; nothing is connected."""
+        name = f"TASKS[{self.alias!r}]['OPTIONS']"
+        if not self.options.get("URL"):
+            text = f"{name} has no URL: the name or URL of a queue manager"
+            yield checks.Error(text, id="mayfly.E001")
+        for option in self.options:
+            if option not in _OPTIONS:
+                text = f"{name}[{option!r}] is none of {', '.join(_OPTIONS)}"
+                yield checks.Error(text, id="mayfly.E002")
+        if not apps.is_installed(_APP):
+            text = f"{_APP} is not in INSTALLED_APPS: manage.py has no mayfly_worker"
+            yield checks.Warning(text, id="mayfly.W001")
+
+
+def changed_status(result: AnyResult, status: str, **values: object) -> AnyResult:
+    """Set the status of a TaskResult and other fields, and return it."""
+    return changed(result, status=TaskResultStatus(status), **values)
+
+
+def _delay_ms(run_after: Any) -> int:
+    """Return the delay of a task that runs after a moment; 0 for none and for a past one."""
+    if run_after is None:
+        return 0
+    aware = timezone.make_aware(run_after) if timezone.is_naive(run_after) else run_after
+    return max(ms_from_now(aware, "run_after"), 0)
