@@ -30,6 +30,10 @@ _FRAME_HEAD = struct.Struct(">6I")
 _MAGIC = 0x377F0682
 _FORMAT = 3_007_000
 _WORD = 2**32 - 1
+#: Most of a page is zeros. A block of them changes a checksum by three Fibonacci numbers, as each of
+#: its words is the sum of the two before it.
+_ZEROS = bytes(32 * 4)
+_FIBONACCI_31, _FIBONACCI_32, _FIBONACCI_33 = 1_346_269, 2_178_309, 3_524_578
 #: One commit behind the first invalid frame may belong to the transaction that a crash interrupted.
 _COMMITS_OF_DAMAGE = 2
 _Sums = tuple[int, int]
@@ -165,10 +169,18 @@ def _sums_of(data: bytes, byte_order: str, before: _Sums) -> _Sums:
     before the data.
     """
     first, second = before
-    words = iter(struct.unpack(f"{byte_order}{len(data) // 4}I", data))
-    for even, odd in zip(words, words, strict=True):
-        first = (first + even + second) & _WORD
-        second = (second + odd + first) & _WORD
+    for start in range(0, len(data), len(_ZEROS)):
+        block = data[start : start + len(_ZEROS)]
+        if block == _ZEROS:
+            first, second = (
+                (_FIBONACCI_31 * first + _FIBONACCI_32 * second) & _WORD,
+                (_FIBONACCI_32 * first + _FIBONACCI_33 * second) & _WORD,
+            )
+            continue
+        words = iter(struct.unpack(f"{byte_order}{len(block) // 4}I", block))
+        for even, odd in zip(words, words, strict=True):
+            first = (first + even + second) & _WORD
+            second = (second + odd + first) & _WORD
     return first, second
 
 
@@ -208,8 +220,9 @@ class WriteAheadLog:
         self._writer = writer
         #: Frames in the log after the last commit. A full disk may have left some of a crash.
         self.pages = max(self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0], 0)
-        #: The length in frames from which on :meth:`lengthen` should be called.
-        self.lengthen_at_pages = _FIRST_LENGTHEN_PAGES
+        #: The length in frames from which on :meth:`lengthen` should be called. The tables of a new
+        #: database are in its log when this is opened.
+        self.lengthen_at_pages = self.pages + _FIRST_LENGTHEN_PAGES
         #: Called after each commit that leaves ``notify_at_pages`` frames or more in the log.
         self.on_length: Callable[[], None] = lambda: None
         self.notify_at_pages = 0
