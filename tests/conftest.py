@@ -9,9 +9,11 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 from hypothesis import settings
 
 from mayfly import QueueManager
+from mayfly.admin.security import users
 from mayfly.build import is_compiled
 from mayfly.client.connection import Connection, LocalConnection
 from tests import spark_start
@@ -34,6 +36,8 @@ sys.dont_write_bytecode = False
 
 #: Marks of tests that cannot run over a socket, and of those that may fail there.
 NOT_OVER_SOCKET = ("in_process", "differs_over_socket")
+
+_PRODUCT_HASHER = users._hasher
 
 #: Connects a user, None for who opened it, to a queue manager.
 Connect = Callable[[QueueManager, str | None], Connection]
@@ -103,6 +107,24 @@ def _nothing_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         for name in (*ours, *proxies, "COLUMNS", "LINES"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cheap_passwords() -> Iterator[None]:
+    """Hash passwords in microseconds: each client of a served queue manager has one.
+
+    Processes that tests start have the product's costs.
+    """
+    hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(users, "_hasher", lambda: hasher)
+        yield
+
+
+@pytest.fixture
+def costly_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash passwords as the product does."""
+    monkeypatch.setattr(users, "_hasher", _PRODUCT_HASHER)
 
 
 #: A file system in memory, where a sync costs nothing, and how much room it must have.
