@@ -6,11 +6,13 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
 from hypothesis import settings
+from typer.main import get_command
 
 from mayfly import QueueManager
 from mayfly.admin.security import users
@@ -125,6 +127,14 @@ def _cheap_passwords() -> Iterator[None]:
 def costly_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hash passwords as the product does."""
     monkeypatch.setattr(users, "_hasher", _PRODUCT_HASHER)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_command_line() -> Iterator[None]:
+    """Make the command line once for all commands that run in this process, as a process does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
+        yield
 
 
 #: A file system in memory, where a sync costs nothing, and how much room it must have.
