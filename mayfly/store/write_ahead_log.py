@@ -30,8 +30,8 @@ _FRAME_HEAD = struct.Struct(">6I")
 _MAGIC = 0x377F0682
 _FORMAT = 3_007_000
 _WORD = 2**32 - 1
-#: Most of a page is zeros. A block of them changes a checksum by three Fibonacci numbers, as each of
-#: its words is the sum of the two before it.
+#: Most of a page is zeros. As each word of a checksum is the sum of the two before it and of one of
+#: the data, a block of zeros changes it by three Fibonacci numbers.
 _ZEROS = bytes(32 * 4)
 _FIBONACCI_31, _FIBONACCI_32, _FIBONACCI_33 = 1_346_269, 2_178_309, 3_524_578
 #: One commit behind the first invalid frame may belong to the transaction that a crash interrupted.

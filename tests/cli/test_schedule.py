@@ -507,7 +507,7 @@ def test_a_mistake_is_one_line_with_its_code_and_changes_nothing(
     assert answer.exit_code == code, answer.output
     assert said in one_line(answer.stderr)
     assert answer.stdout == ""
-    assert all_due_ms(waiting) == {id: START_MS + hours * HOUR_MS for id, _, _, hours, _ in WAITING}
+    assert all_due_ms(waiting) == {found[0]: START_MS + found[3] * HOUR_MS for found in WAITING}
 
 
 @pytest.mark.parametrize(
