@@ -146,17 +146,6 @@ BENCHMARKS = sources("bench")
 ENGINE_MODULES = {s.module for s in PRODUCTION if s.module.startswith("mayfly.engine.")}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _trees() -> Iterator[None]:
-    """Look for no garbage among millions of nodes, and leave none of them to other files."""
-    gc.disable()
-    yield
-    for source in (*PRODUCTION, *TESTS, *BENCHMARKS):
-        for kept in ("nodes", "tree"):
-            source.__dict__.pop(kept, None)
-    gc.enable()
-
-
 # Layers
 
 
