@@ -6,12 +6,16 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 from hypothesis import settings
+from typer.main import get_command
 
 from mayfly import QueueManager
+from mayfly.admin.security import users
 from mayfly.build import is_compiled
 from mayfly.client.connection import Connection, LocalConnection
 from tests import spark_start
@@ -34,6 +38,8 @@ sys.dont_write_bytecode = False
 
 #: Marks of tests that cannot run over a socket, and of those that may fail there.
 NOT_OVER_SOCKET = ("in_process", "differs_over_socket")
+
+_PRODUCT_HASHER = users._hasher
 
 #: Connects a user, None for who opened it, to a queue manager.
 Connect = Callable[[QueueManager, str | None], Connection]
@@ -102,6 +108,32 @@ def _nothing_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         proxies = [name for name in os.environ if name.lower().endswith("_proxy")]
         for name in (*ours, *proxies, "COLUMNS", "LINES"):
             patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cheap_passwords() -> Iterator[None]:
+    """Hash passwords in microseconds: each client of a served queue manager has one.
+
+    Processes that tests start have the product's costs.
+    """
+    hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(users, "_hasher", lambda: hasher)
+        yield
+
+
+@pytest.fixture
+def costly_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash passwords as the product does."""
+    monkeypatch.setattr(users, "_hasher", _PRODUCT_HASHER)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_command_line() -> Iterator[None]:
+    """Make the command line once for all commands that run in this process, as a process does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
         yield
 
 

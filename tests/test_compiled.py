@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,16 @@ from mayfly.build import is_compiled
 from mayfly.store import units
 
 ROOT = Path(__file__).parent.parent
-MODULES = {name: ast.parse((ROOT / name).read_text("utf-8")) for name in compiled_modules(ROOT)}
+MODULES = compiled_modules(ROOT)
 
 
-def classes(tree: ast.AST) -> Iterator[ast.ClassDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+@cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse((ROOT / module).read_text("utf-8"))
+
+
+def classes(tree: ast.AST) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
 
 def names_of(nodes: list[ast.expr]) -> set[str]:
@@ -66,7 +72,7 @@ def _defaults(each: ast.ClassDef) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_compiled_module_has_nothing_that_the_compiler_refuses(module: str) -> None:
-    assert list(refusals(MODULES[module])) == []
+    assert list(refusals(parsed(module))) == []
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,7 @@ def test_what_the_compiler_refuses_is_found(source: str, said: str) -> None:
 
 def test_no_class_that_is_held_by_weak_references_is_extended() -> None:
     """mypyc makes no native class of it, and its methods then refuse objects of a subclass."""
-    every = [each for tree in MODULES.values() for each in classes(tree)]
+    every = [each for module in MODULES for each in classes(parsed(module))]
     held = {each.name for each in every if "weakly_held" in names_of(each.decorator_list)}
     assert len(held) == 6
     assert [each.name for each in every if held & names_of(each.bases)] == []
@@ -95,21 +101,20 @@ def test_no_class_that_is_held_by_weak_references_is_extended() -> None:
 def test_nothing_that_is_interpreted_extends_a_class_that_is_compiled() -> None:
     compiled = {
         each.name
-        for tree in MODULES.values()
-        for each in classes(tree)
+        for module in MODULES
+        for each in classes(parsed(module))
         if not names_of(each.bases) & {"NamedTuple", "Protocol", "TypedDict"} and not is_open(each)
     }
     for path in (ROOT / "mayfly").rglob("*.py"):
         if str(path.relative_to(ROOT)) not in MODULES:
-            tree = ast.parse(path.read_text("utf-8"))
-            here = {each.name for each in classes(tree)}
-            found = [e.name for e in classes(tree) if names_of(e.bases) & (compiled - here)]
-            assert found == [], path
+            every = classes(ast.parse(path.read_text("utf-8")))
+            elsewhere = compiled - {each.name for each in every}
+            assert [each.name for each in every if names_of(each.bases) & elsewhere] == [], path
 
 
 def test_each_exception_from_the_compilation_is_there() -> None:
     assert [name for name in INTERPRETED if not (ROOT / name).exists()] == []
-    assert not MODULES.keys() & INTERPRETED.keys()
+    assert not set(MODULES) & INTERPRETED.keys()
 
 
 def test_the_version_says_which_build_it_is() -> None:

@@ -26,7 +26,7 @@ from mayfly.engine import Engine, manager_folder
 from mayfly.mqi.errors import StoreError
 from mayfly.verbs.contracts.access import TOKEN_FILE, TokenMissing, read_token
 
-_PART_BYTES: Final = 2**20
+_PART_BYTES: Final = 2**16
 
 
 def check_files(manager: Engine) -> list[str]:

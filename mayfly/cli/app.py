@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -58,6 +59,7 @@ class _CommandsOnDemand(Commands):
         return name, command if name is None else command_named(name), rest
 
 
+@cache
 def command_named(name: str) -> Any:
     """Import the command or the group of commands with this name, and return it for click."""
     found = getattr(import_module(f"mayfly.cli.{_MODULES.get(name, name)}"), name)

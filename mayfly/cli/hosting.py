@@ -88,9 +88,6 @@ EXPIRY_INTERVAL_SECONDS = 5
 #: With Python's own 5 ms a commit beside a busy thread waits 5 ms for the interpreter lock:
 #: 225 syncs/s instead of 1,042, measured.
 SWITCH_INTERVAL_SECONDS = 0.0005
-#: The number of new objects that starts a garbage collection. With Python's own 700 it scans the
-#: messages of each batch again and again: a third of the time of 5,000 messages/s, measured.
-OBJECTS_BEFORE_A_LOOK = 50_000
 #: More open files than all connections of all listeners need.
 _MAX_FILES = 65_536
 _TOKEN_BYTES = 32
@@ -215,7 +212,6 @@ def run_server(
     and end the process with an exit code (typer.Exit).
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    gc.set_threshold(OBJECTS_BEFORE_A_LOOK)
     _allow_many_files()
     signals = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     with contextlib.ExitStack() as stack:

@@ -208,8 +208,9 @@ class WriteAheadLog:
         self._writer = writer
         #: Frames in the log after the last commit. A full disk may have left some of a crash.
         self.pages = max(self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0], 0)
-        #: The length in frames from which on :meth:`lengthen` should be called.
-        self.lengthen_at_pages = _FIRST_LENGTHEN_PAGES
+        #: The length in frames from which on :meth:`lengthen` should be called. The tables of a new
+        #: database are in its log when this is opened.
+        self.lengthen_at_pages = self.pages + _FIRST_LENGTHEN_PAGES
         #: Called after each commit that leaves ``notify_at_pages`` frames or more in the log.
         self.on_length: Callable[[], None] = lambda: None
         self.notify_at_pages = 0

@@ -399,6 +399,7 @@ def test_CHCKCLNT_of_a_rule_goes_before_that_of_CONNAUTH(
         assert refused(anna)[2] == said
 
 
+@pytest.mark.usefixtures("costly_passwords")
 def test_a_right_password_is_remembered_for_minutes_until_it_changes(
     qm: mayfly.QueueManager, admission: Admission, anna: Applicant, clock: VirtualClock
 ) -> None:
@@ -465,6 +466,7 @@ def test_FAILDLAY_keeps_the_answer_back_and_no_thread_with_it(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("costly_passwords")
 def test_too_many_passwords_at_a_time_are_refused_with_2537(
     qm: mayfly.QueueManager, anna: Applicant, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreDamaged
 
 
+@pytest.mark.usefixtures("costly_passwords")
 def test_a_hash_is_argon2id_with_19_MiB_and_two_rounds_and_a_salt_of_its_own() -> None:
     first, second = hashed("secret"), hashed("secret")
     assert first.startswith("$argon2id$v=19$m=19456,t=2,p=1$")

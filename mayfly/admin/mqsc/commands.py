@@ -668,7 +668,7 @@ ACTIONS: dict[str, dict[str, _Action]] = {
 }
 #: The object types that each verb knows.
 OBJECTS_OF_VERBS: Final[Mapping[str, tuple[str, ...]]] = {
-    verb: tuple(actions) for verb, actions in _ACTIONS.items()
+    verb: tuple(actions) for verb, actions in ACTIONS.items()
 }
 
 

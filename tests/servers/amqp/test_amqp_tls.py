@@ -119,7 +119,7 @@ def test_a_client_without_TLS_is_told_so_and_logged(
 def test_a_client_that_stands_still_in_its_handshake_is_given_up(
     port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.servers.amqp.connection.HANDSHAKE_SECONDS", 0.01)
+    monkeypatch.setattr(AmqpServer, "handshake_seconds", 0.01)
     with connected(port) as client:
         client.sendall(b"\x16\x03\x01")
         assert is_ended(client)

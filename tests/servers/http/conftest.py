@@ -155,10 +155,12 @@ def listening(
 
 @pytest.fixture
 def developed(queue_manager: QueueManager) -> QueueManager:
-    """``QM1`` with the users and objects of ``--dev``."""
+    """``QM1`` with the users and objects of ``--dev``; a wrong password is answered at once."""
     given = {PASSWORD_VARIABLES[user]: password for user, password in (ADMIN, APP)}
     developer_users(users_of(queue_manager.engine), None, given)
     assert queue_manager.mqsc(DEFINITIONS).ok
+    no_delay = "ALTER AUTHINFO(DEV.AUTHINFO) AUTHTYPE(IDPWOS) FAILDLAY(0)\nREFRESH SECURITY"
+    assert queue_manager.mqsc(no_delay).ok
     return queue_manager
 
 

@@ -28,13 +28,11 @@ from tests.servers.http.conftest import ADMIN, APP, TOKEN, Answer, Web, listenin
 from tests.servers.http.rest_client import RestClient, error_of
 
 QUEUE = "DEV.QUEUE.1"
-NO_DELAY = "ALTER AUTHINFO(DEV.AUTHINFO) AUTHTYPE(IDPWOS) FAILDLAY(0)\nREFRESH SECURITY"
 
 
 @pytest.fixture
-def rest(developed: QueueManager, guarded: Web) -> RestClient:
+def rest(guarded: Web) -> RestClient:
     """User app of a developer's queue manager."""
-    assert developed.mqsc(NO_DELAY).ok
     return RestClient(guarded)
 
 
@@ -405,7 +403,7 @@ def tls(tmp_path: Path) -> TlsFiles:
 @pytest.fixture
 def secure(developed: QueueManager, admission: Admission, tls: TlsFiles) -> Iterator[Web]:
     assert developed.mqsc(
-        NO_DELAY + "\nSET CHLAUTH(DEV.APP.SVRCONN) TYPE(SSLPEERMAP) SSLPEER('CN=anna,O=Shop') "
+        "SET CHLAUTH(DEV.APP.SVRCONN) TYPE(SSLPEERMAP) SSLPEER('CN=anna,O=Shop') "
         "USERSRC(MAP) MCAUSER(app) CHCKCLNT(ASQMGR)"
     ).ok
     for site in listening(developed, admission=admission, tls=tls):
