@@ -42,6 +42,7 @@ PARTS = (
     "replay",
     "trace",
     "lake",
+    "lake_scale",
     "demo",
 )
 #: Parts that start Spark or fill millions of messages; without names they run with --long only.

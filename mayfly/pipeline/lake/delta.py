@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from mayfly.pipeline.lake.errors import LakeError
@@ -41,6 +41,8 @@ from mayfly.verbs.contracts.files import is_url, local_path
 
 #: A commit reads the log behind the last checkpoint, so it is made anew after this many commits.
 _CHECKPOINT_EVERY = 100
+#: A third of the size of snappy's, in the same time.
+_WRITING = WriterProperties(compression="ZSTD", compression_level=1)
 #: Files that no version of the last week names are removed.
 _KEPT_HOURS = 168
 #: An erasure that meets rows that come meanwhile begins again, this many times in all.
@@ -122,6 +124,7 @@ class DeltaLake(LedgerTables):
             shaped,
             mode="append",
             schema_mode="merge",
+            writer_properties=_WRITING,
             commit_properties=commit,
         )
 

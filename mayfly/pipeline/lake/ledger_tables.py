@@ -12,9 +12,8 @@ from contextlib import AbstractContextManager
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.bulk.schema import LEDGER, rows_after
 from mayfly.pipeline.lake.open_tables import DUCKDB_MACROS, LIVES, TABLES, OpenTable
 
 _ROWS = "ledger"
@@ -37,7 +36,7 @@ class LedgerTables(ABC):
         return self._position_of(LIVES)
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of the ledger; rows that the tables have are left out.
+        """Add rows of the ledger, by position; rows that the tables have are left out.
 
         The tables then contain the ledger up to ``until_position``. Raises LakeError if another
         process adds this ledger as well, or the tables cannot be written.
@@ -55,7 +54,7 @@ class LedgerTables(ABC):
             has_position = self._position_of(table)
             if has_position >= until_position:
                 return
-            shaped = self._shaped(table, rows.filter(pc.greater(rows["position"], has_position)))
+            shaped = self._shaped(table, rows_after(rows, has_position))
             if not shaped.num_rows and table is not LIVES:
                 return
             for is_last in (False, True):

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mayfly.pipeline.bulk.schema import rows_after
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import (
@@ -88,14 +89,14 @@ class ParquetLake:
         return self._mark.position
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of schema LEDGER; rows that the lake has are left out.
+        """Add rows of schema LEDGER, by position; rows that the lake has are left out.
 
         The lake then contains the ledger up to ``until_position``. Each date gets one file. Raises
         LakeError if the files cannot be written; the lake has then either all of the rows or none.
         """
         if until_position <= self.position:
             return
-        missing = rows.filter(pc.greater(rows["position"], self.position))
+        missing = rows_after(rows, self.position)
         mark = _Mark(until_position, self._mark.batch + 1)
         name = f"batch-{self._instance_id[:_SHORT_ID]}-{mark.batch:012d}.parquet"
         with _file_errors(self._lake):
