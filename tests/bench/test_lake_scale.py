@@ -12,7 +12,7 @@ from mayfly.pipeline.lake.answers import ledger_report
 from mayfly.pipeline.lake.check import check_lake
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_made_lake_is_proved_and_has_two_lives_for_each_call(tmp_path: Path) -> None:
     write_lives(tmp_path, 20)
     found = check_lake(tmp_path)
