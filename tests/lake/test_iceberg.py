@@ -191,7 +191,13 @@ def test_kills_lose_and_double_nothing(tmp_path: Path, kill_count: int) -> None:
     rng = random.Random(kill_count)
     for _ in range(kill_count):
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.lake.drive_iceberg", source, place_in(tmp_path).folder],
+            [
+                sys.executable,
+                "-m",
+                "tests.lake.drive_iceberg",
+                source,
+                str(place_in(tmp_path).folder),
+            ],
             stdout=subprocess.PIPE,
         )
         assert process.stdout is not None
