@@ -31,6 +31,7 @@ from tests.spark.lakes import INSTANCE, balance, rows_of
 
 pytest.importorskip("pyiceberg", reason="needs mayfly-mq[iceberg]")
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
@@ -45,7 +46,7 @@ def place_in(tmp_path: Path) -> IcebergPlace:
 
 
 @contextmanager
-def catalog_in(tmp_path: Path) -> Iterator[SqlCatalog]:
+def catalog_in(tmp_path: Path) -> Iterator[Catalog]:
     """Open the catalog of a folder as any program of pyiceberg does."""
     folder = tmp_path / "ice berg"
     folder.mkdir(exist_ok=True)

@@ -40,8 +40,12 @@ _PROPERTIES = {
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
 }
 #: pyiceberg's errors have no common base. Errors of SQLite and of the network are not its own.
-_ERRORS = (
-    *(kind for kind in vars(exceptions).values() if isinstance(kind, type)),
+_ERRORS: tuple[type[Exception], ...] = (
+    *(
+        kind
+        for kind in vars(exceptions).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    ),
     SQLAlchemyError,
     OSError,
     ValueError,
