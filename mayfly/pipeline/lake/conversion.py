@@ -7,7 +7,6 @@ rows. A conversion that was killed goes on behind that position when it is run a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +45,7 @@ def convert_lake(
 
     Nothing is copied before the first item is asked for. Rows that the target has are left out. The
     rows of a batch are in memory. Raises LakeError if the source is no lake or not complete, or if
-    another process copies a ledger into either. It is also raised if the target is of the same
+    another process copies a ledger into the target. It is also raised if the target is of the same
     format, or has rows that the source lacks.
     """
     as_delta = not is_delta(source)
@@ -65,13 +64,11 @@ def add_store(
 ) -> Iterator[Progress]:
     """Add to a target the rows of a store that it lacks, and yield the progress after each batch.
 
-    ``source`` is the lake that has the rows. Raises LakeError if another process copies the ledger
-    into it, or if it cannot be read.
+    ``source`` is the lake that has the rows; rows that come into it meanwhile may be left out.
+    Raises LakeError if it cannot be read.
     """
-    with (
-        _complete_until(source, store) as last_position,
-        ledger_view(source, EVERYTHING) as ledger,
-    ):
+    last_position = _complete_until(source, store)
+    with ledger_view(source, EVERYTHING) as ledger:
         assert ledger is not None, "a lake with a store has rows"
         found = ledger.execute(_ROWS, [store.instance_id, target.position, last_position])
         for batch in found.to_arrow_reader(batch_rows_max):
@@ -100,10 +97,9 @@ def _check_target(
         return
     first_positions = {store.instance_id: store.first_position for store in stores}
     for store in stores_of(target):
-        with _complete_until(target, store) as position:
-            # Where none is complete, a killed conversion has left rows in one of several tables.
-            is_other = position and first_positions.get(store.instance_id) != store.first_position
-        if is_other:
+        position = _complete_until(target, store)
+        # Where none is complete, a killed conversion has left rows in one of several tables.
+        if position and first_positions.get(store.instance_id) != store.first_position:
             raise LakeError(
                 f"lake {target} has the ledger of {store.manager}, store {store.instance_id}, "
                 f"from position {store.first_position} on, and {source} has not: name a new lake"
@@ -128,17 +124,15 @@ def stores_of(place: str | Path) -> list[Store]:
         return [] if ledger is None else [Store(*row) for row in ledger.execute(_STORES).fetchall()]
 
 
-@contextmanager
-def _complete_until(place: str | Path, store: Store) -> Iterator[int]:
-    """Return a context with the position up to which a lake has all rows of a store.
+def _complete_until(place: str | Path, store: Store) -> int:
+    """Return the position up to which a lake has all rows of a store; raises LakeError.
 
-    In the context no other process adds rows of the store to a lake of Parquet files. A lake of
-    Delta tables may have some rows after that position as well. Raises LakeError.
+    A lake may have some rows after that position as well.
     """
     if is_delta(place):
         from mayfly.pipeline.lake.delta import position_of
 
-        yield position_of(place, store.instance_id)
-    else:
-        with opened(place, store.instance_id, as_delta=False) as lake:
-            yield lake.position
+        return position_of(place, store.instance_id)
+    from mayfly.pipeline.lake.parquet import complete_position
+
+    return complete_position(place, store.instance_id)

@@ -85,9 +85,9 @@ def export_to_iceberg(
     Nothing is copied before the first item is asked for. The tables are created if they do not
     exist; rows that they have are left out. With ``is_anew`` the tables are removed first, with all
     their files. Raises LakeError if the source is no lake or not complete, if another process
-    copies the same ledger into either, if a catalog does not answer, or if the tables end before
-    the first row that the lake has of a ledger. It is also raised if rows were erased from the lake
-    after they had come into the tables.
+    copies the same ledger into the tables, if a catalog does not answer, or if the tables end
+    before the first row that the lake has of a ledger. It is also raised if rows were erased from
+    the lake after they had come into the tables.
     """
     erasure_count, stores = len(erasures(source)), stores_of(source)
     with _opened_catalog(place) as catalog:
