@@ -29,7 +29,7 @@ from mayfly.pipeline.lake.answers import ledger_report
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 
-_MEMORY_MB_MAX: Final = 4_000 * 1.048576 + 300
+_MEMORY_MB_MAX: Final = 4_000
 #: Most of what a life may cost at the largest size, as a multiple of the smallest: linear.
 _GROWTH_MAX: Final = 1.25
 _INSTANCE: Final = "5" * 32
@@ -163,8 +163,9 @@ def figures(size: Size = USUAL) -> Iterator[Told]:
                 figure = f"{question} of {count:,} lives, memory"
                 yield at_most(figure, cost.peak_mb, _MEMORY_MB_MAX, " MB", note)
     for question, found in costs.items():
+        seconds = [(count, cost.processor_seconds) for count, cost in found]
+        yield Curve("scale", question, "lives", "processor time, s", seconds, spans_decades=True)
         each_us = [(count, cost.processor_seconds / count * 1e6) for count, cost in found]
-        yield Curve("scale", question, "lives", "processor time a life, µs", each_us, False)
         last, first = each_us[-1], each_us[0]
         note = ", ".join(f"{cost:.2g}" for _, cost in each_us) + " µs a life"
         growth = f"{question}: processor time a life, {last[0]:,} against {first[0]:,}"
