@@ -42,6 +42,7 @@ PARTS = (
     "replay",
     "trace",
     "lake",
+    "lake_scale",
     "demo",
     "tasks",
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from mayfly.cli.iceberg import iceberg
 from mayfly.cli.lake_engine import (
     FromOption,
     Lake,
@@ -314,6 +315,7 @@ _BOOK_COLUMNS = (
 _TEN_MINUTES_MS = 600 * SECOND_MS
 ledger = group()
 ledger.command()(analyze)
+ledger.command()(iceberg)
 
 
 class LakeFormat(StrEnum):
@@ -509,7 +511,8 @@ def erase(
 
     The rows stay, with queue, times and outcome, so that all figures and proofs are as before.
     When, by whom, why and of how many rows is kept; see `mayfly ledger erasures`. Erase from the
-    queue manager before the lake: rows that come into the lake later are not erased there. Exit
+    queue manager before the lake: rows that come into the lake later are not erased there. Iceberg
+    tables that were copied from the lake are changed by `mayfly ledger iceberg --anew` alone. Exit
     code 1 when no row fits.
 
     \b

@@ -20,6 +20,8 @@ _EXTRAS = {
     "cryptography": "serve",
     "duckdb": "lake",
     "deltalake": "delta",
+    "pyiceberg": "iceberg",
+    "sqlalchemy": "iceberg",
     "prometheus_client": "delta",
     "pyspark": "spark",
     "pandas": "spark",

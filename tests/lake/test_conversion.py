@@ -132,13 +132,22 @@ def test_a_target_of_the_same_format_is_refused(tmp_path: Path) -> None:
         next(convert_lake(delta, "s3://bucket/lake"))
 
 
-def test_a_lake_that_is_being_written_is_refused(tmp_path: Path) -> None:
+def test_a_lake_that_is_being_written_is_converted_to_its_last_whole_batch(
+    tmp_path: Path,
+) -> None:
+    """In the moment between the mark of a batch and the move of its files it is refused."""
     source = made(tmp_path / "source")
-    with (
-        opened(source, INSTANCE, as_delta=False),
-        pytest.raises(LakeError, match="another process copies the ledger"),
-    ):
-        next(convert_lake(source, tmp_path / "target"))
+    with opened(source, INSTANCE, as_delta=False) as lake:
+        assert sum(batch.row_count for batch in convert_lake(source, tmp_path / "target")) == 240
+        lake.add(rows_of(life(121), first=121), 121)
+        [file] = source.glob(f"date=*/batch-{INSTANCE[:16]}-000000000003.parquet")
+        staged = source / "_staging" / INSTANCE / f"2023-11-14 {file.name}"
+        file.rename(staged)
+        with pytest.raises(LakeError, match="a batch is being added; try again"):
+            next(convert_lake(source, tmp_path / "target"))
+        staged.rename(file)
+        assert [*convert_lake(source, tmp_path / "target")] == [Progress(121, 1)]
+    assert rows_in(tmp_path / "target") == rows_in(source)
 
 
 @pytest.mark.parametrize("as_delta", [False, True], ids=["from parquet", "from delta"])

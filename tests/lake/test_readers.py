@@ -26,7 +26,7 @@ from tests.spark.lakes import (
 )
 
 DOCS = (Path(__file__).parents[2] / "docs/LAKE.md").read_text("utf-8")
-[OF_DELTA, *PROGRAMS] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+[OF_DELTA, OF_ICEBERG, *PROGRAMS] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
 [SAID] = re.findall(r"```text\n(.*?)```", DOCS, re.DOTALL)
 [SQL] = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
 
@@ -73,6 +73,19 @@ def test_the_program_for_delta_tables_shows_the_lives(
     shown = run(OF_DELTA, capsys)
     assert re.findall(r"│ (Q\d)\s+│ (\w+)\s+│\s+(\d+) │", shown) == [
         ("Q1", "got", "1"),
+        ("Q2", "got", "2"),
+    ]
+
+
+def test_the_program_for_iceberg_tables_shows_the_lives(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    iceberg = pytest.importorskip("mayfly.pipeline.lake.iceberg", exc_type=ModuleNotFoundError)
+    [*_all] = iceberg.export_to_iceberg(lake, iceberg.IcebergPlace(Path("tables"), None, "mayfly"))
+    shown = run(OF_ICEBERG, capsys)
+    assert re.findall(r"│ (Q\d)\s+│ (\w+)\s+│\s+(\d+) │", shown) == [
+        ("Q1", "expired", "1"),
+        ("Q1", "got", "2"),
         ("Q2", "got", "2"),
     ]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mayfly.verbs.contracts import ledger, messages
 from mayfly.verbs.contracts.bulk import Column, Kind
@@ -79,6 +80,11 @@ def _counts(stored: str) -> dict[str, int]:
     counts = unpack_counts(stored)
     known = {code: counts.pop(code, 0) for code in OUTCOME_CODES}
     return {**known, OTHER_OUTCOMES: sum(counts.values())}
+
+
+def rows_after(rows: pa.Table, position: int) -> pa.Table:
+    """Return the ledger rows after a position, without a copy; ``rows`` are by position."""
+    return rows.slice(pc.sum(pc.less_equal(rows["position"], position)).as_py() or 0)
 
 
 def pages(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -6,14 +6,11 @@ for this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from mayfly.pipeline.lake import lifetime_queries as queries
-from mayfly.pipeline.lake.answers import VIEW, ledger_view
+from mayfly.pipeline.lake.answers import ledger_view, percentiles, query_rows
 from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
@@ -38,7 +35,7 @@ def analyze_lifetimes(
     with ledger_view(lake_path, part) as ledger:
 
         def rows(query: str) -> list[dict[str, Any]]:
-            return [] if ledger is None else _rows(ledger, query)
+            return [] if ledger is None else query_rows(ledger, query)
 
         return analysis_from(
             by,
@@ -49,23 +46,8 @@ def analyze_lifetimes(
         )
 
 
-def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
-    """Return the rows of a query as dicts by column name."""
-    found = ledger.execute(query.format(ledger=VIEW))
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-
-
-def _percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values.
-
-    ``ranks`` are from 0 to 1; the SQL is a list in their order.
-    """
-    return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
-
-
 _DUCKDB = queries.Dialect(
-    percentiles=_percentiles,
+    percentiles=percentiles,
     last_value=lambda value: f"last_value({value} IGNORE NULLS)",
     largest=lambda array: f"list_max({array})",
 )

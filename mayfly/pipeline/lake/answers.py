@@ -46,7 +46,8 @@ from mayfly.verbs.contracts.erasure import ERASED
 #: Up to this size of its files a lake is read in this process: some hundred million messages.
 ONE_PROCESS_BYTES = 8 * 1024**3
 #: DuckDB takes at most this much memory, or half of the machine's, and spills the rest to disk.
-_MEMORY_BYTES_MAX = 4 * 1024**3
+#: With what it does not count the process stays below 4 GB.
+_MEMORY_BYTES_MAX = 3584 * 1024**2
 #: The name of the rows that a question is about.
 VIEW = "ledger"
 _COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")
@@ -94,7 +95,7 @@ def ledger_report(
     with ledger_view(lake_path, part) as ledger:
         if ledger is None:
             return []
-        return reports_of(_rows(ledger, report_of_queues(_percentiles, late_after_ms)))
+        return reports_of(query_rows(ledger, report_of_queues(percentiles, late_after_ms)))
 
 
 def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> LakeTimeline:
@@ -106,9 +107,9 @@ def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> LakeTi
     with ledger_view(lake_path, part) as ledger:
         if ledger is None:
             raise PlotError(f"no lives in {lake_path}")
-        step_ms = step_between(lake_path, _rows(ledger, SPAN)[0])
-        by_step = course_of_lives(_percentiles, step_ms, tuple(PLOT_RANKS.values()))
-        tables = [_rows(ledger, query) for query in (by_step, WORST_QUEUES, STAGED)]
+        step_ms = step_between(lake_path, query_rows(ledger, SPAN)[0])
+        by_step = course_of_lives(percentiles, step_ms, tuple(PLOT_RANKS.values()))
+        tables = [query_rows(ledger, query) for query in (by_step, WORST_QUEUES, STAGED)]
     return course_from(step_ms, *tables)
 
 
@@ -271,14 +272,14 @@ def _empty_file(folder: Path) -> str:
     return str(file)
 
 
-def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+def query_rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
     """Return the rows of a query as dicts by column name; ``{ledger}`` in it becomes VIEW."""
     found = ledger.execute(query.format(ledger=VIEW))
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
-def _percentiles(value: str, ranks: Sequence[float]) -> str:
+def percentiles(value: str, ranks: Sequence[float]) -> str:
     """Return DuckDB's SQL for exact percentiles of ``value``, interpolated between two values.
 
     ``ranks`` are from 0 to 1; the SQL is a list in their order.

@@ -185,6 +185,10 @@ class _Balance(NamedTuple):
         return any(now < before for now, before in counts)
 
 
+#: Positions of a block whose lives are counted together.
+_COUNTED_TOGETHER = 1_024
+
+
 def _counted_balances(connection: duckdb.DuckDBPyConnection, rows: str) -> Iterator[_Balance]:
     """Yield all balances with the ended messages listed before each, by store, queue and position.
 
@@ -196,20 +200,31 @@ def _counted_balances(connection: duckdb.DuckDBPyConnection, rows: str) -> Itera
     # A version that knew fewer outcomes has not counted the others.
     ended = ", ".join(f"coalesce(ended.{name}, 0) AS ended_{name}" for name in _OUTCOMES)
     listed = ", ".join(f"count(*) FILTER ({is_of[name]}) AS {name}" for name in _OUTCOMES)
+    sums = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in _OUTCOMES)
     counts = ", ".join(
         (
             *(f"ended_{name}" for name in _OUTCOMES),
             *(f"coalesce(listed.{name}, 0)" for name in _OUTCOMES),
         )
     )
-    # A life counts for the first balance behind it.
+    # A life counts for the first balance behind it. Lives of a block without a balance of their
+    # queue have the same one: they are counted together, as few rows are sorted by the join.
     found = connection.sql(f"""
 WITH balances AS (
     SELECT instance_id, queue, position, puts, present, {ended} FROM {rows} WHERE {IS_BALANCE}),
-lives AS (SELECT instance_id, queue, position, outcome FROM {rows} WHERE {IS_LIFE}),
+divided AS (
+    SELECT DISTINCT instance_id, queue, position // {_COUNTED_TOGETHER} AS block FROM balances),
+lives AS (
+    SELECT instance_id, queue, position // {_COUNTED_TOGETHER} AS block, position, outcome
+    FROM {rows} WHERE {IS_LIFE}),
+counted AS (
+    SELECT instance_id, queue, max(position) AS position, {listed}
+    FROM lives LEFT JOIN (SELECT *, true AS is_divided FROM divided)
+        USING (instance_id, queue, block)
+    GROUP BY instance_id, queue, block, CASE WHEN is_divided THEN position END),
 listed AS (
-    SELECT b.instance_id, b.queue, b.position, {listed}
-    FROM lives AS l ASOF JOIN balances AS b
+    SELECT b.instance_id, b.queue, b.position, {sums}
+    FROM counted AS l ASOF JOIN balances AS b
         ON l.instance_id = b.instance_id AND l.queue = b.queue AND l.position < b.position
     GROUP BY b.instance_id, b.queue, b.position)
 SELECT balances.instance_id, balances.queue, balances.position, puts, present, {counts}

@@ -7,7 +7,6 @@ rows. A conversion that was killed goes on behind that position when it is run a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
-from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, Progress, opened
+from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, LedgerTarget, Progress, opened
 from mayfly.pipeline.lake.erasing import copy_records
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
@@ -31,7 +30,7 @@ SELECT {", ".join(LEDGER.names)} FROM {VIEW}
 WHERE instance_id = ? AND position > ? AND position <= ? ORDER BY position"""
 
 
-class _Store(NamedTuple):
+class Store(NamedTuple):
     """A store of which a lake has rows: its id, its queue manager, and its first position there."""
 
     instance_id: str
@@ -46,28 +45,37 @@ def convert_lake(
 
     Nothing is copied before the first item is asked for. Rows that the target has are left out. The
     rows of a batch are in memory. Raises LakeError if the source is no lake or not complete, or if
-    another process copies a ledger into either. It is also raised if the target is of the same
+    another process copies a ledger into the target. It is also raised if the target is of the same
     format, or has rows that the source lacks.
     """
     as_delta = not is_delta(source)
     _check_format(source, target, as_delta=as_delta)
-    stores = _stores(source)
+    stores = stores_of(source)
     _check_target(stores, source, target, as_delta=as_delta)
     for store in stores:
-        with (
-            _complete_until(source, store) as last_position,
-            opened(target, store.instance_id, as_delta=as_delta) as lake,
-            ledger_view(source, EVERYTHING) as ledger,
-        ):
-            assert ledger is not None, "a lake with a store has rows"
-            found = ledger.execute(_ROWS, [store.instance_id, lake.position, last_position])
-            for batch in found.to_arrow_reader(batch_rows_max):
-                rows = pa.Table.from_batches([batch]).cast(LEDGER)
-                until = rows["position"][-1].as_py()
-                lake.add(rows, until)
-                yield Progress(until, rows.num_rows)
+        with opened(target, store.instance_id, as_delta=as_delta) as lake:
+            yield from add_store(source, store, lake, batch_rows_max)
     if stores:
         copy_records(source, target)
+
+
+def add_store(
+    source: str | Path, store: Store, target: LedgerTarget, batch_rows_max: int
+) -> Iterator[Progress]:
+    """Add to a target the rows of a store that it lacks, and yield the progress after each batch.
+
+    ``source`` is the lake that has the rows; rows that come into it meanwhile may be left out.
+    Raises LakeError if it cannot be read.
+    """
+    last_position = _complete_until(source, store)
+    with ledger_view(source, EVERYTHING) as ledger:
+        assert ledger is not None, "a lake with a store has rows"
+        found = ledger.execute(_ROWS, [store.instance_id, target.position, last_position])
+        for batch in found.to_arrow_reader(batch_rows_max):
+            rows = pa.Table.from_batches([batch]).cast(LEDGER)
+            until = rows["position"][-1].as_py()
+            target.add(rows, until)
+            yield Progress(until, rows.num_rows)
 
 
 def _check_format(source: str | Path, target: str | Path, *, as_delta: bool) -> None:
@@ -82,17 +90,16 @@ def _check_format(source: str | Path, target: str | Path, *, as_delta: bool) -> 
 
 
 def _check_target(
-    stores: list[_Store], source: str | Path, target: str | Path, *, as_delta: bool
+    stores: list[Store], source: str | Path, target: str | Path, *, as_delta: bool
 ) -> None:
     """Raise LakeError if the target has rows of a store, or first rows, that the source lacks."""
     if not _exists(target, as_delta=as_delta):
         return
     first_positions = {store.instance_id: store.first_position for store in stores}
-    for store in _stores(target):
-        with _complete_until(target, store) as position:
-            # Where none is complete, a killed conversion has left rows in one of several tables.
-            is_other = position and first_positions.get(store.instance_id) != store.first_position
-        if is_other:
+    for store in stores_of(target):
+        position = _complete_until(target, store)
+        # Where none is complete, a killed conversion has left rows in one of several tables.
+        if position and first_positions.get(store.instance_id) != store.first_position:
             raise LakeError(
                 f"lake {target} has the ledger of {store.manager}, store {store.instance_id}, "
                 f"from position {store.first_position} on, and {source} has not: name a new lake"
@@ -111,25 +118,21 @@ def _exists(target: str | Path, *, as_delta: bool) -> bool:
     return local_path(target).is_dir()
 
 
-def _stores(place: str | Path) -> list[_Store]:
+def stores_of(place: str | Path) -> list[Store]:
     """Return the stores of which a lake has rows, [] if it is new; raises LakeError."""
     with ledger_view(place, EVERYTHING) as ledger:
-        return (
-            [] if ledger is None else [_Store(*row) for row in ledger.execute(_STORES).fetchall()]
-        )
+        return [] if ledger is None else [Store(*row) for row in ledger.execute(_STORES).fetchall()]
 
 
-@contextmanager
-def _complete_until(place: str | Path, store: _Store) -> Iterator[int]:
-    """Return a context with the position up to which a lake has all rows of a store.
+def _complete_until(place: str | Path, store: Store) -> int:
+    """Return the position up to which a lake has all rows of a store; raises LakeError.
 
-    In the context no other process adds rows of the store to a lake of Parquet files. A lake of
-    Delta tables may have some rows after that position as well. Raises LakeError.
+    A lake may have some rows after that position as well.
     """
     if is_delta(place):
         from mayfly.pipeline.lake.delta import position_of
 
-        yield position_of(place, store.instance_id)
-    else:
-        with opened(place, store.instance_id, as_delta=False) as lake:
-            yield lake.position
+        return position_of(place, store.instance_id)
+    from mayfly.pipeline.lake.parquet import complete_position
+
+    return complete_position(place, store.instance_id)

@@ -30,7 +30,7 @@ class LedgerTarget(Protocol):
         """The last position of the ledger that the lake contains, 0 at first."""
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of schema LEDGER; rows that the lake has are left out.
+        """Add rows of schema LEDGER, by position; rows that the lake has are left out.
 
         The lake then contains the ledger up to ``until_position``. Raises LakeError if the lake
         fails.

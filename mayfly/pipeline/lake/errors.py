@@ -11,6 +11,10 @@ class LakeError(PipelineError):
     """A folder is no lake, or a lake that cannot be read or continued."""
 
 
+class LedgerInUse(LakeError):
+    """Another process copies the same ledger into the lake, or the lake is read-only."""
+
+
 class PartError(PipelineError, ValueError):
     """The name of a part of a lake is wrong: a date, an hour or a queue name."""
 

@@ -26,8 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mayfly.pipeline.bulk.schema import rows_after
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
-from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.lake.errors import LakeError, LedgerInUse
 from mayfly.pipeline.lake.files import (
     MARKS,
     STAGING,
@@ -71,7 +72,7 @@ class ParquetLake:
         self._mark_file = _mark_file(self._lake, instance_id)
         with contextlib.ExitStack() as opened, _file_errors(self._lake):
             if not opened.enter_context(held_alone(self._lake, f"{instance_id}.lock")):
-                raise LakeError(
+                raise LedgerInUse(
                     f"lake {self._lake}: another process copies the ledger of store {instance_id}, "
                     "or the lake is read-only"
                 )
@@ -88,14 +89,14 @@ class ParquetLake:
         return self._mark.position
 
     def add(self, rows: pa.Table, until_position: int) -> None:
-        """Add rows of schema LEDGER; rows that the lake has are left out.
+        """Add rows of schema LEDGER, by position; rows that the lake has are left out.
 
         The lake then contains the ledger up to ``until_position``. Each date gets one file. Raises
         LakeError if the files cannot be written; the lake has then either all of the rows or none.
         """
         if until_position <= self.position:
             return
-        missing = rows.filter(pc.greater(rows["position"], self.position))
+        missing = rows_after(rows, self.position)
         mark = _Mark(until_position, self._mark.batch + 1)
         name = f"batch-{self._instance_id[:_SHORT_ID]}-{mark.batch:012d}.parquet"
         with _file_errors(self._lake):
@@ -174,6 +175,26 @@ def position_of(place: str | Path, instance_id: str) -> int:
     """
     mark = _read_mark(_mark_file(local_folder(place), instance_id))
     return 0 if mark is None else mark.position
+
+
+def complete_position(place: str | Path, instance_id: str) -> int:
+    """Return the position up to which a lake has all rows of a store, 0 for none.
+
+    A batch that a killed process has left is moved into the lake first. Another process may copy
+    the ledger meanwhile. Raises LakeError if that one is moving the files of a batch just now, if
+    the lake is damaged, or if it is read-only.
+    """
+    try:
+        with contextlib.closing(ParquetLake(place, instance_id)) as opened:
+            return opened.position
+    except LedgerInUse:
+        lake = local_folder(place)
+        with _file_errors(lake), locked(lake):
+            mark = _read_mark(_mark_file(lake, instance_id)) or _Mark()
+            staged = (lake / STAGING / instance_id).iterdir()
+            if any(path.name.endswith(f"-{mark.batch:012d}.parquet") for path in staged):
+                raise LakeError(f"lake {lake}: a batch is being added; try again") from None
+            return mark.position
 
 
 def _mark_file(lake: Path, instance_id: str) -> Path:
