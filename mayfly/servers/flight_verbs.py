@@ -331,9 +331,9 @@ def renew(queues: QueueManager, asked: claims.ClaimReader) -> Answer:
 def claimed_rows(queues: QueueManager, asked: claims.ClaimsRequest) -> Answer:
     """Return the row numbers of messages that a reader's claims have reserved, as ``ranges``.
 
-    A range is a pair of numbers: it has the rows after its first number up to its second. The
-    claims are those after number ``after`` up to ``until``. Raises ClaimError if one of them has
-    ended, or if a newer reader has attached.
+    A range is (low, high, bytes): it has the rows after ``low`` up to ``high``, and the length of
+    their data. The claims are those after number ``after`` up to ``until``. Raises ClaimError if
+    one of them has ended, or if a newer reader has attached.
     """
     return claims.ClaimedRows(queues.claims.ranges(*asked))._asdict()
 
