@@ -27,6 +27,7 @@ from mayfly.engine.api.bulk import (
     browsable_ranges,
 )
 from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.pipeline.bulk.client import DEFAULT_MAX_BYTES
 from mayfly.pipeline.bulk.errors import (
     BadRequest,
     BulkError,
@@ -51,6 +52,8 @@ PAGE_ROWS = 4096
 #: A page of claimed messages ends at about this many bytes of data, or this many rows.
 _CLAIMED_PAGE_BYTES = 4 * 1024 * 1024
 _CLAIMED_PAGE_ROWS = 4_096
+#: A batch of browsed messages has at least so many rows, or bytes of data, except at the end.
+_BROWSED_ROWS = 4_000
 #: A blob holds the rows of one transaction at most: each is put whole.
 _BLOB_BYTES = 2 * 1024 * 1024
 _MAY_BE_EMPTY = ("dead_letter_queue",)
@@ -428,14 +431,23 @@ def open_browse(manager: ServedManager, request: Request) -> Iterator[pa.RecordB
 def _browsed(
     manager: QueueManager, asked: claims.BrowseRequest, match: Match
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the matching messages of a key range, one batch for each page that has any."""
+    """Yield the matching messages of a key range, in batches of several pages of the queue.
+
+    A page is short, as others wait for it; a batch has a cost of its own, as much as 100 messages.
+    """
     low: int | None = asked.low
+    found: list[StoredMessage] = []
+    data_bytes = 0
     while low is not None:
-        queue, found, low = browsable_page(
+        queue, page, low = browsable_page(
             manager.engine, asked.queue, low, asked.high, match, asked.priority
         )
-        if found:
+        found += page
+        data_bytes += sum(len(row.body) for row in page)
+        is_full = len(found) >= _BROWSED_ROWS or data_bytes >= DEFAULT_MAX_BYTES
+        if found and (is_full or low is None):
             yield _message_batch(manager, queue, _columns(found))
+            found, data_bytes = [], 0
 
 
 def _columns(rows: list[StoredMessage]) -> MessageColumns:
