@@ -126,6 +126,7 @@ def _queue_source(table: Table) -> QueueSource:
         rows_per_batch=table.number("rows_per_batch"),
         bytes_per_batch=table.number("bytes_per_batch", most=2**63 - 1),
         partitions=table.number("partitions", most=1_000),
+        bytes_per_task=table.number("bytes_per_task", most=2**63 - 1),
     )
 
 
@@ -173,6 +174,7 @@ def _staging_source(table: Table) -> StagingSource:
         rows_per_batch=table.number("rows_per_batch"),
         bytes_per_batch=table.number("bytes_per_batch", most=2**63 - 1),
         partitions=table.number("partitions", most=1_000),
+        bytes_per_task=table.number("bytes_per_task", most=2**63 - 1),
     )
 
 

@@ -38,6 +38,7 @@ class QueueSource:
     rows_per_batch: int | None = None
     bytes_per_batch: int | None = None
     partitions: int | None = None
+    bytes_per_task: int | None = None
     #: Set once the consumer is attached, never in a file.
     epoch: int | None = None
 
@@ -56,6 +57,7 @@ class StagingSource:
     rows_per_batch: int | None = None
     bytes_per_batch: int | None = None
     partitions: int | None = None
+    bytes_per_task: int | None = None
     queue: str = STAGING_QUEUE
     epoch: int | None = None
 
@@ -112,10 +114,10 @@ class DelayLine:
     ``holds_all`` it waits in Spark, as rows for files and topics do.
     """
 
-    holds_all: bool = False
     ttl_rule: str = "send"
     slot_ms: int = 250
     shards: int | None = None
+    holds_all: bool = False
 
 
 @dataclass(frozen=True)
