@@ -298,7 +298,7 @@ def test_rows_for_a_queue_are_put_at_once_and_end_as_if_spark_had_held_them(
     with scene(tmp_path, *clocks) as s:
 
         def feed_rows(base_ms: int) -> None:
-            rows = [
+            rows: list[dict[str, object]] = [
                 {"payload": "later", "delay_ms": hour_ms, "life_ms": 3 * hour_ms},
                 {"payload": "now"},
                 {"payload": "D18", "delay_ms": hour_ms - 1, "life_ms": hour_ms - 1},
@@ -324,6 +324,36 @@ def test_rows_for_a_queue_are_put_at_once_and_end_as_if_spark_had_held_them(
             [letter] = taken(manager, "REFUSED")
             ends.append((out, DLH.unpack(letter.body)["Reason"]))
         assert ends[0] == ends[1] == ({b"later": 2 * hour_ms, b"now": None}, 2013)
+
+
+AUDITED = f"""{DELAYED}
+[[route]]
+when = "string(payload) LIKE 'audit%' AND deliver_at_ms >= put_ms"
+to = "lake"
+[[sink]]
+name = "lake"
+kind = "files"
+path = "lake"
+"""
+
+
+def test_beside_rows_for_a_queue_those_for_files_wait_in_spark(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Each by the route that it will take; a row for files waits in the state, and no other."""
+    hour_ms, now_ms = 3_600_000, SystemClock().now_ms()
+    with scene(tmp_path, VirtualClock(now_ms), SystemClock()) as s:
+        rows: list[dict[str, Any]] = [
+            {"payload": "later", "delay_ms": hour_ms},
+            {"payload": "audit later", "delay_ms": hour_ms},
+            {"payload": "audit now"},
+        ]
+        feed(s, "1.json", *(row | {"put_ms": now_ms} for row in rows))
+        query = start(written(s, AUDITED), session)
+        run_until(query, lambda: (len(lake(s)), s.a.counts("OUT").staged), (1, 1))
+        assert [row["payload"] for row in lake(s)] == [b"audit now"]
+        [operator] = query.recentProgress[0].stateOperators
+        assert operator.numRowsTotal == 1
 
 
 BETWEEN_QUEUES = """

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mayfly.pipeline.failures import failure_of
 from mayfly.pipeline.replay import kernel
 from mayfly.pipeline.replay.compare import compare
 from mayfly.pipeline.replay.errors import ReplayError
@@ -121,6 +123,11 @@ def test_a_trace_that_spark_reads_itself_is_the_trace_compared_here(
     assert compare_trace_in_spark(spark, csv, what_if) == here
     with pytest.raises(ReplayError, match="no message of the trace is on queue 'Q9'; it has Q0"):
         compare_trace_in_spark(spark, parquet, {"Q9": WhatIf()})
+    pq.write_table(pa.Table.from_pylist([row | {"priority": 12} for row in rows]), parquet)
+    with pytest.raises(PySparkException) as refused:
+        compare_trace_in_spark(spark, parquet, what_if)
+    said = f"{parquet}: column priority is 12 in row 1, not from 0 to 9"
+    assert said in failure_of(refused.value).text
     pq.write_table(pa.Table.from_pylist(rows).drop_columns("seq"), parquet)
     with pytest.raises(ReplayError, match="has no column 'seq', which a replay in Spark needs"):
         compare_trace_in_spark(spark, parquet, what_if)
