@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mayfly.cli.lake_engine import no_lives, pipeline_errors
+from mayfly.cli.lake_engine import lake_errors, no_lives
 from mayfly.cli.managers import connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import JsonOption, moment, print_json
@@ -302,7 +302,7 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
         if qmgr is not None:
             raise ValueError(f"--qmgr is for a lake or its own folder; {source} is neither")
         return read_trace(source)
-    with pipeline_errors(), no_lives():
+    with lake_errors(), no_lives():
         from mayfly.pipeline.spark.replay import lives_in_lake
 
         return trace_of_lives(lives_in_lake(source, qmgr))

@@ -75,8 +75,9 @@ def pipeline_errors() -> Iterator[None]:
     except (BulkError, PipelineError, JavaNotFound) as error:
         raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
     except PySparkException as error:
-        first_line = str(error).strip().partition("\n")[0]
-        raise CommandFailed(ExitCode.PIPELINE, f"Spark: {first_line}") from error
+        from mayfly.pipeline.failures import failure_of
+
+        raise CommandFailed(ExitCode.PIPELINE, failure_of(error).text) from error
     except ValueError as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from error
 

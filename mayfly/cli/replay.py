@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mayfly.cli.lake_engine import LateOption, no_lives, pipeline_errors, spark_session
+from mayfly.cli.lake_engine import LateOption, lake_errors, no_lives, spark_session
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.show import JsonOption, aligned, moment, print_json
+from mayfly.cli.show import JsonOption, aligned, moment, note, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.replay.engine import Engine, EngineChoice, choose_engine, usable_bytes
 from mayfly.pipeline.replay.settings import EVERY_OTHER, Settings, WhatIf, check_settings
 
 if TYPE_CHECKING:
@@ -104,7 +107,14 @@ OutOption = Annotated[
         help="Write all of them: .csv, .parquet or .arrow.",
     ),
 ]
-SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, a task a queue.")]
+EngineOption = Annotated[
+    Engine | None,
+    typer.Option(
+        "--engine",
+        help="What computes: this process, or Spark, a task a queue. [default: this process, "
+        "unless the messages need more than half of the memory]",
+    ),
+]
 MasterOption = Annotated[
     str | None, typer.Option("--master", help="Where Spark runs. [default: local[*]]")
 ]
@@ -126,7 +136,7 @@ def replay(
     qmgr: ManagerOption = None,
     messages: MessagesOption = _MESSAGES,
     out: OutOption = None,
-    in_spark: SparkOption = False,
+    engine: EngineOption = None,
     master: MasterOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -157,11 +167,15 @@ def replay(
         )
         if not source.exists():
             raise CommandFailed(ExitCode.FILE, f"there is no trace or lake at {source}")
-        if master is not None and not in_spark:
-            raise ValueError("--master is for --spark")
         trace_of = _trace_of_lives(source, qmgr, is_by_correl_id=by_correl_id)
+        choice = _choice(source, engine, is_lake=trace_of is not None)
+        if master is not None and choice.engine is not Engine.SPARK:
+            raise ValueError(f"--master is for Spark; this replay is in one {choice.engine}")
+        if sys.stderr.isatty():
+            place = "one process" if choice.engine is Engine.PROCESS else "Spark"
+            note(f"replay in {place}: {choice.reason}")
         limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
-        if in_spark:
+        if choice.engine is Engine.SPARK:
             compared = _in_spark(source, qmgr, trace_of, wanted, limit_ms, master or "local[*]")
         else:
             compared = _in_process(source, qmgr, trace_of, wanted, limit_ms)
@@ -173,6 +187,25 @@ def replay(
         print(*comparison_lines(compared, messages), sep="\n")
     if not len(compared.before):
         raise CommandFailed(ExitCode.NOTHING, f"no message in {source}")
+
+
+def _choice(source: Path, asked: Engine | None, *, is_lake: bool) -> EngineChoice:
+    """Return the engine for the messages in a lake or a trace, by their number; ``asked`` wins.
+
+    Raises CommandFailed if a lake cannot be read, ReplayError for a trace that cannot be counted.
+    """
+    from mayfly.pipeline.replay.read import trace_row_count
+
+    message_count = None
+    if asked is None and is_lake:
+        with lake_errors():
+            from mayfly.pipeline.spark.replay import lives_row_count
+
+            message_count = lives_row_count(source)
+    elif asked is None:
+        message_count = trace_row_count(source)
+    has_spark = find_spec("pyspark") is not None
+    return choose_engine(message_count, usable_bytes(), has_spark=has_spark, asked=asked)
 
 
 def _trace_of_lives(
@@ -217,7 +250,7 @@ def _in_process(
 
         rows = read_trace(source)
     else:
-        with pipeline_errors(), no_lives():
+        with lake_errors(), no_lives():
             from mayfly.pipeline.spark.replay import lives_in_lake
 
             rows = trace_of(lives_in_lake(source, manager))
@@ -240,16 +273,16 @@ def _in_spark(
     the Spark master. Raises CommandFailed for errors of Spark or the lake, and for a lake of
     several queue managers if ``manager`` is None. Raises ReplayError for wrong recorded messages.
     """
-    from mayfly.pipeline.replay.read import read_trace
-    from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay
+    from mayfly.pipeline.spark.replay import (
+        compare_in_spark,
+        compare_trace_in_spark,
+        lives_to_replay,
+    )
 
-    # Read before Spark starts: a mistake in a trace is reported at once.
-    trace = read_trace(source) if trace_of is None else None
     with spark_session("mayfly replay", master=master) as spark, no_lives():
-        if trace is None:
-            rows = lives_to_replay(spark, source, manager)
-        else:
-            rows = spark.createDataFrame(trace)
+        if trace_of is None:
+            return compare_trace_in_spark(spark, source, settings, late_after_ms=late_after_ms)
+        rows = lives_to_replay(spark, source, manager)
         return compare_in_spark(rows, settings, prepare=trace_of, late_after_ms=late_after_ms)
 
 

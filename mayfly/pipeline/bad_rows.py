@@ -85,7 +85,8 @@ class BadRows:
         for number, source in self._sources.items():
             with _reader(source) as (client, attached):
                 [standing] = [s for s in client.standings() if s.consumer == source.consumer]
-                ranges = client.rows(attached, standing.closed, standing.last)
+                claimed = client.rows(attached, standing.closed, standing.last)
+                ranges = [(part.after, part.until) for part in claimed]
                 # Every column first, as the stream makes them: a write alone may need fewer.
                 shapes: list[_Shape] = [_whole, *(partial(_shaped, w) for w in self._writes)]
                 fails = [partial(self._fail, spark, number, shape) for shape in shapes]

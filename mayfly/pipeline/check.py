@@ -69,7 +69,7 @@ def _sinks(config: PipelineConfig) -> Iterator[ConfigProblem]:
         if not isinstance(sink, QueueSink):
             continue
         named = [("queue", sink.queue), ("dead_letter_queue", sink.dead_letter_queue)]
-        gets_refused = config.has_delay_line and config.dead_letter == sink.name
+        gets_refused = config.has_foreign_rows and config.dead_letter == sink.name
         if gets_refused and sink.dead_letter_queue is None:
             named.append(("dead_letter_queue", DEAD_LETTER_QUEUE))
         queues = [(key, queue) for key, queue in named if queue is not None]

@@ -126,6 +126,7 @@ def _queue_source(table: Table) -> QueueSource:
         rows_per_batch=table.number("rows_per_batch"),
         bytes_per_batch=table.number("bytes_per_batch", most=2**63 - 1),
         partitions=table.number("partitions", most=1_000),
+        bytes_per_task=table.number("bytes_per_task", most=2**63 - 1),
     )
 
 
@@ -173,6 +174,7 @@ def _staging_source(table: Table) -> StagingSource:
         rows_per_batch=table.number("rows_per_batch"),
         bytes_per_batch=table.number("bytes_per_batch", most=2**63 - 1),
         partitions=table.number("partitions", most=1_000),
+        bytes_per_task=table.number("bytes_per_task", most=2**63 - 1),
     )
 
 
@@ -300,6 +302,7 @@ def _delay_line(table: Table) -> DelayLine:
     """
     slot_ms = table.number("slot_ms", most=_SLOT_MS_MAX)
     line = DelayLine(
+        holds_all=table.boolean("holds_all"),
         ttl_rule=table.one_of("ttl_rule", ("send", "release"), DelayLine.ttl_rule),
         slot_ms=DelayLine.slot_ms if slot_ms is None else slot_ms,
         shards=table.number("shards", most=_SHARDS_MAX),
@@ -376,9 +379,9 @@ def _check_consumers(top: Table, config: PipelineConfig) -> None:
 
 
 def _check_routes(top: Table, config: PipelineConfig) -> None:
-    """Raise PipelineFileError if a route selects an outcome that only a delay line can produce."""
+    """Raise PipelineFileError if a route selects an outcome that messages of queues do not have."""
     for number, route in enumerate(config.routes, 1):
-        if route.outcome != State.RELEASED.value and not config.has_delay_line:
+        if route.outcome != State.RELEASED.value and not config.has_foreign_rows:
             raise top.error(
                 f"[[route]] {number}, outcome",
                 f"{route.outcome!r} is none that messages of queues have here: all are released",

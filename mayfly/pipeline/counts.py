@@ -37,7 +37,9 @@ def counts_out(is_let_go: Column) -> list[Column]:
     deadline = f.col("expire_at_ms")
     is_released = outcome == State.RELEASED.value
     due = f.least(f.coalesce("deliver_at_ms", "put_ms"), deadline)
-    late = f.when(outcome != State.DEAD_LETTERED.value, f.col("ended_ms") - due)
+    # A row for a queue is put before it is due.
+    late_ms = f.greatest(f.col("ended_ms") - due, f.lit(0))
+    late = f.when(outcome != State.DEAD_LETTERED.value, late_ms)
     return [
         f.count_if(is_released).alias(RELEASED),
         f.count_if(outcome == State.EXPIRED.value).alias(EXPIRED),

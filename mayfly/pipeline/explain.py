@@ -76,13 +76,23 @@ def _holds(config: PipelineConfig) -> Iterator[str]:
     """Yield the lines that say which rows wait in the pipeline before they go on."""
     if any(isinstance(source, QueueSource) for source in config.sources):
         yield "messages of queues: not at all; their lifetimes go on, up to where they are put"
-    if config.has_delay_line:
-        line = config.delay_line
-        begin = "the delivery time" if line.ttl_rule == "release" else "the put"
-        yield (
-            f"other rows: until their delivery time, in slots of {line.slot_ms} ms; what expires "
-            f"first leaves as expired. A life begins at {begin}"
+    if not config.has_foreign_rows:
+        return
+    line, lines = config.delay_line, []
+    if config.puts_delayed and any(isinstance(sink, QueueSink) for sink in config.sinks):
+        lines.append(
+            "other rows for queues: not at all; each is put at once, and its queue manager delays "
+            "it until its delivery time"
         )
+    if config.has_delay_line:
+        rows = "other rows for files and topics" if config.puts_delayed else "other rows"
+        lines.append(
+            f"{rows}: until their delivery time, in slots of {line.slot_ms} ms; what expires "
+            "first leaves as expired"
+        )
+    begin = "the delivery time" if line.ttl_rule == "release" else "the put"
+    yield from lines[:-1]
+    yield f"{lines[-1]}. A life begins at {begin}"
 
 
 def _routes(config: PipelineConfig) -> Iterator[str]:
@@ -98,7 +108,7 @@ def _routes(config: PipelineConfig) -> Iterator[str]:
         yield from _rest(config, State.RELEASED, f"released rows go to {config.sinks[0].name}")
     else:
         yield "nothing: there is no sink"
-    if config.has_delay_line:
+    if config.has_foreign_rows:
         refused = f"refused rows (malformed, or delayed for too long) go to {config.dead_letter}"
         yield from _rest(config, State.DEAD_LETTERED, refused)
         yield from _rest(config, State.EXPIRED, "expired rows go nowhere; they are counted")
@@ -128,7 +138,7 @@ def _sink(sink: Sink, config: PipelineConfig) -> str:
     queue = "the queue that each row names" if sink.queue is None else f"queue {sink.queue}"
     dead = "its dead-letter queue" if sink.dead_letter_queue is None else sink.dead_letter_queue
     text = f"{sink.name}: {queue} of {where}; what it refuses goes to {dead}"
-    if config.has_delay_line and sink.dead_letter_queue is None:
+    if config.has_foreign_rows and sink.dead_letter_queue is None:
         text += f", rows refused before to {DEAD_LETTER_QUEUE}"
     return text
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from mayfly.lifetime.life import State
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.verbs.contracts.files import ConfigurationError
 
@@ -37,6 +38,7 @@ class QueueSource:
     rows_per_batch: int | None = None
     bytes_per_batch: int | None = None
     partitions: int | None = None
+    bytes_per_task: int | None = None
     #: Set once the consumer is attached, never in a file.
     epoch: int | None = None
 
@@ -55,6 +57,7 @@ class StagingSource:
     rows_per_batch: int | None = None
     bytes_per_batch: int | None = None
     partitions: int | None = None
+    bytes_per_task: int | None = None
     queue: str = STAGING_QUEUE
     epoch: int | None = None
 
@@ -104,14 +107,17 @@ class Limit:
 
 @dataclass(frozen=True)
 class DelayLine:
-    """Settings of the delay line, where rows that are not from a queue wait until due.
+    """Settings for the delays of rows that are not from a queue.
 
-    See ``spark.delay_line.lifetime``.
+    ``ttl_rule``, ``slot_ms`` and ``shards`` are those of ``spark.delay_line.lifetime``. A row
+    for a queue is put before it is due, as a delayed message of the queue manager; with
+    ``holds_all`` it waits in Spark, as rows for files and topics do.
     """
 
     ttl_rule: str = "send"
     slot_ms: int = 250
     shards: int | None = None
+    holds_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,9 +200,27 @@ class PipelineConfig:
         return self.trigger == AVAILABLE_NOW
 
     @property
-    def has_delay_line(self) -> bool:
-        """Whether a source is not a queue, so that its rows wait in Spark's delay line."""
+    def has_foreign_rows(self) -> bool:
+        """Whether a source is not a queue: its rows get their window here, and may be refused."""
         return not all(isinstance(source, ClaimedSource) for source in self.sources)
+
+    @property
+    def puts_delayed(self) -> bool:
+        """Whether rows for a queue are put before they are due, as delayed messages.
+
+        False by the setting of the delay line, or if a route takes expired rows: the queue manager
+        would discard them.
+        """
+        takes_expired = any(route.outcome == State.EXPIRED.value for route in self.routes)
+        return not self.delay_line.holds_all and not takes_expired
+
+    @property
+    def has_delay_line(self) -> bool:
+        """Whether rows may wait in Spark until they are due: foreign rows, unless all are put."""
+        routed = [route.to for route in self.routes if route.outcome == State.RELEASED.value]
+        targets = [self.sinks[0], *map(self.sink, routed)] if self.sinks else []
+        all_put = self.puts_delayed and all(isinstance(sink, QueueSink) for sink in targets)
+        return self.has_foreign_rows and not all_put
 
     def sink(self, name: str) -> Sink:
         """Return the sink with this name; raises ValueError if no sink has it."""

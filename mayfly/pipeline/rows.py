@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -19,13 +19,14 @@ from mayfly.pipeline.parts import (
     Limit,
     PipelineConfig,
     QueueLimit,
+    QueueSink,
     QueueSource,
     StagingSource,
 )
 from mayfly.pipeline.progress import OUT
 from mayfly.pipeline.sources import MALFORMED, claimed_rows, foreign_rows, queue_rows, source_title
-from mayfly.pipeline.spark.delay_line import TtlRule, lifetime
-from mayfly.pipeline.spark.ending import ENDED
+from mayfly.pipeline.spark.delay_line import TtlRule, lifetime, released_at_once
+from mayfly.pipeline.spark.ending import AT_ONCE, ENDED
 from mayfly.pipeline.spark.messages import MESSAGE_TYPE
 from mayfly.pipeline.spark.queue_source import RowRange
 
@@ -71,7 +72,17 @@ def _routed(config: PipelineConfig, parts: list[DataFrame]) -> DataFrame:
     """
     with as_pipeline_error(config.path, "[[source]]"):
         rows = _together(parts)
-    # All columns are there, whatever the sources have: a route or a key may name any of them.
+    has_let_go = _LET_GO in rows.columns
+    is_let_go = f.col(_LET_GO).isNotNull() if has_let_go else f.lit(False)
+    rows = _with_all_columns(rows).observe(OUT, *counts_out(is_let_go))
+    to = _destination(config, rows)
+    if not has_let_go:
+        return rows.withColumn(TO, to)
+    return rows.withColumn(TO, f.when(f.col(_LET_GO).isNull(), to)).drop(_LET_GO)
+
+
+def _with_all_columns(rows: DataFrame) -> DataFrame:
+    """Return rows with all columns that a route or a key may name; missing ones are null."""
     all_of_them = {field.name: field.dataType for field in MESSAGE_TYPE}
     all_of_them |= {"refusal": StringType(), "refused_row": StringType()}
     missing = {
@@ -79,13 +90,7 @@ def _routed(config: PipelineConfig, parts: list[DataFrame]) -> DataFrame:
         for name, kind in all_of_them.items()
         if name not in rows.columns
     }
-    has_let_go = _LET_GO in rows.columns
-    is_let_go = f.col(_LET_GO).isNotNull() if has_let_go else f.lit(False)
-    rows = rows.withColumns(missing).observe(OUT, *counts_out(is_let_go))
-    to = _destination(config, rows)
-    if not has_let_go:
-        return rows.withColumn(TO, to)
-    return rows.withColumn(TO, f.when(f.col(_LET_GO).isNull(), to)).drop(_LET_GO)
+    return rows.withColumns(missing)
 
 
 def _together(parts: list[DataFrame]) -> DataFrame:
@@ -123,7 +128,7 @@ def _of_queue(config: PipelineConfig, source: ClaimedSource, rows: DataFrame) ->
 
 
 def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
-    """Return a stream of the file and Kafka rows that leave the delay line; [] without such.
+    """Return a stream of the file and Kafka rows that are due, or are put at once; [] without such.
 
     Raises PipelineFileError for a source or a setting that Spark refuses.
     """
@@ -146,13 +151,37 @@ def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFra
     line = config.delay_line
     rule: TtlRule = "release" if line.ttl_rule == "release" else "send"
     with as_pipeline_error(config.path, "[delay_line]"):
-        ended = lifetime(rows, ttl_rule=rule, slot_ms=line.slot_ms, shards=line.shards)
+        if config.has_delay_line:
+            at_once = partial(_put_at_once, config) if config.puts_delayed else None
+            ended = lifetime(
+                rows, ttl_rule=rule, slot_ms=line.slot_ms, shards=line.shards, at_once=at_once
+            )
+        else:
+            ended = released_at_once(rows, ttl_rule=rule)
     reason = f.coalesce(f.col(MALFORMED).cast("int"), f.col("reason"))
     refusal = f.col("refusal")
     for code, text in _REFUSALS.items():
         is_so = refusal.isNull() & (f.col("reason") == code)
         refusal = f.when(is_so, f.lit(text)).otherwise(refusal)
     return [ended.withColumns({"refusal": refusal, "reason": reason}).drop(MALFORMED)]
+
+
+def _put_at_once(config: PipelineConfig, rows: DataFrame) -> DataFrame:
+    """Return messages with the column AT_ONCE, true if as released rows they go to a queue.
+
+    Raises PipelineFileError for a wrong route condition.
+    """
+    ended = {field.name: field.dataType for field in from_arrow_schema(ENDED)}
+    as_released = {
+        "outcome": f.lit(State.RELEASED.value),
+        "ended_ms": f.unix_millis(f.current_timestamp()),
+        "report_owed": f.lit(None).cast(ended["report_owed"]),
+    }
+    complete = _with_all_columns(rows.withColumns(as_released))
+    queues = [sink.name for sink in config.sinks if isinstance(sink, QueueSink)]
+    to = _destination(config, complete)
+    found = complete.withColumn(AT_ONCE, f.coalesce(to.isin(queues), f.lit(False)))
+    return found.select(*rows.columns, AT_ONCE)
 
 
 def _cap_ms(limit: Limit) -> Column | None:

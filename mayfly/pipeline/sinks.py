@@ -28,7 +28,7 @@ _PERSISTENCE = {
     "non_persistent": "nonPersistent",
     "as_queue": "asQueue",
 }
-#: Columns that the sink decides, and delays that a released row no longer has.
+#: Columns that the sink decides, and delays that a row of the pipeline no longer has.
 _NOT_WRITTEN = ("manager", "queue", "delay_ms", "deliver_at_ms", "time_to_live_ms")
 #: SOURCE_ROW of a row, the reason code, and the reason in words.
 Surrendered: TypeAlias = tuple[int, int, str]
@@ -117,7 +117,7 @@ def _queue_writes(
         yield SinkWrite(is_for_it & ~is_dead, write, messages, left)
     else:
         yield SinkWrite(is_for_it & ~is_dead, write, messages)
-    if not config.has_delay_line:
+    if not config.has_foreign_rows:
         # Messages of queues are not refused here; the next queue manager sends their reports.
         return
     yield SinkWrite(
@@ -163,15 +163,22 @@ def _surrendered(sink: QueueSink, application: str, batch_id: int) -> list[Surre
 def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
     """Return rows with the columns to put, on ``queue``, or for None on the queue each names.
 
-    A row that is not released, such as a copy of an expired one, gets no deadline and no reports.
+    A row that is not released, such as a copy of an expired one, gets no deadline and no reports. A
+    row of a file or topic that was released before it is due keeps its delivery time; one whose
+    deadline comes first is put to expire at that moment.
     """
     is_released = f.col("outcome") == State.RELEASED.value
+    is_early = is_released & (f.col("deliver_at_ms") > f.col("ended_ms"))
+    if SOURCE_ROW in rows.columns:
+        is_early &= f.col(SOURCE_ROW).isNull()
     columns = [(f.col("queue") if queue is None else f.lit(queue)).alias("queue")]
     for name in rows.columns:
         if name in STAGED.names and name not in _NOT_WRITTEN:
             ends = name in ("expire_at_ms", "report")
             column = f.when(is_released, f.col(name)) if ends else f.col(name)
             columns.append(column.alias(name))
+    delivery = f.when(is_early, f.least("deliver_at_ms", "expire_at_ms"))
+    columns.append(delivery.alias("deliver_at_ms"))
     if SOURCE_ROW in rows.columns:
         columns.append(f.col(SOURCE_ROW).alias(STAGED_ROW))
     return rows.select(columns)

@@ -128,6 +128,7 @@ def queue_options(source: ClaimedSource) -> dict[str, str]:
         "maxRowsPerBatch": source.rows_per_batch,
         "maxBytesPerBatch": source.bytes_per_batch,
         "partitions": source.partitions,
+        "maxBytesPerTask": source.bytes_per_task,
         "epoch": source.epoch,
         ROW_NUMBERS: "true" if isinstance(source, QueueSource) else None,
     }

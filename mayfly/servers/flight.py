@@ -80,6 +80,8 @@ PAGE_ROWS = 4096
 #: A page of claimed messages ends at about this many bytes of data, or this many rows.
 _CLAIMED_PAGE_BYTES = 4 * 1024 * 1024
 _CLAIMED_PAGE_ROWS = 4_096
+#: A batch of browsed messages has at least so many rows, or bytes of data, except at the end.
+_BROWSED_ROWS = 4_000
 #: A blob holds the rows of one transaction at most: each is put whole.
 _BLOB_BYTES = 2 * 1024 * 1024
 _MAY_BE_EMPTY = ("dead_letter_queue",)
@@ -795,9 +797,9 @@ def renew(queues: QueueManager, asked: claims.ClaimReader) -> Answer:
 def claimed_rows(queues: QueueManager, asked: claims.ClaimsRequest) -> Answer:
     """Return the row numbers of messages that a reader's claims have reserved, as ``ranges``.
 
-    A range is a pair of numbers: it has the rows after its first number up to its second. The
-    claims are those after number ``after`` up to ``until``. Raises ClaimError if one of them has
-    ended, or if a newer reader has attached.
+    A range is (low, high, bytes): it has the rows after ``low`` up to ``high``, and the length of
+    their data. The claims are those after number ``after`` up to ``until``. Raises ClaimError if
+    one of them has ended, or if a newer reader has attached.
     """
     return claims.ClaimedRows(queues.claims.ranges(*asked))._asdict()
 
@@ -892,14 +894,23 @@ def open_browse(manager: ServedManager, request: Request) -> Iterator[pa.RecordB
 def _browsed(
     manager: QueueManager, asked: claims.BrowseRequest, match: Match
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the matching messages of a key range, one batch for each page that has any."""
+    """Yield the matching messages of a key range, in batches of several pages of the queue.
+
+    A page is short, as others wait for it; a batch has a cost of its own, as much as 100 messages.
+    """
     low: int | None = asked.low
+    found: list[StoredMessage] = []
+    data_bytes = 0
     while low is not None:
-        queue, found, low = browsable_page(
+        queue, page, low = browsable_page(
             manager.engine, asked.queue, low, asked.high, match, asked.priority
         )
-        if found:
+        found += page
+        data_bytes += sum(len(row.body) for row in page)
+        is_full = len(found) >= _BROWSED_ROWS or data_bytes >= DEFAULT_MAX_BYTES
+        if found and (is_full or low is None):
             yield _message_batch(manager, queue, _columns(found))
+            found, data_bytes = [], 0
 
 
 def _columns(rows: list[StoredMessage]) -> MessageColumns:

@@ -25,7 +25,7 @@ from mayfly.pipeline.build import start
 from mayfly.pipeline.check import check
 from mayfly.pipeline.config import load
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
-from mayfly.pipeline.parts import FileSink, PipelineConfig, PipelineFileError
+from mayfly.pipeline.parts import AVAILABLE_NOW, FileSink, PipelineConfig, PipelineFileError
 from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS
 from mayfly.pipeline.spark.errors import CheckpointError
 from mayfly.runtime.clocks import SystemClock
@@ -266,6 +266,94 @@ def check_ends(s: Scene) -> None:
 def row_text(number: int, body: str, identifier: str) -> str:
     row = {"n": number, "q": "OUT", "id": identifier, "body": body}
     return json.dumps(row, separators=(",", ":"))
+
+
+DELAYED = """
+trigger = "100 milliseconds"
+[[source]]
+kind = "files"
+format = "json"
+path = "in"
+schema = "put_ms bigint, delay_ms bigint, life_ms bigint, payload string"
+[source.columns]
+queue = "'OUT'"
+[[sink]]
+name = "orders"
+kind = "queue"
+URL
+manager = "A"
+dead_letter_queue = "REFUSED"
+"""
+HELD = DELAYED.replace('manager = "A"', 'manager = "B"') + "[delay_line]\nholds_all = true\n"
+
+
+def test_rows_for_a_queue_are_put_at_once_and_end_as_if_spark_had_held_them(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """A delays them itself, without any state in Spark; in Spark those for B are due already."""
+    hour_ms = 3_600_000
+    now_ms = SystemClock().now_ms()
+    bases_ms = now_ms, now_ms - hour_ms
+    clocks = [VirtualClock(base_ms) for base_ms in bases_ms]
+    with scene(tmp_path, *clocks) as s:
+
+        def feed_rows(base_ms: int) -> None:
+            rows: list[dict[str, object]] = [
+                {"payload": "later", "delay_ms": hour_ms, "life_ms": 3 * hour_ms},
+                {"payload": "now"},
+                {"payload": "D18", "delay_ms": hour_ms - 1, "life_ms": hour_ms - 1},
+                {"payload": "D7", "delay_ms": 2, "life_ms": 1},
+            ]
+            feed(s, f"{base_ms}.json", *(row | {"put_ms": base_ms} for row in rows))
+
+        feed_rows(bases_ms[0])
+        at_once = start(replace(written(s, DELAYED), trigger=AVAILABLE_NOW), session)
+        at_once.awaitTermination()
+        progress = at_once.lastProgress
+        assert progress is not None
+        assert progress.stateOperators == []
+        assert [s.a.counts("OUT").live, s.a.counts("OUT").staged] == [1, 2]
+        (s.folder / "in" / f"{bases_ms[0]}.json").unlink()
+        feed_rows(bases_ms[1])
+        held = start(replace(written(s, HELD), checkpoint=str(tmp_path / "held")), session)
+        run_until(held, lambda: [s.b.curdepth(name) for name in ("OUT", "REFUSED")], [2, 1])
+        ends = []
+        for manager, clock in zip((s.a, s.b), clocks, strict=True):
+            clock.advance(hour_ms)
+            out = {message.body: message.remaining_ms for message in taken(manager, "OUT")}
+            [letter] = taken(manager, "REFUSED")
+            ends.append((out, DLH.unpack(letter.body)["Reason"]))
+        assert ends[0] == ends[1] == ({b"later": 2 * hour_ms, b"now": None}, 2013)
+
+
+AUDITED = f"""{DELAYED}
+[[route]]
+when = "string(payload) LIKE 'audit%' AND deliver_at_ms >= put_ms"
+to = "lake"
+[[sink]]
+name = "lake"
+kind = "files"
+path = "lake"
+"""
+
+
+def test_beside_rows_for_a_queue_those_for_files_wait_in_spark(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Each by the route that it will take; a row for files waits in the state, and no other."""
+    hour_ms, now_ms = 3_600_000, SystemClock().now_ms()
+    with scene(tmp_path, VirtualClock(now_ms), SystemClock()) as s:
+        rows: list[dict[str, Any]] = [
+            {"payload": "later", "delay_ms": hour_ms},
+            {"payload": "audit later", "delay_ms": hour_ms},
+            {"payload": "audit now"},
+        ]
+        feed(s, "1.json", *(row | {"put_ms": now_ms} for row in rows))
+        query = start(written(s, AUDITED), session)
+        run_until(query, lambda: (len(lake(s)), s.a.counts("OUT").staged), (1, 1))
+        assert [row["payload"] for row in lake(s)] == [b"audit now"]
+        [operator] = query.recentProgress[0].stateOperators
+        assert operator.numRowsTotal == 1
 
 
 BETWEEN_QUEUES = """

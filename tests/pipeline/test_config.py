@@ -119,6 +119,7 @@ columns = { Size = "length(payload)" }
 rows_per_batch = 10
 bytes_per_batch = 4294967296
 partitions = 2
+bytes_per_task = 1_000_000
 [[source]]
 kind = "files"
 format = "csv"
@@ -145,6 +146,7 @@ cap_ms = 3_600_000
 name = "CALLS.*"
 cap_ms = 60_000
 [delay_line]
+holds_all = true
 ttl_rule = "release"
 slot_ms = 1000
 shards = 3
@@ -196,6 +198,7 @@ options = { acks = "all" }
                 rows_per_batch=10,
                 bytes_per_batch=2**32,
                 partitions=2,
+                bytes_per_task=1_000_000,
             ),
             FileSource(
                 "csv",
@@ -215,7 +218,7 @@ options = { acks = "all" }
             ),
         ),
         limit=Limit(3_600_000, (QueueLimit("CALLS.*", 60_000),)),
-        delay_line=DelayLine("release", 1_000, 3),
+        delay_line=DelayLine("release", 1_000, 3, holds_all=True),
         routes=(Route("lake", "queue = 'AUDIT'"), Route("lake", outcome="expired")),
         sinks=(
             QueueSink(

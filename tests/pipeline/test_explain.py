@@ -142,6 +142,21 @@ def test_release_rule_and_the_lack_of_a_queue_are_told(tmp_path: Path) -> None:
     assert "  reports owed are counted and go nowhere: there is no sink of kind queue\n" in said
 
 
+def test_rows_for_queues_wait_nowhere_unless_expired_ones_are_wanted(tmp_path: Path) -> None:
+    """Those for a topic wait here; with holds_all, or a route of expired rows, all do."""
+    text = TEXT.replace('[[route]]\noutcome = "expired"\nto = "lake"\n', "")
+    assert text != TEXT
+    for_queues = "  other rows for queues: not at all; each is put at once, and its queue manager"
+    said = said_of(tmp_path, text)
+    assert for_queues in said
+    assert "  other rows for files and topics: until their delivery time" in said
+    only_queues = text.replace('when = "priority > 5"\nto = "topic"', 'to = "orders"')
+    assert "until their delivery time, in slots" not in said_of(tmp_path, only_queues)
+    for kept in (TEXT, text.replace("[limit]", "[delay_line]\nholds_all = true\n[limit]")):
+        assert for_queues not in said_of(tmp_path, kept)
+        assert "  other rows: until their delivery time, in slots" in said_of(tmp_path, kept)
+
+
 def test_messages_that_their_queue_manager_releases_go_to_no_sink(tmp_path: Path) -> None:
     staging = SMALL[: SMALL.index("[[sink]]")].replace('"queue"', '"staging"')
     assert said_of(tmp_path, staging.replace('queue = "CALLS"', "")) == (

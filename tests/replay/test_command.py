@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,7 +127,7 @@ def test_a_lake_is_replayed_and_says_how_well(replay: Replay, tmp_path: Path) ->
         (["--service", "5s"], ExitCode.USAGE, "needs consumers"),
         (["--cap", "Q1=5s", "--cap", "Q1=6s"], ExitCode.USAGE, "--cap is given twice for Q1"),
         (["--by-correl-id"], ExitCode.USAGE, "--by-correl-id is for a lake"),
-        (["--master", "local[1]"], ExitCode.USAGE, "--master is for --spark"),
+        (["--master", "local[1]"], ExitCode.USAGE, "--master is for Spark; this replay is in one"),
         (["--out", "changed.xls"], ExitCode.USAGE, "the suffix is not .csv, .parquet or .arrow"),
     ],
 )
@@ -153,3 +157,15 @@ def test_nothing_to_replay_has_codes_of_its_own(replay: Replay, tmp_path: Path) 
     (tmp_path / "lake" / "date=2023-11-14").mkdir(parents=True)
     empty = replay(str(tmp_path / "lake"))
     assert (empty.exit_code, "no lives" in empty.stderr) == (ExitCode.NOTHING, True)
+
+
+def test_a_terminal_is_told_the_engine_and_why(trace: str) -> None:
+    """On stderr; a pipe is told nothing."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "mayfly", "replay", trace]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=follower, check=True)
+    os.close(follower)
+    said = os.read(leader, 4096).decode()
+    os.close(leader)
+    assert said == ("mayfly: replay in one process: a file of this kind is read in one process\r\n")
+    assert subprocess.run(command, capture_output=True, check=True).stderr == b""

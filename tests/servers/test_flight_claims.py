@@ -69,7 +69,8 @@ def bodies(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
 def read(client: QueueClient, consumer: Attached, after: int, until: int) -> list[bytes]:
     found: list[bytes] = []
     for rows in client.rows(consumer, after, until):
-        found += bodies(client.claimed(consumer.consumer, consumer.epoch, *rows))
+        within = rows.after, rows.until
+        found += bodies(client.claimed(consumer.consumer, consumer.epoch, *within))
     return found
 
 
@@ -250,7 +251,7 @@ def test_a_browse_of_a_queue_that_cannot_be_got_from_is_refused(
         ("end-claims", {"consumer": "c", "epoch": True, "until": 1}, "epoch cannot be True"),
         ("claim-mark", {"x": 1}, "known: \\[\\]"),
         ("browse-ranges", {"queue": "Q1", "part_count": 0}, "part_count >= 1"),
-        ("claim-mark", {"protocol": 1}, "claim-mark: only protocol 3 is spoken here"),
+        ("claim-mark", {"protocol": 1}, "claim-mark: only protocol 4 is spoken here"),
         ("stage-commit", {"protocol": "x"}, "stage-commit: only protocol 2 is spoken here"),
         ("ledger-info", {"protocol": None}, "ledger-info: only protocol 2 is spoken here"),
     ],

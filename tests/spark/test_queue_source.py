@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -22,6 +23,7 @@ from mayfly.pipeline.bulk import client as bulk_client
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims
 from mayfly.pipeline.bulk.errors import ServerNotReachable
 from mayfly.pipeline.bulk.queue_client import (
+    ClaimedRange,
     ConsumerFenced,
     ConsumerOfOtherQueue,
 )
@@ -33,7 +35,9 @@ from mayfly.pipeline.spark.queue_source import (
     FilteredQueueReader,
     QueueOptions,
     QueueStreamReader,
+    RowRange,
     RowRanges,
+    parts_of,
     queue_reader,
 )
 from mayfly.servers.flight import FlightServer
@@ -172,6 +176,50 @@ def test_a_batch_is_read_in_shares_of_its_rows(
         ((12_500, 25_000),),
     ]
     assert sorted(payloads(reader, start, end)) == list(range(25_000))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "parts"),
+    [
+        # Small rows: even parts, over the bounds of claims.
+        ([(0, 12_000, 10), (12_000, 20_000, 10)], [((0, 10_000),), ((10_000, 20_000),)]),
+        # Large ones: as many as fit; a row that is larger is alone.
+        ([(0, 5, 500), (7, 9, 400)], [((0, 2),), ((2, 4),), ((4, 5),), ((7, 8),), ((8, 9),)]),
+        # Small ones beside large ones, in one part while they fit.
+        ([(0, 90, 90), (95, 97, 200), (97, 99, 4)], [((0, 90), (95, 96)), ((96, 97), (97, 99))]),
+        ([], []),
+        ([(3, 3, 0)], []),
+    ],
+)
+def test_rows_are_divided_by_number_and_by_bytes(
+    ranges: list[tuple[int, int, int]], parts: list[tuple[RowRange, ...]]
+) -> None:
+    """Two parts of at least 10,000 rows, 200 bytes each at most."""
+    assert parts_of([ClaimedRange(*rows) for rows in ranges], 2, 200) == parts
+
+
+def test_large_messages_are_read_by_more_tasks(
+    manager: QueueManager, manager_server: FlightServer, token_file: Path, spark: SparkSession
+) -> None:
+    """Real tasks: none has more than maxBytesPerTask, one row at least; all rows come once."""
+    with manager.session() as session:
+        for number in range(24):
+            session.put("Q1", bytes([number]) * 2**18)
+    stream = spark.readStream.format("mayfly").options(
+        url=manager_server.url,
+        tokenFile=str(token_file),
+        queue="Q1",
+        consumer="large",
+        maxBytesPerTask=str(2**20),
+    )
+    found: list[Row] = []
+    rows = stream.load().select(
+        f.spark_partition_id().alias("task"), f.length("payload").alias("size")
+    )
+    writer = rows.writeStream.foreachBatch(lambda batch, _id: found.extend(batch.collect()))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert Counter(row["task"] for row in found) == dict.fromkeys(range(6), 4)
+    assert sum(row["size"] for row in found) == 24 * 2**18
 
 
 def test_a_second_reader_takes_over_and_the_first_is_refused(

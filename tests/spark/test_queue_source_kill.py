@@ -99,7 +99,8 @@ class Reader:
             self.planned = until
         found = []
         for rows in client.rows(consumer, self.committed, self.planned):
-            batches = client.claimed(consumer.consumer, consumer.epoch, *rows)
+            within = rows.after, rows.until
+            batches = client.claimed(consumer.consumer, consumer.epoch, *within)
             found += [int(b) for batch in batches for b in batch.column("payload").to_pylist()]
         before = self.output.setdefault(self.committed, found)
         self.repeated += before is not found

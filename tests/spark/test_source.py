@@ -82,7 +82,7 @@ def test_a_byte_limit_is_kept_by_the_largest_rows_and_lets_one_through() -> None
 
 @pytest.mark.parametrize("row_count", [1, 9_999, 10_000, 10_001, 25_000, 1_000_003])
 def test_shares_cover_a_range_without_gap_or_overlap(row_count: int) -> None:
-    shares = split_range(5, 5 + row_count, "i", 4)
+    shares = split_range(5, 5 + row_count, "i", parse(maxBytesPerTask=str(2**40)))
     assert shares[0].after == 5
     assert shares[-1].until == 5 + row_count
     assert [share.after for share in shares[1:]] == [share.until for share in shares[:-1]]
@@ -91,7 +91,16 @@ def test_shares_cover_a_range_without_gap_or_overlap(row_count: int) -> None:
 
 
 def test_an_empty_range_has_no_share() -> None:
-    assert split_range(5, 5, "i", 4) == []
+    assert split_range(5, 5, "i", parse()) == []
+
+
+def test_a_share_has_at_most_the_bytes_of_a_task() -> None:
+    """By the largest row there can be; without the option 64 MiB."""
+    shares = split_range(0, 1_000_000, "i", parse())
+    assert len(shares) == 15
+    assert max(s.until - s.after for s in shares) * LEDGER_ROW_BYTES_MAX <= 64 * 2**20
+    few = split_range(0, 25, "i", parse(maxBytesPerTask=str(10 * LEDGER_ROW_BYTES_MAX)))
+    assert [(s.after, s.until) for s in few] == [(0, 10), (10, 20), (20, 25)]
 
 
 # Offsets, asked of the reader itself

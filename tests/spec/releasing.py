@@ -69,7 +69,7 @@ class Pipeline:
 
     def _read(self, epoch: int, after: int, until: int, count: int) -> None:
         ranges = self._work.claims.ranges(_CONSUMER, epoch, after, until)
-        [(low, high)] = ranges or [(0, 0)]
+        [(low, high, _bytes)] = ranges or [(0, 0, 0)]
         assert high - low == count
         while low < high:
             page = self._work.claims.page(

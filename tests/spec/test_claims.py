@@ -64,7 +64,7 @@ class Reader:
     def read(self, until: int, max_bytes: int = 2**20, max_rows: int = 1_000) -> list[bytes]:
         """Read the claims from where it stands up to another."""
         found: list[bytes] = []
-        for first, last in self.claims.ranges(self.name, self.epoch, self.at, until):
+        for first, last, _bytes in self.claims.ranges(self.name, self.epoch, self.at, until):
             after = first
             while after < last:
                 page = self.claims.page(

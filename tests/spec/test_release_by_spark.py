@@ -111,7 +111,7 @@ def test_D21_what_is_claimed_goes_to_its_target_in_order_when_the_claim_ends(
     reader = releaser(any_manager)
     claimed = reader.claim()
     assert claimed.messages == 4
-    [(after, until)] = any_manager.claims.ranges("releaser", reader.epoch, 0, claimed.until)
+    [(after, until, _bytes)] = any_manager.claims.ranges("releaser", reader.epoch, 0, claimed.until)
     page = any_manager.claims.page(
         "releaser", reader.epoch, after, until, max_bytes=2**20, max_rows=10
     )
@@ -335,7 +335,7 @@ def test_DDELAY_a_reader_whose_claims_have_lapsed_goes_on_with_its_checkpoint(
     session.put("Q1", b"x", delay_ms=10)
     clock.advance(10)
     reader, lapse_ms = renewed_at(any_manager, clock)
-    [rows] = any_manager.claims.ranges("releaser", reader.epoch, 0, 1)
+    [(*rows, _bytes)] = any_manager.claims.ranges("releaser", reader.epoch, 0, 1)
     clock.advance(lapse_ms - clock.now_ms())
     with pytest.raises(ClaimError) as error:
         any_manager.claims.page("releaser", reader.epoch, *rows, max_bytes=2**20, max_rows=10)

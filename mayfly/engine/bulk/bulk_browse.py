@@ -78,7 +78,7 @@ def page(
             body_bytes += len(row.body)
             if is_expired(row.expire_at_ms, now_ms):
                 continue
-            if priority in (None, unpack_descriptor(row.descriptor).priority):
+            if priority is None or priority == unpack_descriptor(row.descriptor).priority:
                 found.append(shown(core, row) if queue.is_staging else seen_in_transit(row, now_ms))
     return queue.name, found, None
 

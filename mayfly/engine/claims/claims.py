@@ -246,8 +246,10 @@ class ConsumerClaims:
                 consumer.lock.release()
         self._core.committer.run_deferred()
 
-    def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
+    def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int, int]]:
+        """Return the messages in claims ``(after, until]`` as (low, high, length of their data).
+
+        A range has the messages ``(low, high]`` of one claim.
 
         ``epoch`` is the number of the reader from :meth:`attach`. A consumer numbers its messages
         as rows, from 1 on. Messages that were released or backed out are left out; the result is

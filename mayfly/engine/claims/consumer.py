@@ -181,16 +181,21 @@ class Consumer:
             group.append(claim)
         return group
 
-    def ranges(self, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
+    def ranges(self, after: int, until: int) -> list[tuple[int, int, int]]:
+        """Return the rows of claims ``(after, until]`` as (low, high, length of their data).
 
-        Messages of released claims, and backed out ones, are left out. Raises the errors of
-        :meth:`check_checkpoint` for ``after`` and ``until``.
+        A range has the rows ``(low, high]`` of one claim. Messages of released claims, and backed
+        out ones, are left out; a claim's length is divided among the ranges that are left. Raises
+        the errors of :meth:`check_checkpoint` for ``after`` and ``until``.
         """
         self.check_checkpoint(after)
         self.check_checkpoint(until)
-        found = [claim for claim in self.claims if after < claim.number <= until]
-        return self.without_holes(found[0].after_row, found[-1].last_row) if found else []
+        return [
+            (low, high, claim.body_bytes * (high - low) // (claim.last_row - claim.after_row))
+            for claim in self.claims
+            if after < claim.number <= until
+            for low, high in self.without_holes(claim.after_row, claim.last_row)
+        ]
 
     def without_holes(self, after_row: int, until_row: int) -> list[tuple[int, int]]:
         """Return rows ``(after_row, until_row]`` as ranges without backed out rows.

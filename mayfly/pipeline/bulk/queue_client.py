@@ -84,6 +84,14 @@ class Filters(NamedTuple):
     priority: int | None = None
 
 
+class ClaimedRange(NamedTuple):
+    """Row numbers ``(after, until]`` of messages of one claim, and the bytes of their data."""
+
+    after: int
+    until: int
+    data_bytes: int
+
+
 class QueueClient(LedgerClient):
     """A connection to the queues and the ledger of one queue manager.
 
@@ -170,14 +178,14 @@ class QueueClient(LedgerClient):
         """
         self._call(contract.HEARTBEAT, contract.ClaimReader(consumer.consumer, consumer.epoch))
 
-    def rows(self, consumer: Attached, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the row numbers of messages reserved under claims ``(after, until]``.
+    def rows(self, consumer: Attached, after: int, until: int) -> list[ClaimedRange]:
+        """Return the rows of messages reserved under claims ``(after, until]``, [] for no rows.
 
-        They are ranges ``(after_row, until_row]``, [] for no rows. Raises BulkError.
+        Raises BulkError.
         """
         request = contract.ClaimsRequest(consumer.consumer, consumer.epoch, after, until)
         found = contract.ClaimedRows(**self._call(contract.ROWS, request))
-        return [(after_row, until_row) for after_row, until_row in found.ranges]
+        return [ClaimedRange(*given) for given in found.ranges]
 
     def back_out(self, consumer: Attached, rows: Sequence[int], reason: int) -> BackedOut:
         """Back out reserved messages that the reader cannot process; return their numbers.

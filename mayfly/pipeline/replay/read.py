@@ -40,6 +40,33 @@ def read_trace(path: str | Path) -> pa.Table:
     return checked(rows, str(file))
 
 
+def parquet_row_count(files: list[Path]) -> int:
+    """Return the number of rows in Parquet files, which their footers say."""
+    return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+def trace_row_count(trace: str | Path) -> int | None:
+    """Return the number of messages in a trace of Parquet files; None for a file of another kind.
+
+    The trace is a file, or a folder split by queue. Raises ReplayError for a URL of another
+    machine, ArrowInvalid for a damaged file.
+    """
+    file = local_trace(trace)
+    if is_split(file):
+        return parquet_row_count([*file.glob("queue=*/*.parquet")])
+    return parquet_row_count([file]) if file.suffix.lower() == ".parquet" else None
+
+
+def check_trace_schema(schema: pa.Schema, name: str) -> None:
+    """Raise ReplayError unless Spark can replay rows of these columns; ``name`` is the file's name.
+
+    ``seq`` is required: rows that workers share have no order by which to number them.
+    """
+    _check_columns(schema.empty_table(), name)
+    if "seq" not in schema.names:
+        raise ReplayError(f"{name} has no column 'seq', which a replay in Spark needs")
+
+
 def checked(rows: pa.Table, name: str) -> pa.Table:
     """Return rows as a trace (a row for each recorded message), with missing columns added.
 

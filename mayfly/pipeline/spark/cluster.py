@@ -21,10 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyspark
-
 from mayfly.pipeline.spark import keeper
 from mayfly.pipeline.spark.errors import PipelineError
+from mayfly.pipeline.spark.home import spark_home
 from mayfly.pipeline.spark.jvm import ensure_java
 from mayfly.verbs.contracts.files import local_path
 
@@ -211,7 +210,7 @@ def _environment() -> dict[str, str]:
     return {
         **os.environ,
         "JAVA_HOME": str(ensure_java().path),
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": HOST,
         "SPARK_DAEMON_MEMORY": "512m",
         "SPARK_DAEMON_JAVA_OPTS": _DAEMON_JAVA_OPTIONS,

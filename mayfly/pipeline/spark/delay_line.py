@@ -10,9 +10,9 @@ A row leaves at min(deliver_at_ms, expire_at_ms), in the first micro-batch after
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -24,7 +24,7 @@ from mayfly.lifetime.columns import spark_window
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_MD_ERROR, MQRC_NONE
 from mayfly.pipeline.spark.checkpoints import tie_checkpoint
-from mayfly.pipeline.spark.ending import ENDED, end_rows
+from mayfly.pipeline.spark.ending import AT_ONCE, ENDED, end_rows
 from mayfly.pipeline.spark.errors import OptionError
 from mayfly.pipeline.spark.messages import ASKED_COLUMNS, as_messages
 from mayfly.pipeline.spark.slots import (
@@ -40,6 +40,8 @@ from mayfly.pipeline.spark.slots import (
 )
 
 TtlRule = Literal["send", "release"]
+#: Adds the column AT_ONCE to messages with their window.
+AtOnce: TypeAlias = Callable[[DataFrame], DataFrame]
 
 #: Settings of a delay line's session: state on disk, of which a batch writes only the changes, in
 #: files that a restart tells apart from those of a killed run.
@@ -89,6 +91,7 @@ def lifetime(
     shards: int | None = None,
     manager_name: str = "MAYFLY",
     as_of_ms: int | None = None,
+    at_once: AtOnce | None = None,
 ) -> DataFrame:
     """Return messages with their outcome: adds columns outcome, reason, ended_ms, report_owed.
 
@@ -106,8 +109,9 @@ def lifetime(
     begins at the delivery time. ``slot_ms`` is the most by which a row may become ready later than
     due. ``shards`` is the number of tasks over which one slot may spread (default:
     spark.sql.shuffle.partitions). Both may change from run to run. ``manager_name`` is the queue
-    manager that the reports name. Raises OptionError for a wrong argument, column or session
-    setting.
+    manager that the reports name. ``at_once`` adds to messages, with their window, the column
+    AT_ONCE; rows in which it is true are released at once, also before deliver_at_ms: their
+    receiver delays them. Raises OptionError for a wrong argument, column or session setting.
     """
     spark = messages.sparkSession
     streams = messages.isStreaming
@@ -123,9 +127,27 @@ def lifetime(
         check_session(spark)
     rows = _windowed(as_messages(messages, ADDED_COLUMNS), cap_ms, ttl_rule)
     now = f.unix_millis(f.current_timestamp()) if as_of_ms is None else f.lit(as_of_ms)
-    timed = rows.withColumn(NOW_COLUMN, now.cast("string"))
+    timed = (rows if at_once is None else at_once(rows)).withColumn(NOW_COLUMN, now.cast("string"))
     if streams:
         return _held(timed, rows.schema, slot_ms, shards, manager_name)
+    return timed.mapInArrow(_ending(manager_name), _ended_type(rows.schema))
+
+
+def released_at_once(
+    messages: DataFrame,
+    *,
+    ttl_rule: TtlRule = "send",
+    manager_name: str = "MAYFLY",
+) -> DataFrame:
+    """Return messages with their outcome, as `lifetime` does if all rows are released at once.
+
+    Nothing waits and nothing is kept, so a stream needs no state: the receivers of the rows delay
+    them until deliver_at_ms. The parameters are those of `lifetime`; so is the OptionError.
+    """
+    _check_options(cap_ms=None, ttl_rule=ttl_rule, slot_ms=1, shards=1)
+    rows = _windowed(as_messages(messages, ADDED_COLUMNS), None, ttl_rule)
+    now = f.unix_millis(f.current_timestamp()).cast("string")
+    timed = rows.withColumns({AT_ONCE: f.lit(True), NOW_COLUMN: now})
     return timed.mapInArrow(_ending(manager_name), _ended_type(rows.schema))
 
 
@@ -234,11 +256,13 @@ def _held(
 ) -> DataFrame:
     """Return the stream of rows that leave the delay line's state when due, with their outcome.
 
-    ``timed`` are the rows with the time of the batch, ``row_type`` is their schema without it.
+    ``timed`` are the rows with the time of the batch, and perhaps AT_ONCE; ``row_type`` is their
+    schema without these.
     ``slot_ms``, ``shards`` and ``manager_name`` are those of ``lifetime``.
     """
     expected = to_arrow_schema(
-        row_type, timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone")
+        timed.drop(NOW_COLUMN).schema,
+        timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone"),
     )
     pack = packer(slot_ms, shards, due_shards(timed.sparkSession))
     return (

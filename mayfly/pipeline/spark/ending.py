@@ -33,6 +33,8 @@ ENDED = pa.schema(
         pa.field("report_owed", pa.struct(list(REPORT))),
     ]
 )
+#: A column of rows that are released although they are not due, where it is true. It is removed.
+AT_ONCE = "_mayfly_at_once"
 _RELEASED, _EXPIRED, _REFUSED, _HELD = range(4)
 _OUTCOMES = pa.array(
     [State.RELEASED.value, State.EXPIRED.value, State.DEAD_LETTERED.value, State.DELAYED.value]
@@ -46,9 +48,12 @@ def end_rows(rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.RecordB
 
     A row has a ``reason``; if that is MQRC_NONE, it also has the window ``deliver_at_ms``,
     ``expire_at_ms``. A row whose deadline has come is expired, even if its delivery time has come,
-    too. ``manager_name`` is the queue manager that reports name.
+    too. A row with AT_ONCE need not be due. ``manager_name`` is the queue manager that reports
+    name.
     """
     ends = _ends(rows, now_ms)
+    if AT_ONCE in rows.schema.names:
+        rows = rows.drop_columns([AT_ONCE])
     columns = {
         "outcome": _OUTCOMES.take(pa.array(ends)),
         "ended_ms": pa.array(np.full(len(ends), now_ms), pa.int64(), mask=ends == _HELD),
@@ -64,6 +69,8 @@ def _ends(rows: pa.RecordBatch, now_ms: int) -> Any:
     ends = np.full(rows.num_rows, _HELD, dtype=np.int8)
     # Each line wins over the one before it.
     ends[is_due(rows["deliver_at_ms"], now_ms)] = _RELEASED
+    if AT_ONCE in rows.schema.names:
+        ends[np.asarray(rows[AT_ONCE])] = _RELEASED
     ends[is_expired(rows["expire_at_ms"], now_ms)] = _EXPIRED
     ends[ints(rows["reason"]) != MQRC_NONE] = _REFUSED
     return ends

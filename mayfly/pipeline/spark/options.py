@@ -50,6 +50,10 @@ class OptionReader:
             raise OptionError(f"option {name}: {value!r} is not a whole number above 0")
         return int(value)
 
+    def task_bytes(self) -> int:
+        """Return option maxBytesPerTask, by default 64 MiB; raises OptionError for another text."""
+        return self.number("maxBytesPerTask", 64 * 2**20)
+
     def optional_number(self, name: str) -> int | None:
         """Return an option as a whole number above 0, None if it is missing.
 

@@ -37,6 +37,7 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, claim_offset
 from mayfly.pipeline.bulk.errors import BulkError
 from mayfly.pipeline.bulk.queue_client import (
+    ClaimedRange,
     ConsumerFenced,
     ConsumerUnknown,
     Filters,
@@ -87,8 +88,8 @@ class QueueOptions(NamedTuple):
     url, queue: required. consumer: names the reader of a stream, required there. tokenFile: file
     with the token, else MAYFLY_TOKEN. manager: for a server of several queue managers.
     maxRowsPerBatch, maxBytesPerBatch: the latter of payload; a batch has at least one message.
-    partitions: most tasks of a batch. pushFilters: "true" lets the queue manager apply filters of a
-    table.
+    partitions: tasks of a batch, more where one would have more payload than maxBytesPerTask.
+    pushFilters: "true" lets the queue manager apply filters of a table.
 
     A pipeline adds: epoch, under which it has attached the consumer itself; rowNumbers, for a
     column with the numbers of claimed rows; claimedRows, as "0-9,10-20", for a table of rows it has
@@ -103,6 +104,7 @@ class QueueOptions(NamedTuple):
     batch_rows_max: int
     batch_bytes_max: int
     partition_count: int
+    task_bytes_max: int
     pushes_filters: bool
     epoch: int | None
     numbers_rows: bool
@@ -123,6 +125,7 @@ class QueueOptions(NamedTuple):
             batch_rows_max=given.number("maxRowsPerBatch", 100_000),
             batch_bytes_max=given.number("maxBytesPerBatch", 256 * 1024 * 1024),
             partition_count=given.number("partitions", 4),
+            task_bytes_max=given.task_bytes(),
             pushes_filters=given.flag("pushFilters"),
             epoch=given.optional_number("epoch"),
             numbers_rows=given.flag(ROW_NUMBERS),
@@ -227,7 +230,8 @@ class ClaimedReader(DataSourceReader):
         options = self._options
         if options.consumer is None or options.epoch is None or not options.claimed_rows:
             raise OptionError(f"option {CLAIMED_ROWS} needs consumer, epoch and a row")
-        shares = even_parts(options.claimed_rows, options.partition_count)
+        rows = [ClaimedRange(after, until, 0) for after, until in options.claimed_rows]
+        shares = parts_of(rows, options.partition_count, options.task_bytes_max)
         return [RowRanges(options.consumer, options.epoch, share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -342,16 +346,18 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     return _offset(attached, until).as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the messages reserved between two offsets in even parts, one for each Spark task.
+        """Return the messages reserved between two offsets in parts, one for each Spark task.
 
-        A repeated batch contains the same messages.
+        The options limit the number of parts, and the bytes of each. A repeated batch contains the
+        same messages.
         """
-        with self._options.connect() as client:
+        options = self._options
+        with options.connect() as client:
             attached = self._attach(client)
             ranges = client.rows(attached, _claim_of(start, attached), _claim_of(end, attached))
         return [
             RowRanges(self._consumer, attached.epoch, share)
-            for share in even_parts(ranges, self._options.partition_count)
+            for share in parts_of(ranges, options.partition_count, options.task_bytes_max)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -441,19 +447,39 @@ def _numbered(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_NUMBERED)
 
 
-def even_parts(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
-    """Divide the rows in ``ranges`` into at most ``share_count`` even parts; [] if there are none.
+def parts_of(
+    ranges: Iterable[ClaimedRange], part_count: int, part_bytes_max: int
+) -> list[tuple[RowRange, ...]]:
+    """Divide the rows in ``ranges`` into parts, in order; [] if there are no rows.
 
-    A part is a tuple of ranges. It has at least 10,000 rows if there are several.
+    A part is a tuple of ranges. There are up to ``part_count`` even parts of at least 10,000 rows,
+    or more parts: one ends before its data is longer than ``part_bytes_max``, but has a row. Within
+    a range all rows count as equally long.
     """
-    row_count = sum(until - after for after, until in ranges)
-    if row_count <= 0:
-        return []
-    share_count = min(share_count, -(-row_count // _ROWS_PER_PARTITION_MIN))
-    return [
-        tuple(part_of(ranges, row_count * n // share_count, row_count * (n + 1) // share_count))
-        for n in range(share_count)
-    ]
+    ranges = [rows for rows in ranges if rows.after < rows.until]
+    row_count = sum(until - after for after, until, _ in ranges)
+    part_count = min(part_count, -(-row_count // _ROWS_PER_PARTITION_MIN))
+    parts: list[list[RowRange]] = []
+    rows_left = bytes_left = 0
+    for after, until, data_bytes in ranges:
+        row, row_bytes = after, data_bytes // (until - after)
+        while row < until:
+            fitting = min(until - row, rows_left)
+            if row_bytes:
+                fitting = min(fitting, bytes_left // row_bytes)
+            if fitting < 1:
+                parts.append([])
+                rows_left, bytes_left = -(-row_count // part_count), max(part_bytes_max, row_bytes)
+                continue
+            part = parts[-1]
+            if part and part[-1][1] == row:
+                part[-1] = (part[-1][0], row + fitting)
+            else:
+                part.append((row, row + fitting))
+            row += fitting
+            rows_left -= fitting
+            bytes_left -= fitting * row_bytes
+    return [tuple(part) for part in parts]
 
 
 def part_of(ranges: Sequence[RowRange], start: int, end: int) -> Iterator[RowRange]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from mayfly.pipeline.lake.files import Lease, check_complete, existing_lake
 from mayfly.pipeline.replay.compare import (
     BY_QUEUE_SCHEMA,
     CHANGED_SCHEMA,
@@ -25,6 +27,7 @@ from mayfly.pipeline.replay.compare import (
     compare,
 )
 from mayfly.pipeline.replay.lives import LIFE_COLUMNS, REPLAYED, chosen_manager, read_lives
+from mayfly.pipeline.replay.read import check_trace_schema, checked, parquet_row_count, read_trace
 from mayfly.pipeline.replay.run import (
     EXPIRED,
     GOT,
@@ -42,7 +45,7 @@ from mayfly.pipeline.replay.settings import (
     check_settings,
     settings_of,
 )
-from mayfly.pipeline.replay.split import queue_folders, queue_of, read_queue
+from mayfly.pipeline.replay.split import is_split, queue_folders, queue_of, read_queue
 from mayfly.pipeline.replay.trace import OPTIONAL_FIELDS, TRACE_SCHEMA
 
 if TYPE_CHECKING:
@@ -59,7 +62,10 @@ __all__ = [
     "WhatIf",
     "changed",
     "compare_in_spark",
+    "compare_split_in_spark",
+    "compare_trace_in_spark",
     "lives_in_lake",
+    "lives_row_count",
     "lives_to_replay",
     "ordered",
     "replay_in_process",
@@ -97,23 +103,12 @@ def replay_split_in_spark(
     workers must see the folder under the same path. Raises ReplayError for wrong settings or a
     folder without queues.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
 
-    def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the outcomes of the queues whose folders the rows name; runs on a worker."""
-        for batch in batches:
-            for path in batch["path"].to_pylist():
-                rows = read_queue(Path(path))
-                yield from replay_in_process(rows, _own(what_if, rows)).to_batches()
+    def decide(rows: pa.Table) -> pa.Table:
+        """Return the outcomes of one queue's messages; runs on a worker."""
+        return replay_in_process(rows, _own(what_if, rows))
 
-    folders = queue_folders(folder)
-    check_settings(what_if)
-    check_queues(what_if, [queue_of(path) for path in folders])
-    paths = [str(path) for path in folders]
-    names = spark.createDataFrame([(path,) for path in paths], "path string")
-    # From one partition the names are dealt out one by one, so each task gets one queue.
-    tasks = names.coalesce(1).repartition(len(paths))
-    return tasks.mapInArrow(decide, from_arrow_schema(OUTCOME_SCHEMA))
+    return _by_folder(spark, folder, what_if, decide, OUTCOME_SCHEMA)
 
 
 def compare_in_spark(
@@ -130,27 +125,53 @@ def compare_in_spark(
     message got more than ``late_after_ms`` after its delivery time counts as late. Raises
     ReplayError for wrong settings.
     """
+    check_settings(what_if)
 
-    _check(what_if, rows)
+    def compared(rows: pa.Table) -> pa.Table:
+        """Return the comparison of one queue's messages; runs on a worker."""
+        return _compared(rows if prepare is None else prepare(rows), what_if, late_after_ms)
 
-    def both(rows: pa.Table) -> Comparison:
-        """Return the comparison of both replays for one queue's rows; runs on a worker."""
-        trace = rows if prepare is None else prepare(rows)
-        return compare(trace, _own(what_if, trace), late_after_ms=late_after_ms)
+    return _collected(_by_queue(rows, compared, _COMPARED_SCHEMA), what_if)
 
-    def summary(rows: pa.Table) -> pa.Table:
-        """Return two rows for a queue, before and after, told apart by column ``side``."""
-        compared = both(rows)
-        return pa.concat_tables([_marked(compared.before, 0), _marked(compared.after, 1)])
 
-    marked = _by_queue(rows, summary, _MARKED_SCHEMA).toArrow().sort_by("queue")
-    parts = [marked.filter(pc.equal(marked["side"], side)) for side in (0, 1)]
-    before, after = (
-        part.select(BY_QUEUE_SCHEMA.names).cast(BY_QUEUE_SCHEMA).combine_chunks() for part in parts
-    )
-    messages = _by_queue(rows, lambda rows: both(rows).changed, CHANGED_SCHEMA).toArrow()
-    messages = messages.cast(CHANGED_SCHEMA).sort_by(_ORDER).combine_chunks()
-    return Comparison(before, after, messages)
+def compare_split_in_spark(
+    spark: SparkSession,
+    folder: str | Path,
+    what_if: Settings,
+    *,
+    late_after_ms: int = LATE_AFTER_MS,
+) -> Comparison:
+    """Return the result of `compare_in_spark` for a trace in a folder that is split by queue.
+
+    The workers read the folder themselves, under the same path, a task for each queue. Raises
+    ReplayError for wrong settings or a folder without queues.
+    """
+
+    def compared(rows: pa.Table) -> pa.Table:
+        """Return the comparison of one queue's messages; runs on a worker."""
+        return _compared(rows, what_if, late_after_ms)
+
+    return _collected(_by_folder(spark, folder, what_if, compared, _COMPARED_SCHEMA), what_if)
+
+
+def compare_trace_in_spark(
+    spark: SparkSession, trace: Path, what_if: Settings, *, late_after_ms: int = LATE_AFTER_MS
+) -> Comparison:
+    """Return the result of `compare_in_spark` for a trace in a file, or a folder split by queue.
+
+    Workers read a folder and a Parquet file, under the same path; this process reads a file of
+    another kind. Raises ReplayError for wrong settings, for a file that is no trace, and for a
+    Parquet file without a column ``seq``: there is no order of rows by which to number them.
+    """
+    if is_split(trace):
+        return compare_split_in_spark(spark, trace, what_if, late_after_ms=late_after_ms)
+    if trace.suffix.lower() != ".parquet":
+        rows = spark.createDataFrame(read_trace(trace))
+        return compare_in_spark(rows, what_if, late_after_ms=late_after_ms)
+    check_trace_schema(pq.read_schema(trace), str(trace))
+    prepare = partial(checked, name=str(trace))
+    rows = spark.read.parquet(str(trace))
+    return compare_in_spark(rows, what_if, prepare=prepare, late_after_ms=late_after_ms)
 
 
 def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None = None) -> DataFrame:
@@ -175,11 +196,19 @@ def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
     A lease keeps the lake's files meanwhile. Raises LakeError when a file is missing, NoLives when
     there are no rows, and ReplayError when ``manager`` is not clear.
     """
-    from mayfly.pipeline.lake.files import Lease, check_complete, existing_lake
-
     with contextlib.closing(Lease(existing_lake(lake))) as lease:
         check_complete(lease.snapshot)
         return read_lives([file.path for file in lease.snapshot.files], lake, manager)
+
+
+def lives_row_count(lake: str | Path) -> int:
+    """Return the number of rows in a lake's files: its ended messages, and a few balances.
+
+    Raises LakeError without a lake, or when a file is missing.
+    """
+    with contextlib.closing(Lease(existing_lake(lake))) as lease:
+        check_complete(lease.snapshot)
+        return parquet_row_count([file.path for file in lease.snapshot.files])
 
 
 def ordered(outcomes: pa.Table) -> pa.Table:
@@ -188,12 +217,75 @@ def ordered(outcomes: pa.Table) -> pa.Table:
     return rows.sort_by(_ORDER).combine_chunks()
 
 
-_MARKED_SCHEMA = BY_QUEUE_SCHEMA.append(pa.field("side", pa.int64(), nullable=False))
+_COMPARED = {"before": BY_QUEUE_SCHEMA, "after": BY_QUEUE_SCHEMA, "changed": CHANGED_SCHEMA}
+#: What a worker says of one queue: its figures before and after, and each changed message, in rows
+#: of which one column is set.
+_COMPARED_SCHEMA = pa.schema(
+    [
+        pa.field(name, pa.struct([field.with_nullable(True) for field in schema]))
+        for name, schema in _COMPARED.items()
+    ]
+)
 
 
-def _marked(table: pa.Table, side: int) -> pa.Table:
-    """Return a table with a column ``side``: 0 for before, 1 for after."""
-    return table.append_column("side", pa.repeat(pa.scalar(side, pa.int64()), len(table)))
+def _compared(trace: pa.Table, what_if: Settings, late_after_ms: int) -> pa.Table:
+    """Return the comparison of both replays of one queue's messages, as rows of _COMPARED_SCHEMA.
+
+    A message got more than ``late_after_ms`` after its delivery time counts as late.
+    """
+    parts = compare(trace, _own(what_if, trace), late_after_ms=late_after_ms)
+    rows = []
+    for field, part in zip(_COMPARED_SCHEMA, parts, strict=True):
+        columns = [pa.nulls(len(part), other.type) for other in _COMPARED_SCHEMA]
+        arrays = [column.combine_chunks() for column in part.columns]
+        structs = pa.StructArray.from_arrays(arrays, fields=[*field.type])
+        columns[_COMPARED_SCHEMA.names.index(field.name)] = structs
+        rows.append(pa.table(columns, schema=_COMPARED_SCHEMA))
+    return pa.concat_tables(rows)
+
+
+def _collected(compared: DataFrame, what_if: Settings) -> Comparison:
+    """Run the Spark job, and return the comparisons of all queues, which it has made, as one.
+
+    Raises ReplayError if ``what_if`` names a queue that is not among them.
+    """
+    rows = compared.toArrow()
+    before, after, messages = (
+        pa.Table.from_struct_array(rows[name].drop_null()).cast(schema)
+        for name, schema in _COMPARED.items()
+    )
+    check_queues(what_if, before["queue"].to_pylist())
+    return Comparison(
+        before.sort_by("queue").combine_chunks(),
+        after.sort_by("queue").combine_chunks(),
+        messages.sort_by(_ORDER).combine_chunks(),
+    )
+
+
+def _by_folder(
+    spark: SparkSession, folder: str | Path, what_if: Settings, decide: Prepare, schema: pa.Schema
+) -> DataFrame:
+    """Return the rows that ``decide`` makes of each queue's messages in a folder split by queue.
+
+    Spark's workers read the folder, a task for each queue. Raises ReplayError for wrong settings,
+    or a folder without queues.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def decided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what ``decide`` makes of the queues whose folders the rows name."""
+        for batch in batches:
+            for path in batch["path"].to_pylist():
+                yield from decide(read_queue(Path(path))).to_batches()
+
+    folders = queue_folders(folder)
+    check_settings(what_if)
+    check_queues(what_if, [queue_of(path) for path in folders])
+    paths = [str(path) for path in folders]
+    names = spark.createDataFrame([(path,) for path in paths], "path string")
+    # From one partition the names are dealt out one by one, so each task gets one queue.
+    tasks = names.coalesce(1).repartition(len(paths))
+    return tasks.mapInArrow(decided, from_arrow_schema(schema))
 
 
 def _trace_columns(trace: DataFrame) -> list[str]:

@@ -15,6 +15,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from mayfly.pipeline.spark.home import spark_home
 from mayfly.pipeline.spark.jvm import ensure_java
 from mayfly.pipeline.spark.source import MayflyDataSource
 
@@ -158,6 +159,7 @@ def _prepare_environment(master: str) -> None:
     os.environ["JAVA_HOME"] = str(ensure_java().path)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if _is_this_machine(master):
+        os.environ.setdefault("SPARK_HOME", str(spark_home()))
         # Without this Spark looks for an outer address and logs the result at length.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 

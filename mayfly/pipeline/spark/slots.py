@@ -26,7 +26,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from mayfly.lifetime.columns import NONE, Ints, ints
 from mayfly.mqi.reasons import MQRC_NONE
 from mayfly.pipeline.bulk.schema import pages
-from mayfly.pipeline.spark.ending import end_rows
+from mayfly.pipeline.spark.ending import AT_ONCE, end_rows
 from mayfly.pipeline.spark.errors import CheckpointError
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
@@ -196,12 +196,14 @@ def batch_ms(rows: pa.RecordBatch) -> int:
 def _slots(rows: pa.RecordBatch, now_ms: int, slot_ms: int) -> Ints:
     """Return each row's slot: the first multiple of ``slot_ms`` not before it leaves; else DUE.
 
-    A row leaves at the earlier of delivery time and deadline. DUE is for refused rows and for rows
-    whose time has come at ``now_ms``.
+    A row leaves at the earlier of delivery time and deadline. DUE is for refused rows, for rows
+    whose time has come at ``now_ms``, and for those with AT_ONCE.
     """
     deliver_at, expire_at = ints(rows["deliver_at_ms"]), ints(rows["expire_at_ms"])
     due = np.where(expire_at == NONE, deliver_at, np.minimum(deliver_at, expire_at))
     waits = (ints(rows["reason"]) == MQRC_NONE) & (due > now_ms)
+    if AT_ONCE in rows.schema.names:
+        waits &= ~np.asarray(rows[AT_ONCE])
     slots: Ints = np.where(waits, -(-due // slot_ms) * slot_ms, DUE)
     return slots
 

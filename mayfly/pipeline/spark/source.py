@@ -29,11 +29,12 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.queue_client import ClaimedRange
 from mayfly.pipeline.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
 from mayfly.pipeline.spark.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.options import OptionReader
 from mayfly.pipeline.spark.queue_source import (
-    even_parts,
+    parts_of,
     queue_reader,
     queue_stream_reader,
     queue_type,
@@ -60,6 +61,7 @@ class SourceOptions(NamedTuple):
     manager: str | None
     batch_rows_max: int
     partition_count: int
+    task_bytes_max: int
     starting_position: int | None
 
     @classmethod
@@ -77,6 +79,7 @@ class SourceOptions(NamedTuple):
             manager=given.optional("manager"),
             batch_rows_max=min(rows_max, max(bytes_max // LEDGER_ROW_BYTES_MAX, 1)),
             partition_count=given.number("partitions", 4),
+            task_bytes_max=given.task_bytes(),
             starting_position=_starting_position(given),
         )
         given.refuse_unknown_keys()
@@ -119,13 +122,15 @@ class LedgerRange(InputPartition):
 
 
 def split_range(
-    after: int, until: int, instance_id: str, partition_count: int
+    after: int, until: int, instance_id: str, options: SourceOptions
 ) -> list[LedgerRange]:
-    """Return ``(after, until]`` in at most ``partition_count`` even parts; [] if it is empty.
+    """Return positions ``(after, until]`` in parts, one for each Spark task; [] if it is empty.
 
-    ``instance_id`` is the id of the store; each part has it.
+    The options limit the number of parts and the bytes of each; a row counts as the largest there
+    can be. ``instance_id`` is the id of the store.
     """
-    parts = even_parts([(after, until)], partition_count)
+    rows = ClaimedRange(after, until, (until - after) * LEDGER_ROW_BYTES_MAX)
+    parts = parts_of([rows], options.partition_count, options.task_bytes_max)
     return [LedgerRange(start, end, instance_id) for ((start, end),) in parts]
 
 
@@ -219,7 +224,7 @@ class LedgerReader(DataSourceReader):
             info = client.info()
         after = _first_after(self._options.starting_position, info)
         last = max(info.last_position, after)
-        shares = split_range(after, last, info.instance_id, self._options.partition_count)
+        shares = split_range(after, last, info.instance_id, self._options)
         # Without a partition Spark would add one that has no range.
         return [*shares] or [LedgerRange(after, after, info.instance_id)]
 
@@ -271,15 +276,11 @@ class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(info.last_position, info.instance_id)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the rows between two offsets in even parts, one for each Spark task.
+        """Return the rows between two offsets in parts, one for each Spark task.
 
         They are the same when the batch is repeated.
         """
-        return [
-            *split_range(
-                start["position"], end["position"], end["instance"], self._options.partition_count
-            )
-        ]
+        return [*split_range(start["position"], end["position"], end["instance"], self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the ledger rows of one range; raises BulkError."""

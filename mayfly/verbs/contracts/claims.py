@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-VERSION = 3
+VERSION = 4
 #: AttachRequest -> Attached: act as a consumer of a queue.
 ATTACH = "attach"
 #: ClaimRequest -> Claimed: claim the next messages.
@@ -143,9 +143,13 @@ class ClaimsRequest(NamedTuple):
 
 
 class ClaimedRows(NamedTuple):
-    """Ranges of claimed rows, each the rows after its first number up to its second."""
+    """Ranges of claimed rows: the rows after the first number up to the second, and their bytes.
 
-    ranges: list[tuple[int, int]]
+    The third number is the length of their data. No range is of two claims, so that a reader can
+    divide them by size.
+    """
+
+    ranges: list[tuple[int, int, int]]
 
 
 class BackOutRequest(NamedTuple):
