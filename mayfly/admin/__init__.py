@@ -17,7 +17,9 @@ from mayfly.admin.access import (
 from mayfly.admin.channels import SEQUENCE
 from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
 from mayfly.admin.effects import without_effect
+from mayfly.admin.events import report_objects
 from mayfly.admin.model import (
+    APSTATUS,
     CHSTATUS,
     CONN,
     ENTAUTH,
@@ -26,9 +28,13 @@ from mayfly.admin.model import (
     LIKE,
     NOT_LIKE,
     ORDERINGS,
+    OWN_ATTRIBUTES,
     PUBSUB,
     QMSTATUS,
+    QSTATS,
     QSTATUS,
+    SBSTATUS,
+    SECURITY,
     SETTING,
     TPSTATUS,
     UNORDERED,
@@ -58,6 +64,10 @@ from mayfly.admin.operations import (
     define,
     delete,
     inquire,
+    move_messages,
+    reset_queue_statistics,
+    topic_strings,
+    topic_subscribers,
 )
 from mayfly.admin.security.admission import refresh_security
 from mayfly.admin.security.rules import Partner
@@ -105,6 +115,7 @@ from mayfly.engine.api.administration import (
     clear_queue,
     definitions_unchanged,
     delete_authority,
+    discard_now,
     matches,
     set_authority,
 )
@@ -112,6 +123,17 @@ from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 
 __all__ = [
+    "APSTATUS",
+    "OWN_ATTRIBUTES",
+    "QSTATS",
+    "SBSTATUS",
+    "SECURITY",
+    "discard_now",
+    "move_messages",
+    "report_objects",
+    "reset_queue_statistics",
+    "topic_strings",
+    "topic_subscribers",
     "STANDARD_OBJECTS",
     "SECRETS",
     "CLASS_PROFILE",

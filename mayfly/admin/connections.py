@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from mayfly.admin.model import (
     APPLICATION_TYPES,
+    APSTATUS,
     CHANNEL_STATUS,
     CHSTATUS,
     CONN,
@@ -166,6 +168,23 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
     ]
 
 
+def inquire_applications(manager: Engine, pattern: str) -> list[Record]:
+    """Return an APSTATUS record for each name of programs that are connected, sorted by name.
+
+    ``pattern`` is a name, or the start of names followed by ``*``. Returns [] for no match.
+    """
+    counts = Counter(found.application for found in open_connections(manager))
+    return [
+        Record(
+            APSTATUS,
+            name,
+            {"CLUSTER": "", "COUNT": counts[name], "MOVCOUNT": 0, "BALSTATE": 0},
+        )
+        for name in sorted(counts)
+        if matches(name, pattern)
+    ]
+
+
 def stop_connection(manager: Engine, identifier: str) -> None:
     """End the connection with a CONN id, and back out its unit of work.
 
@@ -228,7 +247,7 @@ def _connection(manager: Engine, found: OpenConnection) -> Record:
     UOWAGE is the age of its unit of work in seconds, 0 without one.
     """
     began_ms = found.unit_of_work_ms
-    date, time = _date_and_time(began_ms)
+    date, time = date_and_time(began_ms)
     values: dict[str, Value] = {
         "APPLTAG": found.application,
         "APPLTYPE": APPLICATION_TYPES["USER"],
@@ -247,7 +266,7 @@ def _connection(manager: Engine, found: OpenConnection) -> Record:
 def _instance(clients: Sequence[ClientConnection]) -> Record:
     """Return the CHSTATUS record of one client socket; ``clients`` are its conversations."""
     first = clients[0]
-    date, time = _date_and_time(first.connected_ms)
+    date, time = date_and_time(first.connected_ms)
     values: dict[str, Value] = {
         "CHLTYPE": MQCHT_SVRCONN,
         "STATUS": CHANNEL_STATUS[ChannelState.RUNNING],
@@ -265,7 +284,7 @@ def _instance(clients: Sequence[ClientConnection]) -> Record:
     return Record(CHSTATUS, first.channel, values)
 
 
-def _date_and_time(moment_ms: int | None) -> tuple[str, str]:
+def date_and_time(moment_ms: int | None) -> tuple[str, str]:
     """Return ms since 1970 as a UTC date and time of MQSC: ``('2026-01-31', '23.59.59')``.
 
     Returns two empty texts for None.

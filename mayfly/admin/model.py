@@ -37,6 +37,7 @@ from mayfly.engine.api.administration import (
 )
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.mqi import event_constants as e
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import (
     MQRCCF_ATTR_VALUE_ERROR,
@@ -61,11 +62,25 @@ HANDLE: Final = "HANDLE"
 ENTAUTH: Final = "ENTAUTH"
 PUBSUB: Final = "PUBSUB"
 GROUP_STATUS: Final = "GROUP"
+#: Status of subscriptions, of programs by name, and statistics of queues.
+SBSTATUS: Final = "SBSTATUS"
+APSTATUS: Final = "APSTATUS"
+QSTATS: Final = "QSTATS"
+#: How the queue manager checks users, on distributed platforms.
+SECURITY: Final = "SECURITY"
 #: Mayfly's own: settings, which the folder keeps beside objects.
 SETTING: Final = "SETTING"
 
 NO, YES = 0, 1
 _NO_YES: Final = (("NO", NO), ("YES", YES))
+#: MQMON_*.
+MONITORED: Final = {"OFF": 0, "LOW": 17, "MEDIUM": 33, "HIGH": 65}
+#: Attributes of Mayfly's own, which DISPLAY shows when they are named, or without keywords, and not
+#: with ALL: what reads all attributes knows those of IBM MQ.
+OWN_ATTRIBUTES: Final = frozenset(
+    "AUTHCHK BODELAY BODELMAX DDELAY DISK EXPIRED EXPQ FAILURE HANDLES LIVE STAGED TOKENFILE"
+    " TTLFROM UOWAGE".split()
+)
 #: MQSUBTYPE_*, by the word that a subscription is stored with.
 SUBSCRIPTION_TYPES: Final = {"API": 1, "ADMIN": 2, "PROXY": 3}
 #: MQSUB_DURABLE_*.
@@ -239,6 +254,14 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _word_row("UNCOM", _NO_YES, k.MQIACF_UNCOMMITTED_MSGS),
         # Of the oldest message.
         _number_row("MSGAGE", k.MQIACF_OLDEST_MSG_AGE, SECONDS),
+        # Of MONQ, blank without it: the last put and get in UTC, and for how long got messages have
+        # been on the queue, in microseconds, short-term and long-term.
+        _word_row("MONQ", MONITORED.items(), e.MQIA_MONITORING_Q),
+        _text_row("LPUTDATE", e.MQCACF_LAST_PUT_DATE),
+        _text_row("LPUTTIME", e.MQCACF_LAST_PUT_TIME),
+        _text_row("LGETDATE", e.MQCACF_LAST_GET_DATE),
+        _text_row("LGETTIME", e.MQCACF_LAST_GET_TIME),
+        _text_row("QTIME"),
         # Mayfly's own: staged for this queue, alive, expired and still there.
         _number_row("STAGED"),
         _number_row("LIVE"),
@@ -304,6 +327,30 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _text_row("UOWSTTI", k.MQCACF_UOW_START_TIME),
         # Mayfly's own.
         _number_row("UOWAGE", unit=SECONDS),
+    ),
+    SBSTATUS: (
+        _text_row("SUBID"),
+        _text_row("SUBUSER", k.MQCACF_SUB_USER_ID),
+        _word_row("SUBTYPE", SUBSCRIPTION_TYPES.items(), k.MQIACF_SUB_TYPE),
+        _word_row("DURABLE", _DURABLE, k.MQIACF_DURABLE_SUBSCRIPTION),
+        _text_row("TOPICSTR", c.MQCA_TOPIC_STRING),
+    ),
+    APSTATUS: (
+        _text_row("CLUSTER", c.MQCA_CLUSTER_NAME),
+        _number_row("COUNT", e.MQIACF_APPL_COUNT),
+        _number_row("MOVCOUNT", e.MQIACF_MOVABLE_APPL_COUNT),
+        # MQBALSTATE_*.
+        _word_row("BALSTATE", (("NOTAPPLIC", 0),), e.MQIACF_BALSTATE),
+    ),
+    QSTATS: (
+        _number_row("HIQDEPTH", e.MQIA_HIGH_Q_DEPTH),
+        _number_row("MSGSIN", e.MQIA_MSG_ENQ_COUNT),
+        _number_row("MSGSOUT", e.MQIA_MSG_DEQ_COUNT),
+        _number_row("RESETINT", e.MQIA_TIME_SINCE_RESET, SECONDS),
+    ),
+    SECURITY: (
+        *(attributes_of(QMGR)[keyword] for keyword in ("CHLAUTH", "CONNAUTH", "REVDNS")),
+        attributes_of(QMGR)["AUTHCHK"],
     ),
     HANDLE: (
         _text_row("OBJNAME", k.MQCACF_OBJECT_NAME),

@@ -12,18 +12,24 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from mayfly.admin import channels, connections, settings
+from mayfly.admin.events import reporting_change
 from mayfly.admin.inheritance import find_definition, source_of
 from mayfly.admin.model import (
+    APSTATUS,
     CHSTATUS,
     CONN,
     DURABLE_NO,
     DURABLE_YES,
     GROUP_STATUS,
     HANDLE,
+    MONITORED,
     NO,
     PUBSUB,
     QMSTATUS,
+    QSTATS,
     QSTATUS,
+    SBSTATUS,
+    SECURITY,
     SETTING,
     SUBSCRIPTION_TYPES,
     TPSTATUS,
@@ -35,11 +41,12 @@ from mayfly.admin.model import (
     entries_of,
     fixed_attribute,
     missing_attribute,
+    object_type,
     shown_values,
     type_of,
 )
 from mayfly.admin.standard_objects import DEFAULT_SUBSCRIPTION, MODELS, STANDARD_OBJECTS
-from mayfly.engine import Engine, manager_definition
+from mayfly.engine import Engine, GetRequest, forward, manager_definition
 from mayfly.engine.api.administration import (
     AUTHINFO,
     CHANGEABLE_OF_SUBSCRIPTIONS,
@@ -48,6 +55,7 @@ from mayfly.engine.api.administration import (
     DEFAULT_AUTHENTICATION,
     DEFAULT_OBJECTS,
     DEFAULT_TOPIC,
+    EVENT_QUEUES,
     KEPT_KINDS,
     NAMELIST,
     PLATFORM_NUMBERS,
@@ -58,6 +66,8 @@ from mayfly.engine.api.administration import (
     SUB,
     TOPIC,
     Definition,
+    QueueStatus,
+    SubscriptionView,
     alter_definition,
     alter_named,
     alter_subscription,
@@ -73,23 +83,30 @@ from mayfly.engine.api.administration import (
     delete_subscription,
     delete_topic,
     find_named,
+    reset_statistics,
     view_manager,
     view_members,
     view_named,
     view_neighbours,
+    view_queue,
     view_queue_status,
     view_queues,
     view_subscriptions,
     view_topic_string,
+    view_topic_strings,
+    view_topic_subscriptions,
     view_topics,
 )
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQGMO_SYNCPOINT, MQOO_INPUT_EXCLUSIVE
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.mqi.errors import ObjectError, mq_error
+from mayfly.mqi.errors import MQError, NoMessage, ObjectError, mq_error
+from mayfly.mqi.event_constants import MQRCCF_EVENTS_DISABLED
 from mayfly.verbs.facts import Value
-from mayfly.verbs.topic_strings import check_topic_string
+from mayfly.verbs.topic_strings import check_topic_string, has_wildcards
 
 _TOPIC_STRING: Final = "TOPICSTR"
+_MOVED_TOGETHER: Final = 100
 _AUTHENTICATION_TYPE: Final = "AUTHTYPE"
 #: The object from which a new one of this type inherits without LIKE.
 _DEFAULTS: Final = {
@@ -129,6 +146,20 @@ def define(
     """
     if like is not None:
         _make_standard(manager, kind, like)
+    with reporting_change(manager, kind, name):
+        _define_object(manager, kind, name, attributes, like, replace=replace)
+
+
+def _define_object(
+    manager: Engine,
+    kind: str,
+    name: str,
+    attributes: Mapping[str, Value],
+    like: str | None,
+    *,
+    replace: bool,
+) -> None:
+    """Define an object and store it, as :func:`define`."""
     if kind in (CHANNEL, CLNTCONN):
         channels.define(manager, kind, name, attributes, like, replace=replace)
         return
@@ -161,6 +192,14 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     that is wrong or cannot change.
     """
     _make_standard(manager, kind, name, attributes)
+    if kind == QMGR:
+        _make_event_queues(manager, attributes)
+    with reporting_change(manager, kind, name):
+        _alter_object(manager, kind, name, attributes)
+
+
+def _alter_object(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes of an object and store them, as :func:`alter`."""
     if kind in (CHANNEL, CLNTCONN):
         channels.alter(manager, kind, name, attributes)
         return
@@ -183,10 +222,11 @@ def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> Non
     (MQRC_NO_SUBSCRIPTION for SUB), MQRC_OBJECT_IN_USE for an open object, and MQRC_Q_NOT_EMPTY for
     messages without ``purge``.
     """
-    if kind == QLOCAL and purge:
-        delete_queue(manager, kind, name, purge=True)
-    else:
-        _DELETE[kind](manager, kind, name)
+    with reporting_change(manager, kind, name):
+        if kind == QLOCAL and purge:
+            delete_queue(manager, kind, name, purge=True)
+        else:
+            _DELETE[kind](manager, kind, name)
 
 
 def inquire(
@@ -204,6 +244,65 @@ def inquire(
     else:
         found = [record for kind in kinds for record in _INQUIRE[kind](manager, pattern)]
     return [record for record in found if where is None or where.passes(record)]
+
+
+def reset_queue_statistics(manager: Engine, pattern: str) -> list[Record]:
+    """Return QSTATS records of the local queues whose names match, and begin their counts anew.
+
+    Returns [] for no match. Raises MQRCCF_EVENTS_DISABLED if a queue that is named has no
+    statistics; others that a pattern matches are left out.
+    """
+    names = [view.definition.name for view in view_queues(manager, pattern, (QLOCAL,))]
+    records = []
+    for name in names:
+        try:
+            found = reset_statistics(manager, name)
+        except MQError as error:
+            if name == pattern or error.reason not in (
+                MQRCCF_EVENTS_DISABLED,
+                rc.MQRC_UNKNOWN_OBJECT_NAME,
+            ):
+                raise
+            continue
+        values: dict[str, Value] = {
+            "HIQDEPTH": found.high_depth,
+            "MSGSIN": found.put_count,
+            "MSGSOUT": found.removed_count,
+            "RESETINT": found.seconds_since_reset,
+        }
+        records.append(Record(QSTATS, name, values))
+    return records
+
+
+def move_messages(manager: Engine, source: str, target: str, *, adds: bool) -> int:
+    """Move all messages of a local queue to another one, and return how many (MOVE QLOCAL).
+
+    Ids, context and remaining life stay; messages that have expired are discarded. They move in
+    units of work of 100. Without ``adds`` the target must be empty: MQRC_Q_NOT_EMPTY. Raises
+    MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE for a source that a program has open for input, and
+    the errors of puts on the target; what was moved before stays there.
+    """
+    if view_queue_status(manager, target).depth and not adds:
+        raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"queue '{target}' is not empty")
+    view_queue_status(manager, source)
+    if source == target:
+        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"queue '{target}' is the source as well")
+    count = 0
+    with manager.session(transacted=True, program="mayfly MOVE QLOCAL") as session:
+        handle = session.open(source, MQOO_INPUT_EXCLUSIVE)
+        try:
+            while True:
+                message = handle.get(GetRequest(), MQGMO_SYNCPOINT).message
+                forward(manager, session, target, message)
+                count += 1
+                if count % _MOVED_TOGETHER == 0:
+                    session.commit()
+        except NoMessage:
+            session.commit()
+        except MQError:
+            session.backout()
+            raise
+    return count
 
 
 def clear_topic(manager: Engine, topic: str) -> None:
@@ -245,6 +344,13 @@ def _inquire_manager(manager: Engine, _pattern: str) -> list[Record]:
     return [Record(QMGR, manager.name, {**view_manager(manager).every_attribute, **own})]
 
 
+def _inquire_security(manager: Engine, _pattern: str) -> list[Record]:
+    """Return the one SECURITY record: the attributes that say how users are checked."""
+    values = view_manager(manager).attributes
+    shown = {keyword: values[keyword] for keyword in object_type(SECURITY).shown}
+    return [Record(SECURITY, manager.name, shown)]
+
+
 def _inquire_queue_statuses(manager: Engine, pattern: str) -> list[Record]:
     """Return a QSTATUS record for each local queue whose name matches, sorted by name.
 
@@ -271,6 +377,7 @@ def _queue_status(manager: Engine, name: str) -> Record:
         "OPPROCS": status.output_count,
         "UNCOM": YES if status.has_uncommitted_work else NO,
         "MSGAGE": status.oldest_age_seconds,
+        **_monitoring(manager, name, status),
         "STAGED": status.staged_count,
         "LIVE": status.live_count,
         "EXPIRED": status.expired_count,
@@ -278,6 +385,24 @@ def _queue_status(manager: Engine, name: str) -> Record:
     if name == STAGING_QUEUE:
         values["DDELAY"] = connections.processor_status(manager)
     return Record(QSTATUS, name, values)
+
+
+def _monitoring(manager: Engine, name: str, status: QueueStatus) -> dict[str, Value]:
+    """Return what MONQ has of a queue: the times of the last put and get, and QTIME."""
+    manager_monq, definition = manager_definition(manager).monq, view_queue(manager, name)
+    monq = MONITORED["OFF"] if definition is None else definition.monq
+    monq = max(0, manager_monq) if monq < 0 or manager_monq < 0 else monq
+    put_date, put_time = connections.date_and_time(status.last_put_ms)
+    get_date, get_time = connections.date_and_time(status.last_get_ms)
+    means = () if status.on_queue_ms is None else status.on_queue_ms
+    return {
+        "MONQ": monq,
+        "LPUTDATE": put_date,
+        "LPUTTIME": put_time,
+        "LGETDATE": get_date,
+        "LGETTIME": get_time,
+        "QTIME": ",".join(str(round(each * 1_000)) for each in means),
+    }
 
 
 def _inquire_members(manager: Engine, _pattern: str) -> list[Record]:
@@ -304,13 +429,27 @@ def _inquire_members(manager: Engine, _pattern: str) -> list[Record]:
 
 
 def _inquire_topic_string(manager: Engine, topic: str) -> list[Record]:
-    """Return one TPSTATUS record: the attribute values in force for a topic string, none ASPARENT.
+    """Return TPSTATUS records: the attribute values in force for topic strings, none ASPARENT.
 
-    ADMIN is empty if the string has no topic object. Raises MQRC_TOPIC_STRING_ERROR for an invalid
-    string or one with wildcards.
+    ``topic`` may have wildcards; without them it is one string, with a record also if nobody uses
+    it. ADMIN is empty if a string has no topic object. Raises MQRC_TOPIC_STRING_ERROR for an
+    invalid string.
+    """
+    return [_topic_status(manager, each) for each in topic_strings(manager, topic)]
+
+
+def topic_strings(manager: Engine, topic: str) -> list[str]:
+    """Return the topic strings that a string with wildcards matches; without them the string.
+
+    Raises MQRC_TOPIC_STRING_ERROR for an invalid string.
     """
     if topic:
-        check_topic_string(topic, wildcards=False)
+        check_topic_string(topic, wildcards=True)
+    return view_topic_strings(manager, topic) if has_wildcards(topic) else [topic]
+
+
+def _topic_status(manager: Engine, topic: str) -> Record:
+    """Return the TPSTATUS record of one topic string."""
     view = view_topic_string(manager, topic)
     values: dict[str, Value] = {
         "ADMIN": view.admin_name,
@@ -318,7 +457,30 @@ def _inquire_topic_string(manager: Engine, topic: str) -> list[Record]:
         "RETAINED": YES if view.is_retained else NO,
         "SUBCOUNT": view.subscription_count,
     }
-    return [Record(TPSTATUS, topic, values)]
+    return Record(TPSTATUS, topic, values)
+
+
+def topic_subscribers(manager: Engine, topic: str) -> list[Record]:
+    """Return SBSTATUS records of the subscriptions to one topic string."""
+    return [_subscription_status(each) for each in view_topic_subscriptions(manager, topic)]
+
+
+def _inquire_subscription_statuses(manager: Engine, pattern: str) -> list[Record]:
+    """Return SBSTATUS records of the subscriptions whose names match, sorted by name."""
+    return [_subscription_status(each) for each in view_subscriptions(manager, pattern)]
+
+
+def _subscription_status(view: SubscriptionView) -> Record:
+    """Return the SBSTATUS record of a subscription."""
+    definition, is_durable = view
+    values: dict[str, Value] = {
+        "SUBID": definition.sub_id.upper(),
+        "SUBUSER": definition.subuser,
+        "SUBTYPE": SUBSCRIPTION_TYPES[definition.made_by],
+        "DURABLE": DURABLE_YES if is_durable else DURABLE_NO,
+        "TOPICSTR": definition.topicstr,
+    }
+    return Record(SBSTATUS, definition.name, values)
 
 
 def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
@@ -411,6 +573,17 @@ def _make_standard(
         define(manager, kind, name, {**standard, **(attributes or {})})
 
 
+def _make_event_queues(manager: Engine, attributes: Mapping[str, Value]) -> None:
+    """Define the queues that are missing of events that ALTER QMGR turns on.
+
+    One that an operator deletes afterwards is not defined again; its events are lost then.
+    """
+    given = checked_all(QMGR, attributes)
+    for keyword, queue in EVENT_QUEUES.items():
+        if given.get(keyword):
+            _make_standard(manager, QLOCAL, queue)
+
+
 def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
     """Delete an AUTHINFO object.
 
@@ -458,6 +631,9 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
     QSTATUS: _inquire_queue_statuses,
     TPSTATUS: _inquire_topic_string,
+    SBSTATUS: _inquire_subscription_statuses,
+    APSTATUS: connections.inquire_applications,
+    SECURITY: _inquire_security,
     CHSTATUS: channels.inquire_status,
     QMSTATUS: connections.inquire_manager_status,
     CONN: connections.inquire,

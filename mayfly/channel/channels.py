@@ -18,7 +18,11 @@ from mayfly.channel.receiver import GONE, Receiver, RemoteSender
 from mayfly.channel.sender import Connect, RunningChannel
 from mayfly.channel.status import ChannelState, ChannelStatus
 from mayfly.engine import Engine, find_channel, manager_definition
-from mayfly.engine.api.transit import ChannelDefinition, channel_definitions
+from mayfly.engine.api.transit import (
+    ChannelDefinition,
+    channel_definitions,
+    report_stop_command,
+)
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN
@@ -137,6 +141,7 @@ class Channels:
         else:
             self._definition_of_sender(name)
             self._sender(name).stop(is_forced=is_forced)
+        report_stop_command(self.manager, name)
 
     def status(self, name: str) -> list[ChannelStatus]:
         """Return the status of a channel: one entry for a sender, one per sender for a receiver.

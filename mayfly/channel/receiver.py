@@ -20,11 +20,14 @@ from mayfly.engine.api.transit import (
     put_received,
     refuse,
     report_expiration,
+    report_start,
+    report_stop,
 )
 from mayfly.lifetime.transmission import counted_transit_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import MQError
+from mayfly.mqi.event_constants import MQRQ_CHANNEL_STOPPED_OK
 from mayfly.store.channels import ChannelRow
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.channels import Envelope, Opening
@@ -90,6 +93,7 @@ class Receiver:
         self.is_open = True
         self.message_count = self.batch_count = 0
         self.last_message_ms: int | None = None
+        report_start(manager, definition, self.address or opening.manager)
 
     @property
     def address(self) -> str:
@@ -266,3 +270,5 @@ class Receiver:
             self._session.close(commit=False)
             if self._remote_sender is not None:
                 self._remote_sender.on_end()
+            connection = self.address or self.opening.manager
+            report_stop(self._manager, self._definition, connection, MQRQ_CHANNEL_STOPPED_OK)

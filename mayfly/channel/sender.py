@@ -36,6 +36,8 @@ from mayfly.engine.api.transit import (
     ChannelDefinition,
     open_transmission_queue,
     out_of_transit,
+    report_start,
+    report_stop,
     seen_in_transit,
 )
 from mayfly.lifetime.times import SECOND_MS, ms_of_seconds
@@ -45,6 +47,12 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQNPMS_FAST, MQPER_PERSISTENT
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.event_constants import (
+    MQRQ_CHANNEL_STOPPED_DISABLED,
+    MQRQ_CHANNEL_STOPPED_ERROR,
+    MQRQ_CHANNEL_STOPPED_OK,
+    MQRQ_CHANNEL_STOPPED_RETRY,
+)
 from mayfly.store.channels import INACTIVE, STARTED, STOPPED, ChannelRow
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
@@ -81,6 +89,8 @@ class RunningChannel:
         self._due_ms = self._idle_ms = self._silent_ms = 0
         self.status = ChannelState.STOPPED if self._state.is_stopped else ChannelState.INACTIVE
         self._failure = ""
+        #: Whether it is connected, as its events say.
+        self._is_connected = False
 
     @property
     def is_idle(self) -> bool:
@@ -294,6 +304,8 @@ class RunningChannel:
         self._link = self._connect(definition)
         self._sender.connect(self._link)
         self._failure = ""
+        self._is_connected = True
+        report_start(self._manager, definition, definition.conname)
         self._open_queue.has_work = True
         self._note_sent(None)
 
@@ -359,6 +371,7 @@ class RunningChannel:
             self._end(ChannelState.STOPPED)
         else:
             self.status, self._due_ms = ChannelState.RETRYING, self._manager.now_ms() + wait_ms
+            self._report_stop(MQRQ_CHANNEL_STOPPED_RETRY)
 
     def _end(self, status: ChannelState) -> None:
         """Disconnect, close the transmission queue, and set the status.
@@ -371,7 +384,19 @@ class RunningChannel:
         self.status = ChannelState.STOPPED if self._stop_wanted else status
         if self.status is ChannelState.STOPPED:
             self._note(STOPPED)
+            self._report_stop(MQRQ_CHANNEL_STOPPED_DISABLED)
+        self._report_stop(MQRQ_CHANNEL_STOPPED_ERROR if self._failure else MQRQ_CHANNEL_STOPPED_OK)
         self._manager.clock.detach(self)
+
+    def _report_stop(self, qualifier: int) -> None:
+        """Make the event for the end of a connection; nothing if its end was reported before.
+
+        ``qualifier`` is MQRQ_CHANNEL_STOPPED_*.
+        """
+        was_connected, self._is_connected = self._is_connected, False
+        if was_connected:
+            definition = self._definition
+            report_stop(self._manager, definition, definition.conname, qualifier, self._failure)
 
     def _disconnect(self) -> None:
         """Close the link, and return taken messages to their queue; an MQError is logged."""

@@ -34,6 +34,7 @@ from mayfly.engine.kept_attributes import (
 from mayfly.lifetime.life import Cap
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.mqi import event_constants as e
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.verbs.facts import Value
@@ -280,6 +281,11 @@ def _checked(keyword: str, value: Value, default: Value) -> Value:
 #: Delayed messages are released by the queue manager itself, or by a pipeline on Spark.
 DDELAY_EMBEDDED: Final = 0
 DDELAY_SPARK: Final = 1
+#: MQEVR_*: whether an event message is made.
+EVENT_DISABLED, EVENT_ENABLED = 0, 1
+_SWITCH: Final = (("DISABLED", EVENT_DISABLED), ("ENABLED", EVENT_ENABLED))
+#: MQMON_*.
+_LEVELS: Final = (("OFF", 0), ("LOW", 17), ("MEDIUM", 33), ("HIGH", 65))
 #: When authority is checked: never, at connect, open and send, or at the release too.
 AUTHCHK_NONE, AUTHCHK_SEND, AUTHCHK_RELEASE = 0, 1, 2
 
@@ -343,6 +349,19 @@ class ManagerDefinition(Definition):
         words=(("DISABLED", k.MQRDNS_DISABLED), ("ENABLED", k.MQRDNS_ENABLED)),
     )
     connauth: str = attribute("", c.MQCA_CONN_AUTH, length=48)
+    # Which events are made (docs/EVENTS.md).
+    authorev: int = attribute(EVENT_DISABLED, e.MQIA_AUTHORITY_EVENT, words=_SWITCH)
+    chlev: int = attribute(EVENT_DISABLED, e.MQIA_CHANNEL_EVENT, words=(*_SWITCH, ("EXCEPTION", 2)))
+    cmdev: int = attribute(EVENT_DISABLED, e.MQIA_COMMAND_EVENT, words=(*_SWITCH, ("NODISPLAY", 3)))
+    configev: int = attribute(EVENT_DISABLED, e.MQIA_CONFIGURATION_EVENT, words=_SWITCH)
+    inhibtev: int = attribute(EVENT_DISABLED, e.MQIA_INHIBIT_EVENT, words=_SWITCH)
+    localev: int = attribute(EVENT_DISABLED, e.MQIA_LOCAL_EVENT, words=_SWITCH)
+    perfmev: int = attribute(EVENT_DISABLED, e.MQIA_PERFORMANCE_EVENT, words=_SWITCH)
+    remoteev: int = attribute(EVENT_DISABLED, e.MQIA_REMOTE_EVENT, words=_SWITCH)
+    sslev: int = attribute(EVENT_DISABLED, e.MQIA_SSL_EVENT, words=_SWITCH)
+    strstpev: int = attribute(EVENT_ENABLED, e.MQIA_START_STOP_EVENT, words=_SWITCH)
+    # Whether queues keep the times of their last put and get: MQMON_*; NONE is off for all queues.
+    monq: int = attribute(0, e.MQIA_MONITORING_Q, words=(("NONE", -1), *_LEVELS))
     # Mayfly's own: the queue manager or Spark releases delayed messages (docs/SCHEDULE.md).
     ddelay: int = attribute(
         DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
@@ -362,8 +381,6 @@ class ManagerDefinition(Definition):
 TTL_FROM_SEND: Final = 0
 _ENABLED_PUT = (("ENABLED", c.MQQA_PUT_ALLOWED), ("DISABLED", c.MQQA_PUT_INHIBITED))
 _ENABLED_GET = (("ENABLED", c.MQQA_GET_ALLOWED), ("DISABLED", c.MQQA_GET_INHIBITED))
-#: MQEVR_*: whether an event message is made.
-EVENT_DISABLED, EVENT_ENABLED = 0, 1
 _ENABLED_EVENT = (("ENABLED", EVENT_ENABLED), ("DISABLED", EVENT_DISABLED))
 _CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
 #: BODELAY and BODELMAX: a day.
@@ -407,7 +424,7 @@ class QueueDefinition(Definition):
     )
     maxdepth: int = attribute(5_000, c.MQIA_MAX_Q_DEPTH, low=0, high=LARGEST, objects=_HOLDERS)
     # When a queue is full, nearly full or nearly empty again, in percent of MAXDEPTH; expired
-    # messages that are still there count. The event messages are not made yet.
+    # messages that are still there count. An event disables itself and enables the others.
     qdepthhi: int = attribute(
         80, c.MQIA_Q_DEPTH_HIGH_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
     )
@@ -423,6 +440,17 @@ class QueueDefinition(Definition):
     qdploev: int = attribute(
         EVENT_DISABLED, c.MQIA_Q_DEPTH_LOW_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
     )
+    # Which of the two events about the service of a queue may come next, and its limit.
+    qsvciev: int = attribute(
+        0,
+        e.MQIA_Q_SERVICE_INTERVAL_EVENT,
+        words=(("NONE", 0), ("HIGH", 1), ("OK", 2)),
+        objects=_HOLDERS,
+    )
+    qsvcint: int = attribute(
+        LARGEST, e.MQIA_Q_SERVICE_INTERVAL, low=0, high=LARGEST, objects=_HOLDERS, unit=MS
+    )
+    monq: int = attribute(-3, e.MQIA_MONITORING_Q, words=(("QMGR", -3), *_LEVELS), objects=_HOLDERS)
     maxmsgl: int = attribute(
         4_194_304,
         c.MQIA_MAX_MSG_LENGTH,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mayfly.engine import queue_state
 from mayfly.engine.callbacks import Background
@@ -20,6 +20,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.runtime.compiling import mypyc_attr
+
+if TYPE_CHECKING:
+    from mayfly.engine.events.performance import PerformanceEvents
 
 _LOG = logging.getLogger("mayfly")
 
@@ -34,6 +37,8 @@ class Core(EngineState):
         ``name`` is that of the queue manager. ``runtime`` makes threads, locks and files.
         """
         super().__init__(name, engine_lock, clock, runtime)
+        #: Which queues have statistics for events.
+        self.performance: PerformanceEvents
         #: Its queue-sharing group, for a member of one.
         self.group: Core | None = None
         self.committer = Committer(self)

@@ -91,7 +91,7 @@ def check_open(path: ResolvedQueue, body_bytes: int) -> None:
 def refusal(path: ResolvedQueue, body_bytes: int) -> MQError:
     """Return the error with which a queue refuses a message; call it only for a refused message.
 
-    Without another cause that is MQRC_PERSISTENT_NOT_ALLOWED.
+    Without another cause that is MQRC_PERSISTENT_NOT_ALLOWED. A full queue may make an event.
     """
     queue = path.queue
     if path.put_inhibited:
@@ -103,6 +103,8 @@ def refusal(path: ResolvedQueue, body_bytes: int) -> MQError:
         text = f"{body_bytes} bytes; MAXMSGL({path.largest_bytes})"
         return mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, text)
     if queue.depth >= path.max_depth:
+        if queue.statistics is not None:
+            queue.statistics.note_full(queue)
         return mq_error(rc.MQRC_Q_FULL, f"{queue.name} holds MAXDEPTH({path.max_depth})")
     return mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
 

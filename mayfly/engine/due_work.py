@@ -88,6 +88,7 @@ class DueWork:
                 self._scan.next_due_ms(),
                 core.registry.subscriptions.next_end_ms(),
                 self._triggering.next_due_ms(),
+                core.performance.next_due_ms(),
                 self.claims.next_lease_end_ms(),
             ]
             if self._membership.has_unfinished:
@@ -144,6 +145,7 @@ class DueWork:
             self._try(partial(redeliver_due, core))
             self._try(partial(self._scan.run, self._is_release_due))
             self._try(self._triggering.run)
+            self._try(core.performance.run)
         self._end_waits()
         if self._postponed_to_ms <= core.now_ms():
             self._try(partial(self.housekeeping.run, self._is_release_due))

@@ -27,6 +27,10 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delay.timeline import StagedKeys
 from mayfly.engine.due_work import DueWork
+from mayfly.engine.events.catalog import Q_MGR_ACTIVE, Q_MGR_NOT_ACTIVE
+from mayfly.engine.events.failures import report_refusal
+from mayfly.engine.events.messages import emit
+from mayfly.engine.events.performance import PerformanceEvents
 from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up, stored_definitions
 from mayfly.engine.objects.named_definitions import set_up_client_objects
@@ -43,6 +47,7 @@ from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.event_constants import MQIACF_REASON_QUALIFIER, MQRQ_Q_MGR_STOPPING
 from mayfly.runtime import Runtime, SystemClock
 from mayfly.store.keys import start_of_ids
 from mayfly.store.store import Store
@@ -101,6 +106,8 @@ class Engine(Core):
         self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())
         warn_if_ahead(self)
         self.triggering = self.committer.arrival_hook = Triggering(self)
+        self.performance = PerformanceEvents(self)
+        self.on_refusal.append(partial(report_refusal, self))
         self.delay_processor = DelayProcessor(self)
         #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = ConsumerClaims(self, self.delay_processor), Stages(self)
@@ -119,6 +126,7 @@ class Engine(Core):
         _OPEN.add(self)
         self.due_work.begin()
         self._membership.admit()
+        emit(self, Q_MGR_ACTIVE, {})
 
     def _start(self, given: Configuration) -> None:
         """Load the store, and do work that fell due while the queue manager was closed.
@@ -194,6 +202,7 @@ class Engine(Core):
             if self._is_closed:
                 return
             self._is_closed = True
+        emit(self, Q_MGR_NOT_ACTIVE, {MQIACF_REASON_QUALIFIER: MQRQ_Q_MGR_STOPPING})
         self.due_work.end()
         try:
             if not self.is_stopped:
@@ -283,6 +292,8 @@ class Engine(Core):
         set_up_client_objects(self)
         load_subscriptions(self, subscriptions)
         load_retained(self)
+        for queue in self.registry.queues():
+            self.performance.watch(queue)
 
 
 def _stop_in_child() -> None:

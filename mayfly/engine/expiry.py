@@ -349,13 +349,18 @@ class ExpiryScan:
         else:
             self._began_ms = began_ms
 
-    def discard_all(self, should_yield: Callable[[], bool] = lambda: False) -> bool:
+    def discard_all(
+        self,
+        should_yield: Callable[[], bool] = lambda: False,
+        is_wanted: Callable[[LocalQueue], bool] | None = None,
+    ) -> bool:
         """Discard all expired messages, except those that a lock or open unit of work hides.
 
-        Returns False if ``should_yield`` stopped it before the end.
+        ``is_wanted`` chooses queues, None all of them. Returns False if ``should_yield`` stopped it
+        before the end.
         """
         return all(
-            self._discard(holder, persistence, should_yield)
+            self._discard(holder, persistence, should_yield, is_wanted)
             for holder in self._holders()
             for persistence in _SIDES
         )
@@ -378,11 +383,17 @@ class ExpiryScan:
                 found = [(ms, key) for ms, key in found if key not in requester.hidden]
         return found[0][0] if found else None
 
-    def _discard(self, requester: Core, persistence: int, should_yield: Callable[[], bool]) -> bool:
+    def _discard(
+        self,
+        requester: Core,
+        persistence: int,
+        should_yield: Callable[[], bool],
+        is_wanted: Callable[[LocalQueue], bool] | None,
+    ) -> bool:
         """Discard the expired messages with one persistence, in batches of 1,000.
 
-        ``requester`` is the queue manager or group that has them. Returns False if
-        ``should_yield``, which is called after a batch, stopped it early.
+        ``requester`` is the queue manager or group that has them; ``is_wanted`` chooses queues.
+        Returns False if ``should_yield``, which is called after a batch, stopped it early.
         """
         core, after = self._core, _START
         while True:
@@ -393,7 +404,9 @@ class ExpiryScan:
                 for row in rows:
                     queue = requester.registry.by_number(queue_number_of(row.k))
                     # Hidden: locked, got in a unit of work, or on its way out; left alone (X9).
-                    if queue is not None and row.k not in requester.hidden:
+                    if queue is None or row.k in requester.hidden:
+                        continue
+                    if is_wanted is None or is_wanted(queue):
                         found.append((queue, row, persistence))
                 transactions = [discard_expired(core, found, now_ms, MetBy.SCAN)] if found else []
             if transactions:
@@ -405,6 +418,21 @@ class ExpiryScan:
             last = rows[-1]
             assert last.expire_at_ms is not None
             after = (last.expire_at_ms, last.k)
+
+
+def discard_now(core: Core, pattern: str) -> None:
+    """Discard the expired messages of local queues whose names match (REFRESH QMGR TYPE(EXPIRY)).
+
+    ``pattern`` is a name, or the beginning of names and ``*``. Messages that a lock or an open unit
+    of work hides stay. Call it without the engine lock. Raises MQRC_STORAGE_MEDIUM_FULL.
+    """
+    prefix = pattern.removesuffix("*")
+    is_generic = prefix != pattern
+
+    def is_wanted(queue: LocalQueue) -> bool:
+        return queue.name.startswith(prefix) if is_generic else queue.name == pattern
+
+    ExpiryScan(core).discard_all(is_wanted=is_wanted)
 
 
 def scan_every(core: Core, seconds: int) -> None:

@@ -12,6 +12,7 @@ from mayfly.engine.browse import Cursor
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
+from mayfly.engine.events.failures import report_failure
 from mayfly.engine.finding.selecting import SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain, obtain_prepared
 from mayfly.engine.groups.gets import GroupGets
@@ -282,6 +283,9 @@ class Handle:
                 result = obtain(self._core, self._getter(request, options))
         except ConnectionBroken as error:
             raise quiescing_error(error, options) from None
+        except InhibitedError as error:
+            report_failure(self._core, self._owner.context, error, self._path.name)
+            raise
         if result.failure is not None or self.options & c.MQOO_SAVE_ALL_CONTEXT:
             self._note(result, options)
         return result
@@ -311,6 +315,8 @@ class Handle:
         def finished(outcome: GetResult | MQError) -> GetResult | MQError:
             if isinstance(outcome, ConnectionBroken):
                 return quiescing_error(outcome, options)
+            if isinstance(outcome, InhibitedError):
+                report_failure(self._core, self._owner.context, outcome, self._path.name)
             if isinstance(outcome, MQError):
                 return outcome
             try:

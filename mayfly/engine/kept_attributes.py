@@ -146,20 +146,8 @@ _QUEUES = (
         words=(("DEFAULT", -1),),
         unit="megabytes",
     ),
-    _word("MONQ", c.MQIA_MONITORING_Q, "QMGR", (*_AS_MANAGER, *_LEVELS), *_HOLDERS),
     # MQNPM_CLASS_*.
     _word("NPMCLASS", c.MQIA_NPM_CLASS, "NORMAL", (("NORMAL", 0), ("HIGH", 10)), *_HOLDERS),
-    # MQQSIE_*.
-    _word(
-        "QSVCIEV",
-        c.MQIA_Q_SERVICE_INTERVAL_EVENT,
-        "NONE",
-        (("NONE", 0), ("HIGH", 1), ("OK", 2)),
-        *_HOLDERS,
-    ),
-    _number(
-        "QSVCINT", c.MQIA_Q_SERVICE_INTERVAL, _LARGEST, 0, _LARGEST, *_HOLDERS, unit="milliseconds"
-    ),
     _number("RETINTVL", c.MQIA_RETENTION_INTERVAL, _LARGEST, 0, _LARGEST, *_HOLDERS, unit="hours"),
     # MQSCO_*.
     _word("SCOPE", c.MQIA_SCOPE, "QMGR", (("QMGR", 1), ("CELL", 2)), *_CLUSTERED),
@@ -523,7 +511,6 @@ _MANAGER = (
         (("NONE", 0), ("ALL", 1), ("QMNAME", 2), ("NETADDR", 4)),
     ),
     _word("ADOPTMCA", c.MQIA_ADOPTNEWMCA_TYPE, "ALL", (("NO", 0), ("ALL", 1))),
-    _word("AUTHOREV", c.MQIA_AUTHORITY_EVENT, "DISABLED", _SWITCH),
     _word("BRIDGEEV", c.MQIA_BRIDGE_EVENT, "DISABLED", _SWITCH),
     _number("CCSID", c.MQIA_CODED_CHAR_SET_ID, 1_208, 1, _PORT_MAX),
     _text("CERTLABL", c.MQCA_CERT_LABEL, 64),
@@ -538,14 +525,11 @@ _MANAGER = (
     _number("CHIADAPS", c.MQIA_CHINIT_ADAPTERS, 8, 1, 9_999),
     _number("CHIDISPS", c.MQIA_CHINIT_DISPATCHERS, 5, 1, 9_999),
     _text("CHISERVP", c.MQCA_CHINIT_SERVICE_PARM, 32),
-    _word("CHLEV", c.MQIA_CHANNEL_EVENT, "DISABLED", _EXCEPTIONS),
     _text("CLWLDATA", c.MQCA_CLUSTER_WORKLOAD_DATA, _EXIT_DATA),
     _text("CLWLEXIT", c.MQCA_CLUSTER_WORKLOAD_EXIT, _EXIT),
     _number("CLWLLEN", c.MQIA_CLUSTER_WORKLOAD_LENGTH, 100, 0, _LARGEST),
     _number("CLWLMRUC", c.MQIA_CLWL_MRU_CHANNELS, _LARGEST, 1, _LARGEST),
     _word("CLWLUSEQ", c.MQIA_CLWL_USEQ, "LOCAL", (("LOCAL", 0), ("ANY", 1))),
-    _word("CMDEV", c.MQIA_COMMAND_EVENT, "DISABLED", (*_SWITCH, ("NODISPLAY", 3))),
-    _word("CONFIGEV", c.MQIA_CONFIGURATION_EVENT, "DISABLED", _SWITCH),
     _text("CUSTOM", c.MQCA_CUSTOM, 128),
     # MQCLXQ_*.
     _word("DEFCLXQ", c.MQIA_DEF_CLUSTER_XMIT_Q_TYPE, "SCTQ", (("SCTQ", 0), ("CHANNEL", 1))),
@@ -583,12 +567,10 @@ _MANAGER = (
     _word("IMGRCOVO", c.MQIA_MEDIA_IMAGE_RECOVER_OBJ, "YES", _NO_YES),
     _word("IMGRCOVQ", c.MQIA_MEDIA_IMAGE_RECOVER_Q, "YES", _NO_YES),
     _word("IMGSCHED", c.MQIA_MEDIA_IMAGE_SCHEDULING, "MANUAL", (("MANUAL", 0), ("AUTO", 1))),
-    _word("INHIBTEV", c.MQIA_INHIBIT_EVENT, "DISABLED", _SWITCH),
     _text("INITKEY", c.MQCA_INITIAL_KEY, 1_024),
     # MQIPADDR_*.
     _word("IPADDRV", c.MQIA_IP_ADDRESS_VERSION, "IPV4", (("IPV4", 0), ("IPV6", 1))),
     _text("KEYRPWD", c.MQCA_SSL_KEY_REPO_PASSWORD, 1_024),
-    _word("LOCALEV", c.MQIA_LOCAL_EVENT, "DISABLED", _SWITCH),
     _word("LOGGEREV", c.MQIA_LOGGER_EVENT, "DISABLED", _SWITCH),
     _number("LSTRTMR", c.MQIA_LISTENER_TIMER, 60, 5, 9_999, unit="seconds"),
     _text("LU62ARM", c.MQCA_LU62_ARM_SUFFIX, 2),
@@ -598,12 +580,10 @@ _MANAGER = (
     _number("MAXCHL", c.MQIA_MAX_CHANNELS, 200, 1, 9_999),
     _word("MONACLS", c.MQIA_MONITORING_AUTO_CLUSSDR, "QMGR", (*_NONE, *_AS_MANAGER, *_LEVELS)),
     _word("MONCHL", c.MQIA_MONITORING_CHANNEL, "OFF", (*_NONE, *_LEVELS)),
-    _word("MONQ", c.MQIA_MONITORING_Q, "OFF", (*_NONE, *_LEVELS)),
     _number("OPORTMAX", c.MQIA_OUTBOUND_PORT_MAX, 0, 0, _PORT_MAX),
     _number("OPORTMIN", c.MQIA_OUTBOUND_PORT_MIN, 0, 0, _PORT_MAX),
     _word("OTELPCTL", c.MQIA_OTEL_PROPAGATION_CONTROL, "MANUAL", _TRACE_CONTROL),
     _word("OTELTRAC", c.MQIA_OTEL_TRACE, "OFF", _TRACES),
-    _word("PERFMEV", c.MQIA_PERFORMANCE_EVENT, "DISABLED", _SWITCH),
     _word("PSCLUS", c.MQIA_PUBSUB_CLUSTER, "ENABLED", _SWITCH),
     # MQUNDELIVERED_*.
     _word("PSNPMSG", c.MQIA_PUBSUB_NP_MSG, "DISCARD", (("DISCARD", 2), ("KEEP", 3))),
@@ -625,7 +605,6 @@ _MANAGER = (
         "MULTIPLY",
         (("MULTIPLY", 0), ("ADD", 1), ("EQUAL", 2)),
     ),
-    _word("REMOTEEV", c.MQIA_REMOTE_EVENT, "DISABLED", _SWITCH),
     _text("REPOS", c.MQCA_REPOSITORY_NAME, _NAME),
     _text("REPOSNL", c.MQCA_REPOSITORY_NAMELIST, _NAME),
     _word("ROUTEREC", c.MQIA_TRACE_ROUTE_RECORDING, "MSG", _RECORDING),
@@ -637,7 +616,6 @@ _MANAGER = (
     _word("SQQMNAME", c.MQIA_SHARED_Q_Q_MGR_NAME, "USE", (("USE", 0), ("IGNORE", 1))),
     _text("SSLCRLNL", c.MQCA_SSL_CRL_NAMELIST, _NAME),
     _text("SSLCRYP", c.MQCA_SSL_CRYPTO_HARDWARE, 256),
-    _word("SSLEV", c.MQIA_SSL_EVENT, "DISABLED", _SWITCH),
     _word("SSLFIPS", c.MQIA_SSL_FIPS_REQUIRED, "NO", _NO_YES),
     _text("SSLKEYR", c.MQCA_SSL_KEY_REPOSITORY, 256),
     _number("SSLRKEYC", c.MQIA_SSL_RESET_COUNT, 0, 0, _LARGEST, unit="bytes"),
@@ -647,7 +625,6 @@ _MANAGER = (
     _number("STATINT", c.MQIA_STATISTICS_INTERVAL, 1_800, 0, 604_800, unit="seconds"),
     _word("STATMQI", c.MQIA_STATISTICS_MQI, "OFF", _OFF_ON),
     _word("STATQ", c.MQIA_STATISTICS_Q, "OFF", (*_OFF_ON, *_NONE)),
-    _word("STRSTPEV", c.MQIA_START_STOP_EVENT, "ENABLED", _SWITCH),
     _text(
         "SUITEB",
         c.MQIA_SUITE_B_STRENGTH,
@@ -684,14 +661,12 @@ _TABLES: Final[Mapping[str, tuple[Attribute, ...]]] = {
 }
 #: Values that are checked and then forgotten: nothing here reads them, so none is stored.
 SECRETS: Final = frozenset({"INITKEY", "KEYRPWD", "LDAPPWD", "PASSWORD"})
-#: Attributes in the tables of ``engine/attributes`` that are without effect: no event is made, and
-#: there are no clusters and page sets. They have none on objects of these kinds or types.
+#: Attributes in the tables of ``engine/attributes`` that are without effect: there are no clusters
+#: and page sets. They have none on objects of these kinds or types.
 NOT_OBEYED: Final[Mapping[str, tuple[str, ...]]] = {
     "CLUSTER": _CLUSTERED,
     "DISCINT": ("SVRCONN",),
     "MCAUSER": ("SDR",),
-    "QDPHIEV": _HOLDERS,
-    "QDPLOEV": _HOLDERS,
     "STGCLASS": _HOLDERS,
 }
 

@@ -26,6 +26,7 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
+from mayfly.engine.events.failures import report_failure
 from mayfly.engine.groups.place import is_grouped
 from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import LocalQueue
@@ -113,36 +114,44 @@ def put(
     staging queue (D14, D19, D31).
     """
     prepared = prepared_for(core, path, body, request, context)
-    with core.engine_lock:
-        ensure_running(core)
-        if unique is not None:
-            unique.claim(unit_of_work)
-        # The queue may have been deleted since its name was resolved.
-        path = path if path.version == core.registry.version else core.registry.refreshed(path)
-        window = window_at_put(
-            now_ms_of(core),
-            request.life_ms,
-            request.delay_ms,
-            path.cap_ms,
-            from_release=path.ttl_from_release,
-            longest_ms=core.settings.longest_life_ms,
-            capped_by=path.capped_by,
-        )
-        if request.capped_by is not None and window.capped_by is None:
-            window = window._replace(capped_by=request.capped_by)
-        queue, row, persistent = new_put(core, path, prepared, window, request, body)
-        if unit_of_work is not None:
-            unit_of_work.put(queue, row, persistent=persistent)
-            transaction = None
-        else:
-            transaction = Transaction()
-            queue_state.arrive(core, transaction, queue, row, persistent=persistent)
-        if unique is not None:
-            unique.enter(transaction, unit_of_work)
-        if prepared.descriptor.report & MQRO_COA and path.remote is None and not queue.is_staging:
-            add_coa_report(core, row, prepared.descriptor, transaction, unit_of_work)
-        if transaction is not None and core.committer.run_at_once(transaction):
-            transaction = None
+    try:
+        with core.engine_lock:
+            ensure_running(core)
+            if unique is not None:
+                unique.claim(unit_of_work)
+            # The queue may have been deleted since its name was resolved.
+            path = path if path.version == core.registry.version else core.registry.refreshed(path)
+            window = window_at_put(
+                now_ms_of(core),
+                request.life_ms,
+                request.delay_ms,
+                path.cap_ms,
+                from_release=path.ttl_from_release,
+                longest_ms=core.settings.longest_life_ms,
+                capped_by=path.capped_by,
+            )
+            if request.capped_by is not None and window.capped_by is None:
+                window = window._replace(capped_by=request.capped_by)
+            queue, row, persistent = new_put(core, path, prepared, window, request, body)
+            if unit_of_work is not None:
+                unit_of_work.put(queue, row, persistent=persistent)
+                transaction = None
+            else:
+                transaction = Transaction()
+                queue_state.arrive(core, transaction, queue, row, persistent=persistent)
+            if unique is not None:
+                unique.enter(transaction, unit_of_work)
+            if (
+                prepared.descriptor.report & MQRO_COA
+                and path.remote is None
+                and not queue.is_staging
+            ):
+                add_coa_report(core, row, prepared.descriptor, transaction, unit_of_work)
+            if transaction is not None and core.committer.run_at_once(transaction):
+                transaction = None
+    except MQError as error:
+        report_failure(core, context, error, path.name)
+        raise
     if transaction is None:
         core.committer.run_deferred()
     elif completion is None:

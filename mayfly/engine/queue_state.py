@@ -164,6 +164,8 @@ def reserve(queue: LocalQueue, message_count: int = 1) -> None:
     """
     queue.depth += message_count
     queue.uncommitted += message_count
+    if queue.statistics is not None:
+        queue.statistics.note_put(queue, message_count)
 
 
 def reserve_in_unit(queue: LocalQueue) -> None:
@@ -177,6 +179,8 @@ def reserve_in_unit(queue: LocalQueue) -> None:
     else:
         queue.depth += 1
         queue.uncommitted += 1
+        if queue.statistics is not None:
+            queue.statistics.note_put(queue, 1)
 
 
 def withdraw(queue: LocalQueue, message_count: int = 1) -> None:
@@ -230,6 +234,8 @@ def arrive(
     """
     queue.depth += 1
     queue.uncommitted += 1
+    if queue.statistics is not None:
+        queue.statistics.note_put(queue, 1)
     if queue.owner is not owner:
         transaction = transaction.at(queue.owner)
     transaction.unit.put(queue.number, row, persistent=persistent)
@@ -289,6 +295,8 @@ def get_uncommitted(queue: LocalQueue) -> None:
     queue.depth -= 1
     queue.uncommitted -= 1
     queue.put_and_got += 1
+    if queue.statistics is not None:
+        queue.statistics.note_removed(queue, 1, None)
 
 
 def withdraw_put_and_got(queue: LocalQueue) -> None:
@@ -472,6 +480,8 @@ def hold_got(found: Found, by: Hold) -> None:
     hidden[key] = by
     queue.depth -= 1
     queue.locked += 1
+    if queue.statistics is not None:
+        queue.statistics.note_removed(queue, 1, row.put_ms)
     if persistence:
         queue_owner.store.held_gets.note(key, row.backout_count)
 
@@ -484,6 +494,8 @@ def give_back(found: Found, by: Hold) -> None:
     end_hold(found, by)
     queue, row, persistence = found
     note_visible(queue, row.k, persistence)
+    if queue.statistics is not None:
+        queue.statistics.note_returned(queue)
 
 
 def delay_redelivery(found: Found, by: Hold, to: Hold) -> None:
@@ -518,6 +530,8 @@ def redeliver(queue: LocalQueue, key: int, persistence: int, by: Hold) -> None:
     queue.awaiting_redelivery -= 1
     queue.depth += 1
     note_visible(queue, key, persistence)
+    if queue.statistics is not None:
+        queue.statistics.note_returned(queue)
 
 
 def transfer_hold(found: Found, by: Hold, to: Hold) -> None:
@@ -575,6 +589,8 @@ def end(
     if by is None:
         queue_owner.hidden[key] = transaction
         queue.depth -= 1
+        if queue.statistics is not None:
+            queue.statistics.note_removed(queue, 1, row.put_ms if event in GETS else None)
     life = life_record(queue, row, now_ms, outcome, terminated_by, reason=reason)
     assert life.persistent == persistence
     transaction.unit.end(queue.number, key, life)
@@ -711,6 +727,8 @@ def hold_keys(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
     by.count += len(keys)
+    if queue.statistics is not None:
+        queue.statistics.note_removed(queue, len(keys), None)
 
 
 def hold_gets(found: Sequence[Found], by: Hold) -> None:
@@ -724,6 +742,8 @@ def hold_gets(found: Sequence[Found], by: Hold) -> None:
     keys = [row.k for _queue, row, _persistence in found]
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
+    if queue.statistics is not None:
+        queue.statistics.note_removed(queue, len(keys), found[-1][1].put_ms)
     held_gets = queue.owner.store.held_gets
     for _queue, row, persistence in found:
         if persistence:
@@ -755,6 +775,9 @@ def end_all(
         transaction = transaction.at(queue_owner)
     if by is None:
         _hide_all(queue, keys, transaction)
+        if queue.statistics is not None:
+            got_put_ms = found[-1][1].put_ms if event in GETS else None
+            queue.statistics.note_removed(queue, len(keys), got_put_ms)
     else:
         _check_held(queue, keys, by)
     lives = life_records(found, now_ms, ends[event], terminated_by)
@@ -780,6 +803,8 @@ def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
     queue.depth += len(keys)
     queue.locked -= len(keys)
     by.count -= len(keys)
+    if queue.statistics is not None:
+        queue.statistics.note_returned(queue)
 
 
 def add_move(transaction: Transaction, moving: Moving) -> None:
@@ -792,6 +817,8 @@ def add_move(transaction: Transaction, moving: Moving) -> None:
     """
     source, _target, old_keys, _new_keys = moving
     _hide_all(source, old_keys, transaction)
+    if source.statistics is not None:
+        source.statistics.note_removed(source, len(old_keys), None)
     transaction.moves.append(moving)
 
 
@@ -817,6 +844,8 @@ def claim(transaction: Transaction, claiming: Claiming) -> None:
     queue, keys, _volatile_count = claiming
     _hide_all(queue, keys, transaction)
     queue.locked += len(keys)
+    if queue.statistics is not None:
+        queue.statistics.note_removed(queue, len(keys), None)
     transaction.claims.append(claiming)
 
 

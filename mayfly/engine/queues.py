@@ -6,7 +6,7 @@ The engine lock protects all of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes import QueueDefinition
@@ -40,6 +40,49 @@ class VisibilityWatcher(Protocol):
 
     def lower_from(self, key: int) -> None:
         """Record that messages with this key and above may have become visible."""
+
+
+class Statistics(NamedTuple):
+    """The statistics of a queue since the last reset."""
+
+    queue: str
+    seconds_since_reset: int
+    high_depth: int
+    put_count: int
+    removed_count: int
+
+
+class DepthWatcher(Protocol):
+    """The statistics of a queue, for events about depth and service (``events.performance``)."""
+
+    #: Whether events are made of them.
+    makes_events: bool
+    #: When a message was last put or got, in ms since 1970; None if none was.
+    last_put_ms: int | None
+    last_get_ms: int | None
+    #: Means of the time that got messages were on the queue; None without one.
+    on_queue_ms: tuple[float, float] | None
+
+    def note_put(self, queue: LocalQueue, message_count: int) -> None:
+        """Count puts, which the depth has already."""
+
+    def note_removed(self, queue: LocalQueue, message_count: int, got_put_ms: int | None) -> None:
+        """Count removals; ``got_put_ms`` is the put time of a message that a program has got."""
+
+    def note_returned(self, queue: LocalQueue) -> None:
+        """Note that messages are back on the queue."""
+
+    def note_full(self, queue: LocalQueue) -> None:
+        """Note that a put was refused because the queue is full."""
+
+    def check_service(self, queue: LocalQueue, now_ms: int) -> None:
+        """Make the event that the service interval is over, if it is."""
+
+    def service_due_ms(self, queue: LocalQueue) -> int | None:
+        """Return when that event is due; None if it is not to come."""
+
+    def reset(self, queue: LocalQueue, now_ms: int) -> Statistics:
+        """Return the statistics up to now, and begin anew."""
 
 
 class QueueOwner(Protocol):
@@ -103,6 +146,7 @@ class LocalQueue:
         "slots",
         "staged_for",
         "starts",
+        "statistics",
         "trigger",
         "uncommitted",
         "uncommitted_staged",
@@ -148,6 +192,8 @@ class LocalQueue:
         self.exclusive_holder: object | None = None
         #: Its trigger conditions; None for most queues.
         self.trigger: Trigger | None = None
+        #: What events about its performance are made of; None for most queues.
+        self.statistics: DepthWatcher | None = None
         #: Where searches by ids start; None until one was long.
         self.starts: SearchStarts | None = None
         #: Weak references; None when there was never one.

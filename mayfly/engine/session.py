@@ -16,6 +16,7 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import SessionSchedule
 from mayfly.engine.descriptors import Context
+from mayfly.engine.events.failures import report_failure
 from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, Getter, get, next_message
 from mayfly.engine.get_many import get_many
@@ -34,7 +35,7 @@ from mayfly.engine.verb_options import check_open_options
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import NoMessage, mq_error
+from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import Identifier, bytes_of, check_max_messages, stored_id
 from mayfly.verbs.contracts.outcomes import terminated_by_program
@@ -76,7 +77,7 @@ class Session(TopicVerbs):
         #: The engine of the queue manager that it is connected to.
         self.core = core
         #: The user's rights; None for an administrator: everything.
-        self.authority = authority_of(core, user or "", groups, known_as=known_as)
+        self.authority = authority_of(core, user or "", groups, known_as=known_as, program=program)
         #: Whether its puts and gets wait for a commit or backout.
         self.is_transacted = transacted
         user = user or known_as
@@ -157,7 +158,11 @@ class Session(TopicVerbs):
             given = properties_of_mapping(properties)
             descriptor, body = with_properties(self.core, request.descriptor, body, given)
             request = request._replace(descriptor=descriptor)
-        path = path_of_put(self.core.registry, queue)
+        try:
+            path = path_of_put(self.core.registry, queue)
+        except MQError as error:
+            report_failure(self.core, self.context, error, queue)
+            raise
         if path is None:
             if self.authority is not None:
                 self.authority.check_queue(queue, words.PUT)
@@ -201,20 +206,23 @@ class Session(TopicVerbs):
         exclusive input.
         """
         unit_of_work = self.unit_of_work if self._usable() else None
-        # As _path_to_get does, without a call.
-        path = self.core.registry.resolve(queue)
-        if self.authority is not None:
-            self.authority.check_queue(queue, words.GET)
-        if path.queue.exclusive_holder is not None:
-            self._check_exclusive(path)
         core, requester = self.core, self._opened.requester
-        if not wait_ms and msg_id is None and correl_id is None and selector is None:
-            return next_message(core, path, unit_of_work, requester)
-        request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
         try:
+            # As _path_to_get does, without a call.
+            path = core.registry.resolve(queue)
+            if self.authority is not None:
+                self.authority.check_queue(queue, words.GET)
+            if path.queue.exclusive_holder is not None:
+                self._check_exclusive(path)
+            if not wait_ms and msg_id is None and correl_id is None and selector is None:
+                return next_message(core, path, unit_of_work, requester)
+            request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
             return get(core, path, request, unit_of_work, requester).message
         except NoMessage:
             return None
+        except MQError as error:
+            report_failure(core, self.context, error, queue)
+            raise
 
     def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
         """Take up to ``max_messages`` messages in get order; only the first one is waited for.
@@ -322,12 +330,16 @@ class Session(TopicVerbs):
             authority.check_open(name, options)
         owners = () if authority is None else (authority.user,)
         created = create_dynamic_queue(core, name, dynamic_name, owners)
-        with core.engine_lock:
-            path = core.registry.resolve_target(name if created is None else created)
-            if path.remote is not None:
-                check_remote_open(name, options)
-            owns_queue = created is not None
-            opened = self._opened.open(path.queue, options, owns_queue=owns_queue)
+        try:
+            with core.engine_lock:
+                path = core.registry.resolve_target(name if created is None else created)
+                if path.remote is not None:
+                    check_remote_open(name, options)
+                owns_queue = created is not None
+                opened = self._opened.open(path.queue, options, owns_queue=owns_queue)
+        except MQError as error:
+            report_failure(core, self.context, error, name)
+            raise
         core.committer.run_deferred()
         if self._opened.requester.is_ended:
             # Another thread closes the session, and may have closed all handles before this one.
@@ -443,7 +455,11 @@ class Session(TopicVerbs):
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE for exclusive
         input elsewhere.
         """
-        path = self.core.registry.resolve(name)
+        try:
+            path = self.core.registry.resolve(name)
+        except MQError as error:
+            report_failure(self.core, self.context, error, name)
+            raise
         if self.authority is not None:
             self.authority.check_queue(name, words.GET)
         if path.queue.exclusive_holder is not None:

@@ -96,6 +96,8 @@ class EngineState:
         self.is_stopped = self.is_closing = False
         #: Called, without the lock, when work may fall due earlier than the clock knows.
         self.on_wake: list[Callable[[], None]] = []
+        #: Functions to call with calls that are refused for want of authority (``Refusal``).
+        self.on_refusal: list[Callable[[Any], None]] = []
         #: Does what is due now, without the clock; the queue manager sets it.
         self.do_due: Callable[[], None] = lambda: None
         #: How far the store's time was ahead of the clock at the opening; own time continues.

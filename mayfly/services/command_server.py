@@ -11,18 +11,20 @@ from itertools import islice
 from typing import Final
 
 from mayfly.admin import QLOCAL, define
-from mayfly.admin.pcf import answer, refusal
+from mayfly.admin.events import Origin, commanded_by, report_pcf, report_refused_command
+from mayfly.admin.pcf import COMMANDS, answer, refusal
 from mayfly.admin.security.applicant import Admitted
-from mayfly.admin.security.roles import admitted_as
+from mayfly.admin.security.roles import Role, admitted_as
 from mayfly.client.connection import Connection, LocalConnection
-from mayfly.engine import manager_definition
+from mayfly.engine import Engine, manager_definition
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
+from mayfly.mqi.event_constants import MQEVO_MSG
 from mayfly.mqi.layout import is_big_endian
-from mayfly.mqi.pcf import PcfError
+from mayfly.mqi.pcf import PcfError, unpack
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Loop
 from mayfly.verbs import requests as ask
@@ -179,18 +181,49 @@ class CommandServer:
         if descriptor.format.rstrip() != _FORMAT:
             text = f"Format {descriptor.format!r} is not {_FORMAT!r}"
             return [refusal(PcfError(k.MQRCCF_MD_FORMAT_ERROR, text))]
-        engine = self._manager.engine
+        engine, big_endian = self._manager.engine, is_big_endian(descriptor.encoding)
         try:
-            return answer(
-                engine,
-                message.body,
-                big_endian=is_big_endian(descriptor.encoding),
-                ccsid=descriptor.coded_char_set_id,
-                admitted=_admitted(self._manager, descriptor),
-            )
+            with commanded_by(_origin(descriptor)):
+                replies = answer(
+                    engine,
+                    message.body,
+                    big_endian=big_endian,
+                    ccsid=descriptor.coded_char_set_id,
+                    admitted=_admitted(self._manager, descriptor),
+                )
+                _report(engine, message, replies[-1], big_endian=big_endian)
+            return replies
         except Exception as error:  # noqa: BLE001 - one command must not end the server
             _LOG.exception("%s cannot be run", message)
             return [refusal(PcfError(k.MQRCCF_COMMAND_FAILED, repr(error)))]
+
+
+def _origin(descriptor: Descriptor) -> Origin:
+    """Return where a command comes from, as its events say: the context of its message."""
+    return Origin(
+        descriptor.user_identifier.rstrip(),
+        MQEVO_MSG,
+        descriptor.accounting_token,
+        descriptor.appl_identity_data,
+        descriptor.put_appl_type,
+        descriptor.put_appl_name,
+        descriptor.appl_origin_data,
+    )
+
+
+def _report(engine: Engine, message: Message, reply: bytes, *, big_endian: bool) -> None:
+    """Make the event of a command: that it was done, or refused for want of authority.
+
+    ``reply`` is the last message of its answer. A command that fails otherwise makes no event.
+    """
+    outcome = unpack(reply, big_endian=is_big_endian(c.MQENC_NATIVE)).header
+    if outcome.reason == rc.MQRC_NOT_AUTHORIZED:
+        user = message.descriptor.user_identifier.rstrip()
+        report_refused_command(engine, outcome.command, user)
+    elif outcome.comp == c.MQCC_OK:
+        given = unpack(message.body, big_endian=big_endian)
+        looks = COMMANDS[outcome.command].role is Role.LOOK
+        report_pcf(engine, outcome.command, given.structures, looks=looks)
 
 
 def _admitted(manager: QueueManager, descriptor: Descriptor) -> Admitted:

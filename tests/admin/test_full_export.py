@@ -43,7 +43,6 @@ def test_an_export_with_every_attribute_goes_in_with_one_note(opened: Open) -> N
         "   POLICY: GULL.ORDERS",
         "   QLOCAL CLWLPRTY(3): GULL.ORDERS",
         "   QLOCAL NPMCLASS(HIGH): GULL.ORDERS",
-        "   QMGR AUTHOREV(ENABLED): GULL",
         "   QMGR CERTLABL(ibmwebspheremqgull): GULL",
         "   QMGR MONCHL(MEDIUM): GULL",
         "   QMGR SSLKEYR(/var/mqm/qmgrs/GULL/ssl/key): GULL",

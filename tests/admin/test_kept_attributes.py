@@ -222,13 +222,13 @@ def test_display_shows_kept_attributes_by_name_and_with_ALL_only(qm: mayfly.Queu
 
 def test_one_note_names_what_has_no_effect_in_a_whole_script(qm: mayfly.QueueManager) -> None:
     script = "\n".join(f"DEFINE QLOCAL(Q{n}) NPMCLASS(HIGH) DISTL(NO)" for n in range(5))
-    result = qm.mqsc(f"{script}\nDEFINE QLOCAL(Q9) QDPHIEV(ENABLED)\nDISPLAY QLOCAL(Q1) PUT")
+    result = qm.mqsc(f"{script}\nDEFINE QLOCAL(Q9) CLWLPRTY(2)\nDISPLAY QLOCAL(Q1) PUT")
     assert result.ok
     assert result.codes.count("MFY1003I") == 1
     assert result.commands[-1].messages[-1].body == (
-        "   QLOCAL NPMCLASS(HIGH): Q0, Q1, Q2 and 2 more\n   QLOCAL QDPHIEV(ENABLED): Q9"
+        "   QLOCAL CLWLPRTY(2): Q9\n   QLOCAL NPMCLASS(HIGH): Q0, Q1, Q2 and 2 more"
     )
-    assert "MFY1003I: These are kept, and have no effect here:\n   QLOCAL NPMCLASS" in result.text
+    assert "MFY1003I: These are kept, and have no effect here:\n   QLOCAL CLWLPRTY" in result.text
 
 
 def test_define_with_replace_gives_a_queue_the_defaults_of_kept_attributes_too(

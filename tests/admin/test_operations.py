@@ -259,6 +259,12 @@ def test_status_is_typed_as_attributes_are(qm: mayfly.QueueManager, clock: Virtu
         "OPPROCS": 0,
         "UNCOM": 0,
         "MSGAGE": 2,
+        "MONQ": 0,
+        "LPUTDATE": "",
+        "LPUTTIME": "",
+        "LGETDATE": "",
+        "LGETTIME": "",
+        "QTIME": "",
         "STAGED": 0,
         "LIVE": 1,
         "EXPIRED": 0,
@@ -293,9 +299,9 @@ def test_each_attribute_of_MQ_has_the_number_by_which_commands_name_it() -> None
     mayflys_own = {"AUTHCHK", "DDELAY", "EXPQ", "FAILURE", "QMNAME", "TOKENFILE", "TTLFROM"}
     mayflys_own |= {"BODELAY", "BODELMAX"}
     mayflys_own |= {"STAGED", "LIVE", "EXPIRED", "VALUE", "DEFAULT", "HANDLES", "UOWAGE", "DISK"}
-    # A command names DESTCORL by a byte string, not by a text of hexadecimal digits, and OPENOPTS
-    # by a number.
-    assert without == mayflys_own | {"DESTCORL", "OPENOPTS"}
+    # A command names DESTCORL and SUBID by a byte string, not by a text of hexadecimal digits,
+    # OPENOPTS by a number, and QTIME by two.
+    assert without == mayflys_own | {"DESTCORL", "OPENOPTS", "QTIME", "SUBID"}
 
 
 def test_times_sizes_and_shares_have_a_unit() -> None:

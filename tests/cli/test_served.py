@@ -228,7 +228,7 @@ def test_a_server_is_reached_by_its_url_from_anywhere(
         (f"{server.url}/QM1", server.token, ExitCode.USAGE, "--url names the queue manager QM1"),
         (server.url, "guessed", ExitCode.PIPELINE, "MQRC_NOT_AUTHORIZED (2035)"),
         (server.url, "", ExitCode.PIPELINE, "MQRC_"),
-        ("mq://127.0.0.1:1", "x", ExitCode.PIPELINE, "MQRC_Q_MGR_NOT_AVAILABLE (2059)"),
+        ("mq://127.0.0.1:1", "x", ExitCode.PIPELINE, "MQRC_HOST_NOT_AVAILABLE (2538)"),
         ("grpc://127.0.0.1", "x", ExitCode.USAGE, "grpc:// is neither mq:// nor mqs://"),
     ):
         monkeypatch.setenv("MAYFLY_TOKEN", token)

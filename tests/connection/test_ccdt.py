@@ -107,11 +107,9 @@ def changed(path: str, value: object) -> dict[str, object]:
 WRONG: list[tuple[str, object, str]] = [
     ("channel", None, "channel: is missing"),
     ("channel", {}, "channel: {} is no list: write […]"),
-    ("channels", [], "channels: is no key here, did you mean 'channel'?"),
     ("channel[0].name", None, "channel[0].name: is missing"),
     ("channel[0].name", "X" * 21, f"channel[0].name: '{'X' * 21}' is no channel name"),
     ("channel[0].type", "serverConnection", "channel[0].type: 'serverConnection' is none of"),
-    ("channel[0].colour", "red", "channel[0].colour: is no key here"),
     ("channel[0].clientConnection", None, "channel[0].clientConnection.connection: is missing"),
     ("channel[0].clientConnection.connection", [], "connection: has no host"),
     ("channel[0].clientConnection.connection[1].host", "", "connection[1].host: '' is no host"),
@@ -123,13 +121,12 @@ WRONG: list[tuple[str, object, str]] = [
     ("channel[0].connectionManagement.affinity", "some", "'some' is none of preferred, none"),
     ("channel[0].connectionManagement.defaultReconnect", "maybe", "none of no, yes, queueManager"),
     ("channel[0].connectionManagement", [], "connectionManagement: [] is no object"),
-    ("channel[0].transmissionSecurity.cipherSpec", "X", "did you mean 'cipherSpecification'?"),
     ("channel[0].exits.security", {"name": "bouncer"}, "exits.security: exits are programs"),
 ]
 
 
 @pytest.mark.parametrize(("path", "value", "said"), WRONG, ids=lambda value: str(value)[:40])
-def test_a_wrong_key_is_2278_with_its_place(
+def test_a_wrong_value_is_2278_with_its_place(
     write: Write, path: str, value: object, said: str
 ) -> None:
     file = write(changed(path, value))
@@ -138,6 +135,25 @@ def test_a_wrong_key_is_2278_with_its_place(
     assert raised.value.reason == 2278
     assert raised.value.detail.startswith(f"{file}: ")
     assert said in raised.value.detail
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("channels", "channels: is no key here, and is not used, did you mean 'channel'?"),
+        ("channel[0].colour", "channel[0].colour: is no key here, and is not used"),
+        ("channel[0].transmissionSecurity.cipherSpec", "did you mean 'cipherSpecification'?"),
+    ],
+)
+def test_a_key_that_is_not_used_is_a_warning_with_its_place(
+    write: Write, caplog: pytest.LogCaptureFixture, path: str, said: str
+) -> None:
+    file = write(changed(path, "X"))
+    [channel] = read_table(file).channels
+    assert channel.endpoint.channel == FULL["name"]
+    [warning] = caplog.messages
+    assert warning.startswith(f"{file}: ")
+    assert said in warning
 
 
 @pytest.mark.parametrize(

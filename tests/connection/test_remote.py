@@ -208,7 +208,7 @@ def test_a_broken_connection_backs_out_gives_back_and_closes(
     [
         ({"queue_manager": "QM9"}, rc.MQRC_Q_MGR_NAME_ERROR),
         ({"channel": "NONE"}, rc.MQRC_UNKNOWN_CHANNEL_NAME),
-        ({"addresses": (Address(HOST, 1),)}, rc.MQRC_Q_MGR_NOT_AVAILABLE),
+        ({"addresses": (Address(HOST, 1),)}, rc.MQRC_HOST_NOT_AVAILABLE),
         ({"addresses": (Address("no.such.host.invalid", 1),)}, rc.MQRC_HOST_NOT_AVAILABLE),
         ({"addresses": (Path("/nowhere/mq.sock"),)}, rc.MQRC_Q_MGR_NOT_AVAILABLE),
     ],

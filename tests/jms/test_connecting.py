@@ -91,7 +91,7 @@ def test_a_user_given_with_the_connection_comes_before_that_of_the_factory(serve
 
 def test_failures_to_connect_have_the_reasons_of_mq(served: Served) -> None:
     nobody = jms.ConnectionFactory(host=HOST, port=1)
-    with refused(jms.JMSException, rc.MQRC_Q_MGR_NOT_AVAILABLE):
+    with refused(jms.JMSException, rc.MQRC_HOST_NOT_AVAILABLE):
         nobody.create_connection()
     other = jms.ConnectionFactory(
         host=HOST, port=port_of(served), channel="CH", queue_manager="QM9", user="operator"

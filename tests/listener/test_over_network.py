@@ -413,7 +413,7 @@ def test_a_server_that_is_not_there_is_named_at_the_start(timeout_ms: int) -> No
         port = port_of(factory_to(number), receive_timeout_ms=timeout_ms)
         with pytest.raises(jms.JMSException) as caught:
             port.start()
-    assert caught.value.reason == rc.MQRC_Q_MGR_NOT_AVAILABLE
+    assert caught.value.reason == rc.MQRC_HOST_NOT_AVAILABLE
     assert not port.is_running
 
 

@@ -186,7 +186,7 @@ def test_definitions_survive_a_restart(tmp_path: Path) -> None:
         ("DISPLAY TOPIC(NONE*)", "AMQ8147E"),
         ("DISPLAY TOPIC(*) QUEUE", "AMQ8405E"),
         ("DISPLAY QUEUE(*) TOPIC", "AMQ8405E"),
-        ("DISPLAY TPSTATUS('a/+')", "AMQ8101S"),
+        ("DISPLAY TPSTATUS('a/+/none')", "AMQ8147E"),
         ("CLEAR TOPICSTR('a')", "AMQ8405E"),
         ("CLEAR TOPICSTR('a') CLRTYPE(ALL)", "AMQ8405E"),
         ("DEFINE SUB('s.1') TOPICSTR('a') DEST(Q1)", "AMQ8150E"),

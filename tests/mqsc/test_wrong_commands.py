@@ -77,7 +77,7 @@ LONG = "X" * 49
             10,
             "TYPE(QMGR) is not right: it must be QLOCAL or QALIAS or QREMOTE or QMODEL or ALL",
         ),
-        ("DIS QS(Q1) TYPE(HANDLE)", 12, "TYPE(HANDLE) is not right: it must be QUEUE"),
+        ("DIS QS(Q1) TYPE(ALL)", 12, "TYPE(ALL) is not right: it must be QUEUE or HANDLE"),
         ("DIS QS(Q1) MAXDEPTH", 12, "MAXDEPTH is not a keyword of QSTATUS, but of QLOCAL, QMODEL"),
         (
             "DIS QL(*) WHERE(MAXDEPTH)",

@@ -110,7 +110,10 @@ def test_why_there_is_no_connection(served: Served, fails: Fails) -> None:
     with held_port() as port:
         nobody = f"{HOST}({port})"
         cases: list[tuple[tuple[str, ...], int]] = [
-            (("QM1", "C", nobody), CMQC.MQRC_Q_MGR_NOT_AVAILABLE),
+            (("QM1", "C", nobody), CMQC.MQRC_HOST_NOT_AVAILABLE),
+            # Of several places the error of the one that came furthest.
+            (("QM1", "NONE", f"{nobody},{served.where},{nobody}"), CMQC.MQRC_UNKNOWN_CHANNEL_NAME),
+            (("QM9", "C", f"{served.where},{nobody}"), CMQC.MQRC_Q_MGR_NAME_ERROR),
             (("QM9", "C", served.where), CMQC.MQRC_Q_MGR_NAME_ERROR),
             (("QM1", "NONE", served.where), CMQC.MQRC_UNKNOWN_CHANNEL_NAME),
             (("QM1", "C", served.where, "ann", "wrong"), CMQC.MQRC_NOT_AUTHORIZED),
@@ -120,6 +123,29 @@ def test_why_there_is_no_connection(served: Served, fails: Fails) -> None:
         for arguments, reason in cases:
             error = fails(pymqi.connect, *arguments)
             assert (error.comp, error.reason) == (CMQC.MQCC_FAILED, reason), arguments
+
+
+def test_of_a_table_the_error_of_the_entry_that_came_furthest_is_raised(
+    served: Served, fails: Fails, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held_port() as port:
+        table = {
+            "channel": [
+                {
+                    "name": name,
+                    "type": "clientConnection",
+                    "clientConnection": {
+                        "connection": [{"host": HOST, "port": place}],
+                        "queueManager": "QM1",
+                    },
+                }
+                for name, place in (("A", port), ("NONE", served.port), ("Z", port))
+            ]
+        }
+        file = tmp_path / "ccdt.json"
+        file.write_text(json.dumps(table))
+        monkeypatch.setenv("MQCCDTURL", str(file))
+        assert fails(pymqi.connect, "QM1").reason == CMQC.MQRC_UNKNOWN_CHANNEL_NAME
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mayfly import admin
 from mayfly.admin import (
+    APSTATUS,
     AUTHINFO,
     AUTHREC,
     CHANNEL,
@@ -19,6 +20,7 @@ from mayfly.admin import (
     DEFINABLE,
     ENTAUTH,
     GROUP_STATUS,
+    HANDLE,
     LISTENER,
     NAMELIST,
     POLICY,
@@ -30,8 +32,11 @@ from mayfly.admin import (
     QMODEL,
     QMSTATUS,
     QREMOTE,
+    QSTATS,
     QSTATUS,
     QUEUE_KINDS,
+    SBSTATUS,
+    SECURITY,
     SERVICE,
     SETTING,
     SUB,
@@ -46,7 +51,8 @@ from mayfly.admin import (
     reset_setting,
     setting_value,
 )
-from mayfly.admin.mqsc import access, channels, kept
+from mayfly.admin.events import Origin, commanded_by, report_mqsc
+from mayfly.admin.mqsc import access, channels, kept, status
 from mayfly.admin.mqsc.display import (
     Reply,
     WithoutEffect,
@@ -77,6 +83,7 @@ from mayfly.admin.mqsc.grammar import (
 from mayfly.admin.security.roles import Role
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.mqi.event_constants import MQEVO_CONSOLE
 from mayfly.verbs.facts import SYNTAX_ERROR, CommandResult, MqscMessage, MqscResult
 
 if TYPE_CHECKING:
@@ -86,7 +93,8 @@ _QUEUE: Final = "QUEUE"
 _ALL_TYPES: Final = "ALL"
 _TOPIC_STRING: Final = "TOPICSTR"
 _RETAINED: Final = "RETAINED"
-_SECURITY: Final = "SECURITY"
+#: What DISPLAY never finds here: no listener or service runs, and there are no clusters.
+_NEVER_HERE: Final = ("LSSTATUS", "SVSTATUS", "CLUSQMGR", "QCLUSTER", "TCLUSTER")
 #: Whether a command about an object that is not there succeeds.
 _IGNSTATE: Final = "IGNSTATE"
 _WITH_IGNSTATE: Final = ("DELETE", "START", "STOP")
@@ -116,16 +124,18 @@ _OBJECT_SYNONYMS = {
     "NL": NAMELIST,
     "LSTR": LISTENER,
     "TPS": TPSTATUS,
+    "SBS": SBSTATUS,
+    "APS": APSTATUS,
 }
 #: Object types that take no name: there is one object, or one list, of the queue manager.
-_OF_MANAGER = (QMGR, QMSTATUS, PUBSUB, GROUP_STATUS)
+_OF_MANAGER = (QMGR, QMSTATUS, PUBSUB, GROUP_STATUS, SECURITY)
 #: Object types of which DISPLAY takes no parameters, and shows everything.
-_WITHOUT_PARAMETERS = (PUBSUB, GROUP_STATUS)
+_WITHOUT_PARAMETERS = (GROUP_STATUS,)
 #: Object types whose names are any text.
-_NAMED_BY_TEXT = (SUB, TPSTATUS, SETTING)
+_NAMED_BY_TEXT = (SUB, SBSTATUS, TPSTATUS, SETTING)
 #: Object types of which DISPLAY shows all attributes also for a generic name: a name alone would
 #: have no information.
-_SHOWN_WHOLE = (TPSTATUS, SETTING)
+_SHOWN_WHOLE = (TPSTATUS, SBSTATUS, APSTATUS, SETTING)
 #: The heading of each object in the reply to DISPLAY.
 _HEADINGS = {
     **dict.fromkeys((*QUEUE_KINDS, _QUEUE), ("AMQ8409I", "Display Queue details.")),
@@ -134,7 +144,9 @@ _HEADINGS = {
     AUTHINFO: ("AMQ8566I", "Display authentication information details."),
     TOPIC: ("AMQ8633I", "Display topic details."),
     TPSTATUS: ("AMQ8754I", "Display topic status details."),
-    PUBSUB: ("AMQ8723I", "Display pub/sub status details."),
+    SBSTATUS: ("AMQ8099I", "IBM MQ subscription status inquired."),
+    APSTATUS: ("AMQ8932I", "Display application status details."),
+    SECURITY: ("MFY1009I", "Display security details."),
     GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
     SUB: ("AMQ8096I", "IBM MQ subscription inquired."),
     QMGR: ("AMQ8408I", "Display Queue Manager details."),
@@ -205,8 +217,8 @@ def head_of(command: Command) -> tuple[str, str]:
     return _VERB_SYNONYMS.get(verb, verb), _OBJECT_SYNONYMS.get(kind, kind)
 
 
-def execute(queue_manager: Engine, command: Command) -> Reply:
-    """Run a command and return its reply.
+def execute(queue_manager: Engine, command: Command, text: str) -> Reply:
+    """Run a command, whose ``text`` is for its event, and return its reply.
 
     Raises MqscSyntaxError for a wrong command, which then changes nothing. An error of the engine
     is a message in the reply, not an exception.
@@ -222,7 +234,11 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
         no_value(command.object)
     ignores_state, command = _without_ignstate(verb, command)
     try:
-        return action(queue_manager, command, kind)
+        with commanded_by(Origin(origin=MQEVO_CONSOLE)):
+            reply = action(queue_manager, command, kind)
+            if all(message.is_information for message in reply.messages):
+                report_mqsc(queue_manager, verb, text)
+        return reply
     except AdminError as error:
         raise _placed(error, command) from error
     except UnknownLikeObject as error:
@@ -393,6 +409,12 @@ def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """
     pattern = _pattern(queue_manager, command.object, kind)
     remaining = distinct(command.parameters)
+    if kind == TPSTATUS and (asked := status.topic_type(remaining)) != TOPIC:
+        nothing_else(command, kind, remaining)
+        return status.topics(queue_manager, pattern, asked)
+    if kind == QSTATUS and _is_of_handles(remaining):
+        nothing_else(command, kind, remaining)
+        return status.handles(queue_manager, pattern)
     if kind in _WITHOUT_PARAMETERS:
         nothing_else(command, kind, remaining)
     if kind in _OF_MANAGER and "WHERE" in remaining:
@@ -404,6 +426,16 @@ def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
     return shown(found, wanted, pattern, *_HEADINGS[kind])
 
 
+def _is_of_handles(remaining: dict[str, Parameter]) -> bool:
+    """Return True for TYPE(HANDLE), which is then removed with ALL; False for another TYPE."""
+    parameter = remaining.get("TYPE")
+    if parameter is None or not parameter.values or fold(one_value(parameter)) != HANDLE:
+        return False
+    del remaining["TYPE"]
+    remaining.pop(_ALL_TYPES, None)
+    return True
+
+
 def _pattern(queue_manager: Engine, parameter: Parameter, kind: str) -> str:
     """Return the generic name in a DISPLAY; for TPSTATUS the topic string.
 
@@ -412,6 +444,8 @@ def _pattern(queue_manager: Engine, parameter: Parameter, kind: str) -> str:
     """
     if kind in _OF_MANAGER:
         return queue_manager.name
+    if kind == APSTATUS:
+        return one_value(parameter)
     return one_value(parameter) if kind in _NAMED_BY_TEXT else object_name(parameter, generic=True)
 
 
@@ -423,11 +457,13 @@ def _types(remaining: dict[str, Parameter], kind: str) -> tuple[str, ...]:
     """
     everything = QUEUE_KINDS if kind == _QUEUE else (kind,)
     parameter = remaining.get("TYPE")
+    if kind == APSTATUS and parameter is not None and parameter.values is not None:
+        word_of(remaining.pop("TYPE"), ("APPL",))
     if kind not in (_QUEUE, QSTATUS) or parameter is None or parameter.values is None:
         return everything
     del remaining["TYPE"]
     if kind == QSTATUS:
-        word_of(parameter, (_QUEUE,))
+        word_of(parameter, (_QUEUE, HANDLE))
         return everything
     word = fold(one_value(parameter))
     word = _OBJECT_SYNONYMS.get(word, word)
@@ -479,7 +515,10 @@ ACTIONS: dict[str, dict[str, _Action]] = {
         CHSTATUS: channels.display_status,
         CONN: channels.display_connections,
         **dict.fromkeys(kept.NOUNS, _display),
-        **dict.fromkeys((TOPIC, TPSTATUS, PUBSUB, GROUP_STATUS, SUB, QMGR, QMSTATUS), _display),
+        **dict.fromkeys((TOPIC, TPSTATUS, GROUP_STATUS, SUB, QMGR, QMSTATUS), _display),
+        **dict.fromkeys((SBSTATUS, APSTATUS, SECURITY), _display),
+        PUBSUB: status.neighbours,
+        **dict.fromkeys(_NEVER_HERE, status.nothing_runs),
         AUTHREC: access.display_records,
         ENTAUTH: access.display_entity,
         CHLAUTH: access.display_rules,
@@ -487,12 +526,17 @@ ACTIONS: dict[str, dict[str, _Action]] = {
     },
     "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: access.delete_record},
     "SET": {AUTHREC: access.set_record, CHLAUTH: access.set_rule, POLICY: kept.set_policy},
-    "REFRESH": {_SECURITY: access.refresh},
+    "REFRESH": {SECURITY: access.refresh, QMGR: status.refresh_manager},
     "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
     "PING": {QMGR: _ping, CHANNEL: channels.ping},
     "START": {CHANNEL: channels.start, **_KEPT_RUNNING},
     "STOP": {CHANNEL: channels.stop, CONN: channels.end_connection, **_KEPT_RUNNING},
-    "RESET": {CHANNEL: channels.reset, SETTING: _reset_setting},
+    "RESET": {
+        CHANNEL: channels.reset,
+        QSTATS: status.reset_statistics,
+        SETTING: _reset_setting,
+    },
+    "MOVE": {QLOCAL: status.move},
     "RESOLVE": {CHANNEL: channels.resolve},
 }
 
@@ -566,7 +610,7 @@ def _run(queue_manager: Engine, statement: Statement) -> Reply:
     A message about a failure has a place in the script: of the error, else of the command.
     """
     try:
-        reply = execute(queue_manager, parse(statement))
+        reply = execute(queue_manager, parse(statement), statement.text)
     except MqscSyntaxError as error:
         return Reply((_syntax_error(statement, error),))
     line, column = statement.place(0)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mayfly.admin import (
+    APSTATUS,
     AUTHINFO,
     AUTHREC,
     CHANNEL,
@@ -24,11 +25,14 @@ from mayfly.admin import (
     LIKE,
     NOT_LIKE,
     ORDERINGS,
+    OWN_ATTRIBUTES,
     PROCESS,
     PUBSUB,
     QMGR,
     QMSTATUS,
     QSTATUS,
+    SBSTATUS,
+    SECURITY,
     SETTING,
     SUB,
     TOPIC,
@@ -55,6 +59,7 @@ from mayfly.admin.mqsc.grammar import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.mqi.event_constants import MQRCCF_EVENTS_DISABLED
 from mayfly.verbs.facts import MqscMessage
 
 _INDENT = "   "
@@ -78,6 +83,9 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     HANDLE: (CONN, _TYPE),
     PUBSUB: ("QMNAME",),
     GROUP_STATUS: ("QMNAME",),
+    SBSTATUS: (SUB, "SUBID"),
+    APSTATUS: ("APPLNAME", _TYPE),
+    SECURITY: ("QMNAME",),
     SETTING: (SETTING,),
     AUTHREC: (),
     CHLAUTH: (
@@ -97,7 +105,7 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
 }
 _QUEUE_ALWAYS = ("QUEUE", _TYPE)
 #: TYPE of what is of one type only; a queue says its own.
-_ONE_TYPE = {TOPIC: "LOCAL", QSTATUS: "QUEUE"}
+_ONE_TYPE = {TOPIC: "LOCAL", QSTATUS: "QUEUE", APSTATUS: "APPL"}
 #: Words that are shown and never set: any word may be asked for.
 _SHOWN_WORDS = frozenset(
     row.keyword
@@ -119,6 +127,10 @@ _FAILURES: dict[int, tuple[str, str]] = {
     rc.MQRC_SUB_ALREADY_EXISTS: _EXISTS,
     rc.MQRC_OBJECT_IN_USE: _IN_USE,
     rc.MQRC_SUBSCRIPTION_IN_USE: _IN_USE,
+    MQRCCF_EVENTS_DISABLED: (
+        "MFY1010E",
+        "Performance events are off: ALTER QMGR PERFMEV(ENABLED).",
+    ),
     rc.MQRC_Q_NOT_EMPTY: ("AMQ8143E", "IBM MQ queue {name} not empty."),
     rc.MQRC_NOT_AUTHORIZED: ("AMQ8135E", "Not authorized."),
     rc.MQRC_CONNECTION_BROKEN: _NOT_AVAILABLE,
@@ -151,12 +163,13 @@ class Selection:
     """The selection of one DISPLAY command: keywords to show, and a filter.
 
     ``keywords`` None means all; with ``hides_kept`` those without effect are left out, unless the
-    whole object has none.
+    whole object has none. Those of ``hides`` are left out as well.
     """
 
     keywords: frozenset[str] | None
     filter: Filter | None
     hides_kept: bool = False
+    hides: frozenset[str] = frozenset()
 
     def of(self, record: Record) -> dict[str, Value] | None:
         """Return the selected values of an object by keyword, None if the filter excludes it."""
@@ -164,11 +177,12 @@ class Selection:
             return None
         row = row_of(record)
         if self.keywords is None:
-            kept: Collection[str] = object_type(record.kind).kept if self.hides_kept else ()
+            hidden = set(object_type(record.kind).kept) if self.hides_kept else set()
             if record.kind in KEPT_KINDS:
-                kept = ()
+                hidden = set()
+            hidden |= self.hides
             always = _ALWAYS.get(record.kind, _QUEUE_ALWAYS)
-            return {k: v for k, v in row.items() if k not in kept or k in always}
+            return {k: v for k, v in row.items() if k not in hidden or k in always}
         return {k: v for k, v in row.items() if k in self.keywords}
 
 
@@ -179,8 +193,9 @@ def selection(
 
     ``kinds`` are the object types to display. ``generic`` is True if the name has an asterisk.
     Without keywords DISPLAY shows only the names for a generic name. For a full name it shows all
-    attributes that have an effect in Mayfly. With ALL it also shows those that are stored without
-    effect. Raises MqscSyntaxError for an unknown keyword, or a keyword with a value.
+    attributes that have an effect in Mayfly. With ALL it shows all attributes of IBM MQ, also those
+    that are stored without effect, and those of Mayfly's own that are named beside it. Raises
+    MqscSyntaxError for an unknown keyword, or a keyword with a value.
     """
     known = displayed(kinds)
     always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
@@ -196,7 +211,7 @@ def selection(
         wanted.add(keyword)
     where = filter_of(parameters["WHERE"], kinds) if "WHERE" in parameters else None
     if "ALL" in wanted:
-        return Selection(None, where)
+        return Selection(None, where, hides=OWN_ATTRIBUTES - wanted)
     if not (wanted or generic):
         return Selection(None, where, hides_kept=True)
     if where is not None:

@@ -24,6 +24,7 @@ from mayfly.admin.security.applicant import (
     check_user,
     needs_password,
     offer_of,
+    report_refusal,
     user_of,
     wants_host_names,
 )
@@ -258,10 +259,11 @@ class Admission:
             admitted = self._admit(manager, applicant, question.offer, is_verified=True)
         except Refused as refused:
             # A right password of a blocked user is refused like a wrong one: else the time of the
-            # answer would reveal that it is right.
+            # answer would reveal that it is right. Over HTTP the user is told, as late.
             self._guard.note_refused(source)
             delay_ms = question.failure_delay_s * SECOND_MS
-            self._refuse(answer, applicant, refused, delay_ms)
+            tells_cause = has_right_password and applicant.must_prove_user
+            self._refuse(answer, applicant, refused, delay_ms, tells_cause=tells_cause)
         else:
             assert user is not None
             self._guard.note_admitted(source)
@@ -308,10 +310,22 @@ class Admission:
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", text)
 
     def _refuse(
-        self, answer: Future[Admitted], applicant: Applicant, refused: Refused, delay_ms: int = 0
+        self,
+        answer: Future[Admitted],
+        applicant: Applicant,
+        refused: Refused,
+        delay_ms: int = 0,
+        *,
+        tells_cause: bool = False,
     ) -> None:
-        """Log a refusal now, and set the error of ``answer`` after ``delay_ms``; does not wait."""
-        error = refused.noted(applicant)
+        """Log a refusal now, and set the error of ``answer`` after ``delay_ms``; does not wait.
+
+        ``tells_cause`` says that the client may know why: its password was right.
+        """
+        error = refused.noted(applicant, tells_cause=tells_cause)
+        manager = self._managers.get(applicant.queue_manager)
+        if manager is not None:
+            report_refusal(manager, applicant, refused)
         self._delays.call_after(delay_ms, partial(answer.set_exception, error))
 
 

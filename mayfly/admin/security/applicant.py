@@ -33,10 +33,14 @@ from mayfly.engine.api.admission import (
     ChannelRuleDefinition,
     channel_rules,
     may_do_everything,
+    report_blocked,
+    report_password,
+    report_tls_refusal,
     view_named,
 )
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.mqi import event_constants as e
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.distinguished_names import is_matched
 from mayfly.mqi.errors import MQError, mq_error
@@ -44,6 +48,18 @@ from mayfly.mqi.errors import MQError, mq_error
 _NO_LIMIT: Final = 999_999_999
 _LOG: Final = logging.getLogger("mayfly.security")
 _LONGEST_USER: Final = 12
+#: The refusals of which there are events, by AMQ number: passwords, rules for channels, TLS.
+_OF_PASSWORDS: Final = ("AMQ5534E", "AMQ5540E")
+_BLOCKED: Final = {
+    "AMQ9778E": e.MQRQ_CHANNEL_BLOCKED_ADDRESS,
+    "AMQ9776E": e.MQRQ_CHANNEL_BLOCKED_USERID,
+    "AMQ9777E": e.MQRQ_CHANNEL_BLOCKED_NOACCESS,
+}
+_WITHOUT_TLS: Final = {
+    "AMQ9639E": e.MQRQ_SSL_CIPHER_SPEC_ERROR,
+    "AMQ9637E": e.MQRQ_SSL_CLIENT_AUTH_ERROR,
+    "AMQ9636E": e.MQRQ_SSL_PEER_NAME_ERROR,
+}
 #: Passwords are checked against the file of users, also where a directory was asked in IBM MQ.
 _PASSWORD_TYPES: Final = (c.MQAIT_IDPW_OS, c.MQAIT_IDPW_LDAP)
 
@@ -124,9 +140,10 @@ class Refused(Exception):
         super().__init__(reason, amq, cause)
         self.reason, self.amq, self.cause = reason, amq, cause
 
-    def noted(self, applicant: Applicant) -> MQError:
+    def noted(self, applicant: Applicant, *, tells_cause: bool = False) -> MQError:
         """Log the refusal; return the MQError for the client, without the cause.
 
+        ``tells_cause`` adds the cause: for a user whose password was right, over HTTP.
         The fields are also attributes of the log record, for structured logs.
         """
         fields = {
@@ -151,6 +168,8 @@ class Refused(Exception):
             applicant.application,
             extra=fields,
         )
+        if tells_cause:
+            return mq_error(self.reason, f"the password is right, but {self.cause}")
         return mq_error(self.reason)
 
 
@@ -222,7 +241,8 @@ def offer_of(manager: Engine, applicant: Applicant) -> ChannelOffer:
     blocking = blocking_address(rules, applicant.address)
     if blocking is not None:
         text = f"the address is blocked by {spelled(blocking)}"
-        _refuse_or_warn(blocking, Refused(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", text))
+        refused = Refused(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", text)
+        _refuse_or_warn(manager, applicant, blocking, refused)
     channel = _channel(manager, applicant)
     _check_tls(channel, applicant)
     check = k.MQCHK_NONE if authentication is None else authentication.chckclnt
@@ -230,12 +250,12 @@ def offer_of(manager: Engine, applicant: Applicant) -> ChannelOffer:
     rule = mapping(rules, partner)
     if rule is not None and rule.usersrc == c.MQUSRC_NOACCESS:
         text = f"the partner has no access by {spelled(rule)}"
-        refused = NoAccessRefusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", text)
+        no_access = NoAccessRefusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", text)
         if names_users(rules, partner):
             is_checked = check != k.MQCHK_NONE or applicant.must_prove_user
-            refused.has_password = bool(is_checked and applicant.user and applicant.password)
-            refused.failure_delay_s = delay_s
-        _refuse_or_warn(rule, refused)
+            no_access.has_password = bool(is_checked and applicant.user and applicant.password)
+            no_access.failure_delay_s = delay_s
+        _refuse_or_warn(manager, applicant, rule, no_access)
         rule = None
     if rule is not None and rule.chckclnt != k.MQCHK_AS_Q_MGR:
         check = rule.chckclnt
@@ -311,7 +331,8 @@ def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
         )
         if blocking is not None:
             text = f"user {user.name} is blocked by {spelled(blocking)}"
-            _refuse_or_warn(blocking, Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", text))
+            refused = Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", text)
+            _refuse_or_warn(manager, applicant, blocking, refused)
     is_unchecked = manager_definition(manager).authchk == AUTHCHK_NONE
     if is_unchecked and not (is_admin or applicant.sending_manager):
         text = f"AUTHCHK(NONE): no SET AUTHREC says yet what user {user.name} may do"
@@ -407,9 +428,42 @@ def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
         raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9636E", text)
 
 
-def _refuse_or_warn(rule: ChannelRuleDefinition, refused: Refused) -> None:
-    """Raise ``refused``; for a rule with WARN(YES) only log it and return: the check passes."""
+def _refuse_or_warn(
+    manager: Engine, applicant: Applicant, rule: ChannelRuleDefinition, refused: Refused
+) -> None:
+    """Raise ``refused``; for a rule with WARN(YES) only report it and return: the check passes."""
     if rule.warn != c.MQWARN_YES:
         raise refused
     fields = {"amq": refused.amq, "cause": refused.cause}
     _LOG.warning("%s: let in by WARN(YES) though %s", refused.amq, refused.cause, extra=fields)
+    report_refusal(manager, applicant, refused, is_warning=True)
+
+
+def report_refusal(
+    manager: Engine, applicant: Applicant, refused: Refused, *, is_warning: bool = False
+) -> None:
+    """Make the event of a refusal, by rule, by TLS or by password; nothing for other refusals.
+
+    With ``is_warning`` the applicant is let in, by WARN(YES).
+    """
+    if refused.amq in _OF_PASSWORDS:
+        report_password(manager, applicant.user, applicant.application)
+    elif applicant.channel and refused.amq in _BLOCKED:
+        report_blocked(
+            manager,
+            _BLOCKED[refused.amq],
+            channel=applicant.channel,
+            address=applicant.address,
+            user=applicant.user,
+            manager=applicant.sending_manager,
+            subject=applicant.certificate_subject,
+            is_warning=is_warning,
+        )
+    elif refused.amq in _WITHOUT_TLS:
+        report_tls_refusal(
+            manager,
+            _WITHOUT_TLS[refused.amq],
+            channel=applicant.channel,
+            address=applicant.address,
+            subject=applicant.certificate_subject,
+        )

@@ -16,7 +16,7 @@ from mayfly.client.connection.choose import (
     Sharing,
     routes,
 )
-from mayfly.client.connection.endpoint import UNREACHABLE, Endpoint, Reconnect
+from mayfly.client.connection.endpoint import UNREACHABLE, Endpoint, Reconnect, further
 from mayfly.client.connection.instruments import instrumented
 from mayfly.client.connection.interface import Connection
 from mayfly.client.connection.reconnecting import ReconnectingConnection
@@ -156,7 +156,7 @@ def _connect_by(
     program: str,
     sharing: Sharing | None,
 ) -> Connection:
-    """Connect by the first route that works; raises the error of the last one.
+    """Connect by the first route that works; raises the error of the one that came furthest.
 
     ``account`` is the user to connect as, and ``program`` becomes PutApplName. ``sharing`` None
     shares sockets with all conversations of the process. Errors that another route cannot avoid,
@@ -173,7 +173,7 @@ def _connect_by(
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise
-            failure = error
+            failure = further(failure, error)
     assert failure is not None
     raise failure
 

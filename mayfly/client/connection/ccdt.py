@@ -1,13 +1,14 @@
 """IBM's client channel definition table (CCDT) in JSON, and the choice of a channel from it.
 
 IBM's client ignores an unknown key, so that a typing error can leave a channel without TLS. Here
-such a key is an error, which names its place in the file (docs/CLIENTS.md).
+such a key is a warning in the log, which names its place in the file (docs/CLIENTS.md).
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
@@ -32,6 +33,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime.clocks import elapsed_ms
 from mayfly.verbs.contracts.files import suggestion
 
+_LOG: Final = logging.getLogger("mayfly.client")
 _RECONNECTS = {
     "no": Reconnect.NO,
     "yes": Reconnect.YES,
@@ -142,7 +144,7 @@ def table_of(content: bytes, path: str) -> ChannelTable:
         raise _wrong(path, "", f"is no JSON: {error}") from error
     top = _Object(values, path, "")
     channels = [_channel(row) for row in top.objects("channel")]
-    top.refuse_unknown_keys()
+    top.warn_of_unknown_keys()
     return ChannelTable(channels)
 
 
@@ -155,7 +157,7 @@ _BINARY = (
 def _channel(row: _Object) -> ClientChannel:
     """Return the channel in a JSON object.
 
-    Raises MQRC_CLIENT_CONN_ERROR for a wrong value, an unknown key or an exit.
+    An unknown key is a warning. Raises MQRC_CLIENT_CONN_ERROR for a wrong value or an exit.
     """
     row.word("type", {"clientConnection": None})
     name = row.text("name")
@@ -190,9 +192,9 @@ def _channel(row: _Object) -> ClientChannel:
         inner = row.object(section)
         for key in keys:
             inner.take(key)
-        inner.refuse_unknown_keys()
+        inner.warn_of_unknown_keys()
     for part in (connection, managed, general, security, row):
-        part.refuse_unknown_keys()
+        part.warn_of_unknown_keys()
     tls = Tls(cipher, peer_name=peer) if cipher else None
     endpoint = Endpoint(addresses, name, "", tls, heartbeat_s, share, longest)
     return ClientChannel(endpoint, group, weight, affinity, reconnect, label)
@@ -207,7 +209,7 @@ def _address(row: _Object) -> Address:
     if not host.strip():
         raise row.error("host", f"{host!r} is no host")
     port = row.number("port", 1, 65_535, default=DEFAULT_PORT)
-    row.refuse_unknown_keys()
+    row.warn_of_unknown_keys()
     return Address(host.strip(), port)
 
 
@@ -218,7 +220,7 @@ def _refuse_exits(exits: _Object) -> None:
         entries = value if isinstance(value, list) else [value]
         if any(entry and any(entry.values()) for entry in entries if isinstance(entry, dict)):
             raise exits.error(kind, _NO_EXITS)
-    exits.refuse_unknown_keys()
+    exits.warn_of_unknown_keys()
 
 
 class _Object:
@@ -309,10 +311,11 @@ class _Object:
             for number, row in enumerate(value)
         ]
 
-    def refuse_unknown_keys(self) -> None:
-        """Raise MQRC_CLIENT_CONN_ERROR if the object has a key that was not read: it is unknown."""
+    def warn_of_unknown_keys(self) -> None:
+        """Log a warning for each key of the object that was not read: it is unknown."""
         for key in self._left:
-            raise self.error(key, f"is no key here{suggestion(key, self._asked)}")
+            text = f"is no key here, and is not used{suggestion(key, self._asked)}"
+            _LOG.warning("%s: %s: %s", self._path, self._place(key), text)
 
     def _place(self, key: str) -> str:
         """Return the place of a key in the file: ``channel[0].name``."""

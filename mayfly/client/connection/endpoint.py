@@ -36,6 +36,36 @@ UNREACHABLE = frozenset(
     }
 )
 
+#: How far an attempt to connect came, by its reason: to nobody, to somebody else than a server,
+#: to a server that ends, through TLS, to a server without the queue manager, to a channel.
+_STEPS = {
+    reason: step
+    for step, reasons in enumerate(
+        (
+            (rc.MQRC_HOST_NOT_AVAILABLE,),
+            (rc.MQRC_Q_MGR_NOT_AVAILABLE,),
+            (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_Q_MGR_STOPPING),
+            (rc.MQRC_SSL_INITIALIZATION_ERROR,),
+            (rc.MQRC_Q_MGR_NAME_ERROR,),
+            (rc.MQRC_UNKNOWN_CHANNEL_NAME,),
+            (rc.MQRC_CHANNEL_NOT_AVAILABLE,),
+        )
+    )
+    for reason in reasons
+}
+
+
+def further(earlier: MQError | None, later: MQError) -> MQError:
+    """Return that of two failed attempts to connect that came further; of equal ones the later.
+
+    ``earlier`` is None for no attempt before. An error that is about another step came furthest.
+    """
+    if earlier is None:
+        return later
+    steps = [_STEPS.get(error.reason, len(_STEPS)) for error in (earlier, later)]
+    return earlier if steps[0] > steps[1] else later
+
+
 #: A CipherSpec -> the TLS versions that it allows, lowest and highest; None is any.
 _ANY_CIPHER = {
     "ANY": ("TLSv1_2", None),

@@ -16,6 +16,7 @@ from operator import index
 from typing import Any, Final, NamedTuple, SupportsIndex, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
+from mayfly.admin.events import Origin, commanded_by
 from mayfly.client.connection.interface import (
     DECIDED,
     Connection,
@@ -78,6 +79,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.event_constants import MQEVO_CONSOLE
 from mayfly.properties.folders import Property
 from mayfly.queue_manager import QueueManager
 from mayfly.verbs import requests as ask
@@ -87,7 +89,7 @@ from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.wire import descriptor_of
-from mayfly.verbs.facts import Inquiry
+from mayfly.verbs.facts import Inquiry, MqscResult
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.requests import BackoutRule, Opened, Put, Request, Subscribed, verb_name
 from mayfly.verbs.rows import properties_of, scalar_of
@@ -1275,6 +1277,16 @@ def _go_on(connection: LocalConnection, request: ask.GoOn) -> int | None:
 # Administration
 
 
+def _run_mqsc(connection: LocalConnection, request: ask.RunMqsc) -> MqscResult:
+    """Run MQSC commands as the user of the connection, and return the result.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
+    user = connection.session.context.user_identifier
+    with commanded_by(Origin(user, MQEVO_CONSOLE)):
+        return connection.operated.mqsc(request.script)
+
+
 def _trace(connection: LocalConnection, request: ask.AskTrace) -> MessageTrace:
     """Return the trace of a message: its state or its end on all queue managers of the process.
 
@@ -1468,7 +1480,7 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Audit: lambda connection, request: connection.session.schedule.audit_before(
         request.before, request.limit
     ),
-    ask.RunMqsc: lambda connection, request: connection.operated.mqsc(request.script),
+    ask.RunMqsc: _run_mqsc,
     ask.AskCounts: lambda connection, request: connection.operated.counts(request.queue),
     ask.AskCurdepth: lambda connection, request: connection.operated.curdepth(request.queue),
     ask.Why: lambda connection, request: connection.operated.why(request.identifier),

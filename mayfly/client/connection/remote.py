@@ -8,7 +8,13 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, cast
 
 from mayfly.client.connection.choose import Sharing
-from mayfly.client.connection.endpoint import UNREACHABLE, Address, AnyAddress, Endpoint
+from mayfly.client.connection.endpoint import (
+    UNREACHABLE,
+    Address,
+    AnyAddress,
+    Endpoint,
+    further,
+)
 from mayfly.client.connection.interface import (
     DECIDED,
     Connection,
@@ -50,10 +56,10 @@ def connect(
 
     ``application`` becomes PutApplName. ``sharing`` None allows sharing sockets with all
     conversations of the process, up to SHARECNV of the endpoint. When all addresses fail, the error
-    of the last one is raised.
+    of the attempt that came furthest is raised.
 
-    Raises MQRC_Q_MGR_NOT_AVAILABLE when no server listens, or one with another protocol or version.
-    Other errors are MQRC_HOST_NOT_AVAILABLE, MQRC_Q_MGR_NAME_ERROR, MQRC_UNKNOWN_CHANNEL_NAME,
+    Raises MQRC_HOST_NOT_AVAILABLE when nobody listens, MQRC_Q_MGR_NOT_AVAILABLE for a server with
+    another protocol or version. Other errors are MQRC_Q_MGR_NAME_ERROR, MQRC_UNKNOWN_CHANNEL_NAME,
     MQRC_CHANNEL_NOT_AVAILABLE, MQRC_SSL_INITIALIZATION_ERROR and MQRC_NOT_AUTHORIZED.
     """
     failure: MQError | None = None
@@ -63,7 +69,7 @@ def connect(
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise
-            failure = error
+            failure = further(failure, error)
     if failure is None:
         raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, "the endpoint has no address")
     raise failure

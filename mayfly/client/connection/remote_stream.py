@@ -203,8 +203,9 @@ class NoStream:
 def open_stream(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
     """Connect to one address and return the stream, with TLS if the endpoint has it.
 
-    Raises MQRC_Q_MGR_NOT_AVAILABLE when no server listens there, MQRC_HOST_NOT_AVAILABLE for
-    another network error and MQRC_SSL_INITIALIZATION_ERROR for a failed handshake. Raises
+    Raises MQRC_HOST_NOT_AVAILABLE when nobody listens there, and for another network error;
+    MQRC_Q_MGR_NOT_AVAILABLE when nobody listens on the socket of a folder; and
+    MQRC_SSL_INITIALIZATION_ERROR for a failed handshake. Raises
     MQRC_SSL_PEER_NAME_MISMATCH when the certificate of the server has another name than SSLPEER,
     MQRC_SSL_PEER_NAME_ERROR for a wrong SSLPEER, and the errors of ``Tls.context``.
     """
@@ -215,7 +216,9 @@ def open_stream(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> St
         plain = _connect_socket(address)
     except (ConnectionRefusedError, FileNotFoundError) as error:
         text = f"nobody listens on {address}: {error.strerror}"
-        raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, text) from None
+        is_folder = isinstance(address, Path)
+        reason = rc.MQRC_Q_MGR_NOT_AVAILABLE if is_folder else rc.MQRC_HOST_NOT_AVAILABLE
+        raise mq_error(reason, text) from None
     except OSError as error:
         raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, f"{address}: {error}") from None
     if tls is None or context is None or isinstance(address, Path):

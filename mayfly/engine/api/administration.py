@@ -49,6 +49,23 @@ from mayfly.engine.connections import (
     stop_connection,
     view_connections,
 )
+from mayfly.engine.events.catalog import (
+    CHANGE_OBJECT,
+    COMMAND_CONTEXT,
+    COMMAND_MQSC,
+    COMMAND_PCF,
+    CREATE_OBJECT,
+    DELETE_OBJECT,
+    NOT_AUTHORIZED_COMMAND,
+    REFRESH_OBJECT,
+    Event,
+)
+from mayfly.engine.events.catalog import QUEUES as EVENT_QUEUES
+from mayfly.engine.events.messages import emit as emit_event
+from mayfly.engine.events.messages import is_on as is_event_on
+from mayfly.engine.events.messages import structures_of as event_structures
+from mayfly.engine.events.performance import reset_statistics
+from mayfly.engine.expiry import discard_now
 from mayfly.engine.kept_attributes import (
     COMMINFO,
     KEPT_CHANNEL_TYPES,
@@ -82,6 +99,8 @@ from mayfly.engine.objects.named_definitions import (
 from mayfly.engine.objects.named_definitions import LISTS as RULE_LISTS
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
+    QueueStatus,
+    SubscriptionView,
     entities_of,
     granted,
     matches,
@@ -95,6 +114,8 @@ from mayfly.engine.objects.views import (
     view_queues,
     view_subscriptions,
     view_topic_string,
+    view_topic_strings,
+    view_topic_subscriptions,
     view_topics,
 )
 from mayfly.engine.pubsub.administration import (
@@ -111,6 +132,7 @@ from mayfly.engine.pubsub.administration import (
 from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
 from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
+from mayfly.engine.queues import Statistics
 from mayfly.engine.settings import defaults_on
 
 __all__ = [
@@ -118,6 +140,27 @@ __all__ = [
     "AUTHINFO",
     "AUTHREC",
     "Attribute",
+    "QueueStatus",
+    "SubscriptionView",
+    "discard_now",
+    "view_topic_strings",
+    "view_topic_subscriptions",
+    # Events and statistics of queues.
+    "CHANGE_OBJECT",
+    "COMMAND_CONTEXT",
+    "COMMAND_MQSC",
+    "COMMAND_PCF",
+    "CREATE_OBJECT",
+    "DELETE_OBJECT",
+    "EVENT_QUEUES",
+    "Event",
+    "NOT_AUTHORIZED_COMMAND",
+    "REFRESH_OBJECT",
+    "Statistics",
+    "emit_event",
+    "event_structures",
+    "is_event_on",
+    "reset_statistics",
     "AuthorityKey",
     "CHANGEABLE_OF_SUBSCRIPTIONS",
     "CHANNEL",

@@ -20,6 +20,8 @@ from mayfly.engine.authority.checks import (
     may_do_everything,
 )
 from mayfly.engine.authority.records import ADMINISTRATORS
+from mayfly.engine.events.channels import report_blocked, report_tls_refusal
+from mayfly.engine.events.failures import report_password
 from mayfly.engine.objects.named_definitions import channel_rules, entries_of
 from mayfly.engine.objects.views import view_named
 
@@ -39,5 +41,8 @@ __all__ = [
     "known_groups",
     "manager_authorities",
     "may_do_everything",
+    "report_blocked",
+    "report_password",
+    "report_tls_refusal",
     "view_named",
 ]

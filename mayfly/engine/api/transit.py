@@ -5,6 +5,7 @@ Channels, the hierarchy of publish/subscribe and the bridge to MQ Everyplace use
 
 from mayfly.engine.arrivals import next_number
 from mayfly.engine.attributes import ChannelDefinition
+from mayfly.engine.events.channels import report_start, report_stop, report_stop_command
 from mayfly.engine.objects.administration import definitions_if_free
 from mayfly.engine.objects.views import channel_definitions
 from mayfly.engine.pubsub.neighbours import (
@@ -29,6 +30,9 @@ __all__ = [
     # Channels: their definitions, and when to look for work.
     "ChannelDefinition",
     "channel_definitions",
+    "report_start",
+    "report_stop",
+    "report_stop_command",
     # Messages leave for another queue manager, and come from one, each exactly once.
     "MoveNumbers",
     "Undeliverable",

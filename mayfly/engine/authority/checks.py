@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from mayfly.engine.attributes import AUTHCHK_NONE, AUTHCHK_RELEASE, QMGR, QMODEL, TOPIC
 from mayfly.engine.authority import words
@@ -35,8 +35,29 @@ _OF_OPTION = (
     (c.MQOO_SET_IDENTITY_CONTEXT, words.SETID),
     (c.MQOO_SET_ALL_CONTEXT, words.SETALL),
 )
+#: The one option that each right is for.
+_LEAST_OPTION = (
+    (c.MQOO_INPUT_SHARED, words.GET),
+    *((option, needed) for option, needed in _OF_OPTION if needed != words.GET),
+    (c.MQOO_OUTPUT, words.PUB),
+)
 #: Rights that must be had on the queue manager as well.
 _OF_MANAGER_TOO = words.SETID | words.SETALL
+
+
+class Refusal(NamedTuple):
+    """A refused call: user, program, object, and the authorities that are missing, as bits.
+
+    ``object_type`` is QMGR, QUEUE, TOPIC or another type of MQSC; a TOPIC is named by its string.
+    ``options`` are those with which the object was to be opened.
+    """
+
+    user: str
+    program: str
+    object_type: str
+    name: str
+    missing: int
+    options: int
 
 
 class UserAuthority:
@@ -46,12 +67,15 @@ class UserAuthority:
     on queues are cached until a definition or an authority record changes.
     """
 
-    def __init__(self, core: Core, user: str, groups: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, core: Core, user: str, groups: tuple[str, ...] | None = None, program: str = ""
+    ) -> None:
         """Keep the user name, cut to 12 characters, and the user's groups.
 
         With ``groups`` None the groups are those that the queue manager knows for the user now.
+        ``program`` is the application of the user, for events; empty for none.
         """
-        self._core = core
+        self._core, self._program = core, program
         self.user = user[:USER_CHARACTERS]
         users = core.registry.authority.users
         self.groups = users.of(self.user) if groups is None else groups
@@ -68,9 +92,10 @@ class UserAuthority:
         if not is_open_to_all:
             self._check(QMGR, SELF, words.CONNECT)
 
-    def check_queue(self, name: str, wanted: int) -> None:
+    def check_queue(self, name: str, wanted: int, options: int = 0) -> None:
         """Raise MQRC_NOT_AUTHORIZED unless the user has authorities ``wanted`` (bits) on a queue.
 
+        ``options`` are those of MQOPEN, for the event; 0 for a verb that opens by itself.
         For an alias the authority on the alias counts, not that on its target. For
         ``QUEUE@MANAGER`` it is the authority on the transmission queue. The queue need not exist.
         """
@@ -79,7 +104,7 @@ class UserAuthority:
         if bits is None:
             bits = self._renew(name)
         if wanted & ~bits:
-            self._refuse(words.QUEUE, name, wanted & ~bits)
+            self._refuse(words.QUEUE, name, wanted & ~bits, options)
 
     def check_open(self, name: str, options: int) -> None:
         """Raise MQRC_NOT_AUTHORIZED unless the user may open a queue with MQOPEN ``options``.
@@ -99,7 +124,7 @@ class UserAuthority:
         wanted = wanted or words.INQ
         if definition is not None and definition.kind == QMODEL:
             wanted |= words.DSP
-        self.check_queue(name, wanted)
+        self.check_queue(name, wanted, options)
         if wanted & _OF_MANAGER_TOO:
             self._check(QMGR, SELF, wanted & _OF_MANAGER_TOO)
 
@@ -150,7 +175,7 @@ class UserAuthority:
                 if definition is not None:
                     missing &= ~self._granted(TOPIC, definition.name)
         if missing:
-            self._refuse(TOPIC, repr(topic), missing)
+            self._refuse(TOPIC, topic, missing)
 
     def grant_ownership(self, name: str) -> None:
         """Give the user all authority on a queue created for the user, until the queue is deleted.
@@ -198,14 +223,22 @@ class UserAuthority:
         if missing:
             self._refuse(object_type, name, missing)
 
-    def _refuse(self, object_type: str, name: str, missing: int) -> NoReturn:
-        """Raise MQRC_NOT_AUTHORIZED that names the ``missing`` bits; also count and log it."""
+    def _refuse(self, object_type: str, name: str, missing: int, options: int = 0) -> NoReturn:
+        """Raise MQRC_NOT_AUTHORIZED that names the ``missing`` bits; also count, log and report it.
+
+        ``options`` are those of MQOPEN, 0 for the options that need the ``missing`` bits.
+        """
         core = self._core
         with core.engine_lock:
             core.registry.authority.refused_count += 1
-        named = core.name if object_type == QMGR else name
+        named = {QMGR: core.name, TOPIC: repr(name)}.get(object_type, name)
         text = f"user {self.user!r} lacks {words.spelled(missing)} on {object_type} {named}"
         _LOG.warning("%s: not authorized: %s", core.name, text)
+        if not options:
+            options = sum(option for option, needed in _LEAST_OPTION if needed & missing)
+        refusal = Refusal(self.user, self._program, object_type, name, missing, options)
+        for notify in core.on_refusal:
+            notify(refusal)
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, text)
 
 
@@ -286,14 +319,20 @@ def check_release(core: Core, user: str, queue: str) -> None:
 
 
 def authority_of(
-    core: Core, user: str, groups: Sequence[str] | None, *, known_as: str = ""
+    core: Core,
+    user: str,
+    groups: Sequence[str] | None,
+    *,
+    known_as: str = "",
+    program: str = "",
 ) -> UserAuthority | None:
     """Return the authority of a user who connects; None means all authority.
 
     None is returned for an administrator, for the opener of the queue manager, and for an empty
     user. ``groups`` are stored for later work in the user's name; None means the groups already
-    known. An empty user with ``known_as`` stores that name as a member of group mqm. Raises
-    MQRC_NOT_AUTHORIZED as ``check_connect``, and TypeError when ``groups`` is one text.
+    known. An empty user with ``known_as`` stores that name as a member of group mqm. ``program`` is
+    the user's application. Raises MQRC_NOT_AUTHORIZED as ``check_connect``, and TypeError when
+    ``groups`` is one text.
     """
     if isinstance(groups, str):
         raise TypeError(f"groups is a sequence of names, not {groups!r}")
@@ -301,7 +340,7 @@ def authority_of(
         if known_as:
             keep_groups(core, known_as[:USER_CHARACTERS], (ADMINISTRATORS,))
         return None
-    authority = UserAuthority(core, user, None if groups is None else tuple(groups))
+    authority = UserAuthority(core, user, None if groups is None else tuple(groups), program)
     if authority.user == core.registry.authority.opener:
         return None
     is_admin = may_do_everything(core, user, authority.groups)

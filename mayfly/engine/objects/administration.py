@@ -169,6 +169,7 @@ def _add_queue(core: Core, definition: QueueDefinition, number: int) -> None:
     queue = core.registry.add(definition, number)
     if queue is not None:
         triggering_of(core).set_trigger(queue)
+        core.performance.watch(queue)
         core.staging.enabled_count += queue.is_staging
         core.store.ledger_writer.totals.open_queue(number, definition.name)
         core.store.ledger_writer.totals.open_queue(-number, definition.name)
@@ -303,6 +304,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
             core.registry.changed()
             core.must_wake = True
             triggering_of(core).changed(definition, before)
+            core.performance.changed(definition, before)
             # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
             core.waits.offer_all()
     core.committer.run_deferred()
@@ -354,6 +356,7 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     with core.engine_lock:
         core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
         triggering_of(core).forget(queue)
+        core.performance.forget(queue)
     # Records of its lives that are still in memory go first; no new one can come.
     core.store.write_balances()
     with core.engine_lock:

@@ -26,6 +26,7 @@ from mayfly.engine.attributes import (
 from mayfly.engine.authority.records import PRINCIPAL, Entity, RecordKey
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
+from mayfly.engine.events.performance import is_monitored
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.objects.named_definitions import named_of
 from mayfly.engine.queues import LocalQueue
@@ -34,6 +35,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import next_priority
 from mayfly.verbs.facts import Value
+from mayfly.verbs.topic_strings import ancestry, has_wildcards, levels_of
+from mayfly.verbs.topic_strings import matches as matches_topic
 
 GENERIC: Final = "*"
 
@@ -65,6 +68,10 @@ class QueueStatus(NamedTuple):
     staged_count: int
     live_count: int
     expired_count: int
+    #: Of MONQ: when a message was last put and got, and the means of the time on the queue.
+    last_put_ms: int | None = None
+    last_get_ms: int | None = None
+    on_queue_ms: tuple[float, float] | None = None
 
 
 class TopicView(NamedTuple):
@@ -140,7 +147,18 @@ def view_queue_status(core: Core, name: str) -> QueueStatus:
             counted.staged,
             counted.live,
             counted.expired_present,
+            *_monitored(core, queue),
         )
+
+
+def _monitored(
+    core: Core, queue: LocalQueue
+) -> tuple[int | None, int | None, tuple[float, float] | None]:
+    """Return the times of the last put and get, and on the queue; None for each without MONQ."""
+    if queue.statistics is None or not is_monitored(core, queue):
+        return None, None, None
+    statistics = queue.statistics
+    return statistics.last_put_ms, statistics.last_get_ms, statistics.on_queue_ms
 
 
 def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
@@ -167,6 +185,33 @@ def view_topics(core: Core, pattern: str) -> list[TopicDefinition]:
     with core.engine_lock:
         found = core.registry.topics.definitions()
     return [definition for definition in found if matches(definition.name, pattern)]
+
+
+def view_topic_strings(core: Core, pattern: str) -> list[str]:
+    """Return the topic strings that a pattern with wildcards matches, sorted.
+
+    Topic strings are those of topic objects, subscriptions without wildcards and retained
+    publications, and what is above them.
+    """
+    with core.engine_lock:
+        registry = core.registry
+        known = {definition.topicstr for definition in registry.topics.definitions()}
+        known.update(registry.retained)
+        subscribed = (each.definition.topicstr for each in registry.subscriptions.all())
+        known.update(each for each in subscribed if not has_wildcards(each))
+    nodes = {node for each in known for node in ancestry(each)}
+    levels = levels_of(pattern)
+    return sorted(node for node in nodes if matches_topic(levels, levels_of(node)))
+
+
+def view_topic_subscriptions(core: Core, topic: str) -> list[SubscriptionView]:
+    """Return the subscriptions that get publications on a topic string, sorted by name."""
+    with core.engine_lock:
+        found = core.registry.subscriptions.matching(topic)
+    return [
+        SubscriptionView(each.definition, each.is_durable)
+        for each in sorted(found, key=lambda each: each.name)
+    ]
 
 
 def view_topic_string(core: Core, topic: str) -> TopicView:

@@ -131,8 +131,9 @@ class Service:
         """Check credentials by the rules of a channel; return the user.
 
         The connection then counts as an instance of the channel. A wrong password is answered after
-        FAILDLAY. Raises Unauthorized for wrong credentials, MQRC_CHANNEL_NOT_AVAILABLE above
-        MAXINST or MAXINSTC, and other MQErrors if the channel refuses.
+        FAILDLAY. Raises Unauthorized for wrong credentials, MQRC_NOT_AUTHORIZED with the rule that
+        is against a user whose password is right, MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or
+        MAXINSTC, and other MQErrors if the channel refuses.
         """
         line = http_connection_of(request)
         peer = line.peer
@@ -155,6 +156,9 @@ class Service:
             # to other clients.
             admitted = await asyncio.wrap_future(self._admission.submit(applicant))
         except NotAuthorized as error:
+            if error.detail:
+                # The credentials are right, and a rule is against the user.
+                raise
             raise Unauthorized(_refusal_text(credentials)) from error
         self._add_instance(line, applicant, admitted)
         return AuthenticatedUser(self, applicant, admitted, credentials.mechanism)

@@ -205,7 +205,8 @@ def test_a_user_who_is_no_administrator_is_told_so(
         status, _detail, reason = site.web.ask("GET", CLOCK, user=APP).said
         assert (status, reason) == (403, 2035)
         blocked = site.web.ask("GET", CLOCK, user=ADMIN)
-        assert blocked.said[0] == 401
+        assert blocked.said[0] == 403
+        assert "the password is right, but user admin is blocked by" in blocked.said[1]
 
 
 def test_a_server_without_the_channel_lets_nobody_in(

@@ -209,6 +209,19 @@ def test_a_body_that_makes_no_command_is_refused(web: Web, asked: object, said: 
     assert (status, number, text) == (400, "MQWB0302E", said)
 
 
+def test_errors_of_administration_do_not_speak_of_messages(web: Web) -> None:
+    wrong = mqsc(web, {"type": "none"}).content["error"][0]
+    assert wrong["explanation"] == "A part of the request has a value that is not valid."
+    for method, path in (
+        ("GET", "admin/nothing"),
+        ("PATCH", "admin/qmgr"),
+        ("GET", "admin/qmgr?x=1"),
+    ):
+        [told] = web.ask(method, f"{BASE}/v3/{path}").content["error"]
+        assert "message" not in told["explanation"]
+    assert "query parameter 'x' is not known: there are none here" in told["message"]
+
+
 def test_commands_are_for_administrators(guarded: Web) -> None:
     asked = {"type": "runCommand", "parameters": {"command": "DELETE QLOCAL(DEV.QUEUE.1)"}}
     assert mqsc(guarded, asked, user=None).status == 401

@@ -58,13 +58,24 @@ def test_a_program_comes_in_by_its_password(rest: RestClient) -> None:
     assert rest.get(QUEUE).content == "by password"
 
 
-@pytest.mark.parametrize("user", [None, ("app", "guessed"), ("nobody", "x"), ADMIN])
+@pytest.mark.parametrize("user", [None, ("app", "guessed"), ("nobody", "x")])
 def test_others_do_not(rest: RestClient, user: tuple[str, str] | None) -> None:
-    """An administrator is kept out of the channel of programs by its rule."""
     rest.user = user
     answer = rest.put(QUEUE)
     assert error_of(answer)[:3] == (401, "MQWB0104E", 2035)
     assert answer.headers["www-authenticate"].startswith("Basic ")
+
+
+def test_a_right_password_with_a_rule_against_the_user_says_so(rest: RestClient) -> None:
+    """An administrator is kept out of the channel of programs by its rule."""
+    rest.user = ADMIN
+    status, number, reason, text = error_of(rest.put(QUEUE))
+    assert (status, number, reason) == (403, "MQWB0103E", 2035)
+    assert "the password is right, but user admin is blocked by CHLAUTH(*)" in text
+    rest.user = (ADMIN[0], "guessed")
+    status, number, _reason, text = error_of(rest.put(QUEUE))
+    assert (status, number) == (401, "MQWB0104E")
+    assert "CHLAUTH" not in text
 
 
 def test_the_operator_comes_in_by_the_token(rest: RestClient) -> None:

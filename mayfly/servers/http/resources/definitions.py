@@ -7,13 +7,16 @@ change.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
 from mayfly import admin
+from mayfly.admin.events import Origin, commanded_by
 from mayfly.admin.security.roles import Role
+from mayfly.mqi.event_constants import MQEVO_REST
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
@@ -113,7 +116,7 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[DefinedObject]:
     if kind == admin.QMGR:
         raise HttpError(HTTPStatus.CONFLICT, "a queue manager is altered, and never replaced")
     attributes = _typed(kind, call.body.attributes)
-    with admin.definitions_unchanged(engine):
+    with _commanded(call), admin.definitions_unchanged(engine):
         before = _find(call)
         check_put(call.request, None if before is None else _etag(before))
         admin.define(
@@ -130,7 +133,7 @@ def altered(call: Call[NoQuery, Altered]) -> Answered[DefinedObject]:
     """
     kind, engine = _kind(call), call.manager.engine
     attributes = _typed(kind, call.body.attributes)
-    with admin.definitions_unchanged(engine):
+    with _commanded(call), admin.definitions_unchanged(engine):
         check_required_match(call.request, _etag(_find_existing(call)))
         admin.alter(engine, kind, call.names["name"], attributes)
         return _with_etag(_find_existing(call))
@@ -145,9 +148,14 @@ def deleted(call: Call[Deleting, None]) -> None:
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
         raise HttpError(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
-    with admin.definitions_unchanged(engine):
+    with _commanded(call), admin.definitions_unchanged(engine):
         check_required_match(call.request, _etag(_find_existing(call)))
         admin.delete(engine, kind, call.names["name"], purge=call.query.purge)
+
+
+def _commanded(call: Call[Any, Any]) -> AbstractContextManager[None]:
+    """Return a block whose configuration events name the user of a request."""
+    return commanded_by(Origin(call.authenticated.admitted.user, MQEVO_REST))
 
 
 def _kind(call: Call[Any, Any]) -> str:

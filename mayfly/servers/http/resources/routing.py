@@ -199,7 +199,9 @@ def checked_query(request: Request, kind: type[_T]) -> _T:
     fields, found = _fields(inspect.type_info(kind)), dict[str, object]()
     for name, text in request.query_params.multi_items():
         if name not in fields:
-            raise _bad_request(f"query parameter {name!r} is none of {', '.join(fields) or 'none'}")
+            if not fields:
+                raise _bad_request(f"query parameter {name!r} is not known: there are none here")
+            raise _bad_request(f"query parameter {name!r} is none of {', '.join(fields)}")
         if name in found:
             raise _bad_request(f"query parameter {name!r} is given twice")
         field = fields[name]

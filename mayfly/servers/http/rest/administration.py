@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
+from mayfly.admin.events import Origin, commanded_by
 from mayfly.admin.mqsc import heads_of, role_of
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.client.connection import Administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
+from mayfly.mqi.event_constants import MQEVO_REST
 from mayfly.servers.http.connection import read_object
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.rest.calls import WRONG_VALUE, RestAnswer, RestCall, RestError, json_answer
@@ -99,7 +101,8 @@ def _run(
     engine = call.service.managers[call.names[0]].engine
     for role in {role_of(*head) for head in heads_of(script)} or {Role.LOOK}:
         check_role(engine, authenticated.admitted, role)
-    with authenticated.operating_connection() as connection:
+    origin = Origin(authenticated.admitted.user, MQEVO_REST)
+    with commanded_by(origin), authenticated.operating_connection() as connection:
         result = Administration(connection.call).mqsc(script)
     if not result.commands:
         raise _wrong("command", script, "a command")

@@ -92,6 +92,10 @@ _LOGIN: Final = {
 _JSON, _PLAIN = "application/json", "text/plain"
 
 
+#: The part of a path that resources of messages have.
+_MESSAGING: Final = b"/messaging/"
+
+
 class RestOperation(NamedTuple):
     """One operation of IBM's REST API: a method of a path, which is written as in OpenAPI.
 
@@ -190,24 +194,25 @@ class RestApi:
         """
         request = Request(scope, receive)
         http_connection = http_connection_of(request)
+        of_messages = _MESSAGING in request.scope["raw_path"]
         try:
             try:
                 with http_connection:
                     answer = await self._handle(request)
             except RestError as error:
-                answer = error.answer()
+                answer = error.answer(of_messages=of_messages)
             except MQError as error:
-                answer = of_mq_error(error, "").answer()
+                answer = of_mq_error(error, "").answer(of_messages=of_messages)
             except Unauthorized as error:
-                answer = of_unauthorized(error).answer()
+                answer = of_unauthorized(error).answer(of_messages=of_messages)
             except HttpError as error:
-                answer = of_wrong_request(error).answer()
+                answer = of_wrong_request(error).answer(of_messages=of_messages)
             except (ClientGone, ClientDisconnect):
                 return
             except Exception:
                 text = "the log of the server says what happened"
                 failed = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED, text)
-                await failed.answer().send(send)
+                await failed.answer(of_messages=of_messages).send(send)
                 raise
             await answer.send(send)
         finally:

@@ -109,6 +109,12 @@ NO_RESPONSE_HEADER: Final = IbmMessage(
 WRONG_CHARACTER_SET: Final = IbmMessage("MQWB0305E", "The request is not encoded in UTF-8.")
 WRONG_MEDIA_TYPE: Final = IbmMessage("MQWB0306E", "The body of the request is no kind of text.")
 
+#: The explanations of errors by number where no message is put or got, as in administration.
+_WITHOUT_MESSAGES: Final[Mapping[str, str]] = {
+    FAILED.number: "The request could not be carried out.",
+    NO_MESSAGE_MADE.number: "The request is not what this resource takes.",
+    WRONG_VALUE.number: "A part of the request has a value that is not valid.",
+}
 #: The messages of errors by their class.
 _OF_CLASS: Final[tuple[tuple[type[MQError], IbmMessage], ...]] = (
     (LostAnswer, FAILED),
@@ -148,9 +154,14 @@ class RestError(Exception):
         self.status, self.failure, self.text, self.reason = status, failure, text, reason
         self.headers = headers or {}
 
-    def answer(self) -> RestAnswer:
-        """Return the answer for this error, in IBM's JSON form."""
+    def answer(self, *, of_messages: bool) -> RestAnswer:
+        """Return the answer for this error, in IBM's JSON form.
+
+        ``of_messages`` says that the resource is one of messages: others do not speak of them.
+        """
         number, explanation, action = self.failure
+        if not of_messages:
+            explanation = _WITHOUT_MESSAGES.get(number, explanation)
         content: dict[str, Any] = {
             "type": "rest",
             # The pages of IBM's documentation say one name, its servers the other.
@@ -282,7 +293,8 @@ class RestCall(NamedTuple):
             return found
         for name, value in self.request.query_params.multi_items():
             if name not in known:
-                raise wrong_value("query parameter", name, f"one of {', '.join(known) or 'none'}")
+                what = f"one of {', '.join(known)}" if known else "known: there are none here"
+                raise wrong_value("query parameter", name, what)
             if name in found:
                 raise wrong_value(name, value, "there only once")
             found[name] = value

@@ -1,0 +1,6 @@
+"""Event messages: what each is made of, how it is put, and what the performance of queues causes.
+
+One more event is one row in ``catalog``, and a call of ``messages.emit`` where it happens. An event
+is a message of its own: it never makes the verb fail that has caused it, and it is lost when its
+queue is missing or refuses it. Documentation: docs/EVENTS.md.
+"""
