@@ -339,7 +339,7 @@ class MQOpts:
         value out of range or too long.
         """
         owner = type(self).__name__
-        given = {}
+        given: Fields = {}
         for key, value in kw.items():
             name = _IN_IBMMQ.get(key, key)
             if self._listed is None:

@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager, pymqi
 from mayfly.admin import KEPT_KINDS, QMGR, STANDARD_OBJECTS, object_type
-from mayfly.admin.mqsc import exported
+from mayfly.admin.mqsc import exported, role_of
 from mayfly.admin.mqsc.commands import ACTIONS
 from mayfly.admin.pcf import COMMANDS, answer
 from mayfly.admin.pcf.objects import NOUNS, QUEUE_TYPES, SUBSCRIPTIONS, TOPICS, Noun
@@ -301,13 +301,14 @@ def test_mqsc_in_a_command_needs_the_role_of_its_highest_command(
     assert not queue_manager.mqsc("DISPLAY QLOCAL(A.1)").ok
 
 
-def test_each_command_of_mqsc_is_one_of_pcf() -> None:
+def test_each_command_of_mqsc_is_one_of_pcf_with_the_same_role() -> None:
     for verb, kinds in ACTIONS.items():
         for kind in kinds:
             if kind not in WITHOUT_NUMBER and (verb, kind) not in SET_INSTEAD:
                 names = [f"MQCMD_{SAME_AS_MQSC[verb]}_{name}" for name in NAMES.get(kind, (kind,))]
                 numbers = {getattr(CMQCFC, name, None) for name in names}
-                assert numbers & COMMANDS.keys(), (verb, kind)
+                same = numbers & COMMANDS.keys()
+                assert {COMMANDS[number].role for number in same} == {role_of(verb, kind)}, same
 
 
 def test_standard_objects_are_what_ibm_mq_makes(queue_manager: QueueManager) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mayfly import QueueManager, ibmmq
+from mayfly import QueueManager, ibmmq, pymqi
 from mayfly.ibmmq import CMQC, CMQSTRC
 from tests.pymqi.conftest import Fails
 
@@ -173,7 +173,7 @@ def test_texts_of_an_answer_have_no_nuls(manager: Any) -> None:
 
 
 def test_every_name_of_ibmmq_is_there_but_those_of_C() -> None:
-    assert set(ibmmq.pymqi.__all__) <= set(ibmmq.__all__)
+    assert set(pymqi.__all__) <= set(ibmmq.__all__)
     assert all(hasattr(ibmmq, name) for name in ibmmq.__all__)
     assert ibmmq.get_versions() == {"module": "2.1.2", "MQ": 940}
     assert CMQSTRC.MQRC_DICT[2033] == "MQRC_NO_MSG_AVAILABLE"

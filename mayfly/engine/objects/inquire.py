@@ -224,7 +224,7 @@ def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
     Raises MQRC_SELECTOR_ERROR for a selector that a queue manager does not have.
     """
     known = by_selector(QMGR)
-    values = []
+    values: list[Value] = []
     with core.engine_lock:
         core.check_running()
         for selector in selectors:
