@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 #: One letter and its number; tests also write E04, so that they stand in order.
-_CODE = re.compile(r"[BCDEGKLMPQRTX]0?[1-9][0-9]?")
+_CODE = re.compile(r"[BCDEGKLMPQRTVX]0?[1-9][0-9]?")
 _DEFINED = re.compile(rf"\| ({_CODE.pattern}) \| (.+) \|")
 _TEST = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
 

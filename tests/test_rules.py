@@ -9,7 +9,7 @@ import pytest
 from tests.rules import ROOT, code_of, definitions, every_test, proofs
 
 #: A code in prose: by itself, or in a range, a list or brackets. Hexadecimal and versions are none.
-_NAMED = re.compile(r"(?<![\w.#'\"\[/-])[BCDEGKLMPQRTX][1-9][0-9]?(?![\w.'\"\]/])")
+_NAMED = re.compile(r"(?<![\w.#'\"\[/-])[BCDEGKLMPQRTVX][1-9][0-9]?(?![\w.'\"\]/])")
 
 
 def test_every_rule_has_a_test() -> None:

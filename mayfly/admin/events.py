@@ -7,12 +7,12 @@ A codec says where a command comes from by :func:`commanded_by`, and calls :func
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
-from mayfly.admin.model import Record
+from mayfly.admin.model import Record, entries_of, object_type
 from mayfly.engine import Engine, manager_definition, new_message_id
 from mayfly.engine.api.administration import (
     AUTHINFO,
@@ -45,7 +45,7 @@ from mayfly.engine.api.administration import (
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import event_constants as e
-from mayfly.mqi.pcf import Structure, string
+from mayfly.mqi.pcf import Structure, integer, string, string_list
 
 #: MQOT_* and the parameter with the name, by kind; a kind that is not here makes no event.
 _KINDS: Final = {
@@ -64,6 +64,8 @@ _KINDS: Final = {
     POLICY: (c.MQOT_PROT_POLICY, k.MQCACF_OBJECT_NAME),
 }
 _NAME_BYTES: Final = 48
+#: Texts up to this length are padded with blanks; longer ones have their own.
+_LONGEST_PADDED_BYTES: Final = 264
 #: CMDEV(NODISPLAY), and the command that it leaves out.
 _NO_DISPLAY: Final = 3
 _DISPLAY: Final = "DISPLAY"
@@ -99,9 +101,15 @@ def commanded_by(origin: Origin) -> Iterator[None]:
 
 
 @contextmanager
-def reporting_change(manager: Engine, kind: str, name: str) -> Iterator[None]:
+def reporting_change(
+    manager: Engine,
+    kind: str,
+    name: str,
+    inquire: Callable[[Engine, Sequence[str], str], Sequence[Record]],
+) -> Iterator[None]:
     """Make the configuration events of what the ``with`` block does to one object.
 
+    ``inquire`` returns objects of some kinds whose names match a pattern.
     An object that was not there is created, one that is gone is deleted, and any other is changed:
     two messages, with the attributes before and after. Without CONFIGEV nothing is asked, and an
     error of the block makes no event.
@@ -110,9 +118,14 @@ def reporting_change(manager: Engine, kind: str, name: str) -> Iterator[None]:
         yield
         return
     name = manager.name if kind == QMGR else name
-    before = _found(manager, kind, name)
+
+    def find() -> Record | None:
+        found = inquire(manager, (kind,), name)
+        return next((each for each in found if each.name == name), None)
+
+    before = find()
     yield
-    after = _found(manager, kind, name)
+    after = find()
     if before is not None and after is not None:
         together = new_message_id(manager)
         _report(manager, CHANGE_OBJECT, before, together, 1, k.MQCFC_NOT_LAST)
@@ -183,15 +196,6 @@ def _report_command(
     emit_event(manager, event, {}, groups)
 
 
-def _found(manager: Engine, kind: str, name: str) -> Record | None:
-    """Return an object as it is now, None without one."""
-    # This module is below the one that inquires, which calls it.
-    from mayfly.admin.operations import inquire
-
-    found = [each for each in inquire(manager, (kind,), name) if each.name == name]
-    return found[0] if found else None
-
-
 def _report(
     manager: Engine,
     event: Event,
@@ -201,21 +205,35 @@ def _report(
     control: int = k.MQCFC_LAST,
 ) -> None:
     """Put one message about an object: its type, its name, and its attributes."""
-    # The codec imports this package.
-    from mayfly.admin.pcf.objects import structures_of
-
-    object_type, name_parameter = _KINDS[record.kind]
+    number, name_parameter = _KINDS[record.kind]
     named = string(name_parameter, record.name, _NAME_BYTES)
-    shown = [each for each in structures_of(record) if each.parameter != name_parameter]
+    shown = [each for each in _attributes(record) if each.parameter != name_parameter]
     emit_event(
         manager,
         event,
-        {**_origin_facts(manager), k.MQIACF_OBJECT_TYPE: object_type},
+        {**_origin_facts(manager), k.MQIACF_OBJECT_TYPE: number},
         [named, *shown],
         correl_id=correl_id,
         sequence_number=sequence_number,
         control=control,
     )
+
+
+def _attributes(record: Record) -> list[Structure]:
+    """Return the attributes of an object that have a number, as PCF structures."""
+    rows, found = object_type(record.kind), []
+    for keyword, value in record.values.items():
+        row = rows.row(keyword)
+        if row is None or row.selector is None or keyword in SECRETS:
+            continue
+        if isinstance(value, int):
+            found.append(integer(row.selector, value))
+        elif row.is_list:
+            found.append(string_list(row.selector, entries_of(value), row.length))
+        else:
+            length = row.length if row.length <= _LONGEST_PADDED_BYTES else 0
+            found.append(string(row.selector, value, length))
+    return found
 
 
 def _origin_facts(manager: Engine) -> dict[int, int | str | bytes]:

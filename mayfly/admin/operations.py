@@ -146,7 +146,7 @@ def define(
     """
     if like is not None:
         _make_standard(manager, kind, like)
-    with reporting_change(manager, kind, name):
+    with reporting_change(manager, kind, name, inquire):
         _define_object(manager, kind, name, attributes, like, replace=replace)
 
 
@@ -194,7 +194,7 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     _make_standard(manager, kind, name, attributes)
     if kind == QMGR:
         _make_event_queues(manager, attributes)
-    with reporting_change(manager, kind, name):
+    with reporting_change(manager, kind, name, inquire):
         _alter_object(manager, kind, name, attributes)
 
 
@@ -222,7 +222,7 @@ def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> Non
     (MQRC_NO_SUBSCRIPTION for SUB), MQRC_OBJECT_IN_USE for an open object, and MQRC_Q_NOT_EMPTY for
     messages without ``purge``.
     """
-    with reporting_change(manager, kind, name):
+    with reporting_change(manager, kind, name, inquire):
         if kind == QLOCAL and purge:
             delete_queue(manager, kind, name, purge=True)
         else:

@@ -7,10 +7,11 @@ memory, and runs the transactions that follow from them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from mayfly.engine import queue_state
+from mayfly.engine.attributes import Definition
 from mayfly.engine.callbacks import Background
 from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.state import EngineState, end_all
@@ -20,9 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.runtime.compiling import mypyc_attr
-
-if TYPE_CHECKING:
-    from mayfly.engine.events.performance import PerformanceEvents
+from mayfly.verbs.facts import Value
 
 _LOG = logging.getLogger("mayfly")
 
@@ -38,12 +37,31 @@ class Core(EngineState):
         """
         super().__init__(name, engine_lock, clock, runtime)
         #: Which queues have statistics for events.
-        self.performance: PerformanceEvents
+        self.performance: QueueWatch
         #: Its queue-sharing group, for a member of one.
         self.group: Core | None = None
         self.committer = Committer(self)
         #: Work for callers that do not wait.
         self.background = Background(self.callbacks, self.committer.run, runtime)
+
+
+class QueueWatch(Protocol):
+    """Knows which queues have statistics for events; its methods need the engine lock."""
+
+    def watch(self, queue: LocalQueue) -> None:
+        """Give a queue statistics, or take them away, as definitions say now."""
+
+    def forget(self, queue: LocalQueue) -> None:
+        """Forget a queue that was deleted."""
+
+    def changed(self, definition: Definition, before: Mapping[str, Value]) -> None:
+        """Follow a changed definition; ``before`` has the old values by keyword."""
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next event by time is due, in ms since 1970; None for none."""
+
+    def run(self) -> None:
+        """Make the events that are due; takes the engine lock itself."""
 
 
 class ArrivalHook(Protocol):

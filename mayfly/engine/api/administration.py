@@ -132,7 +132,6 @@ from mayfly.engine.pubsub.administration import (
 from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
 from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
-from mayfly.engine.queues import Statistics
 from mayfly.engine.settings import defaults_on
 
 __all__ = [
@@ -156,7 +155,6 @@ __all__ = [
     "Event",
     "NOT_AUTHORIZED_COMMAND",
     "REFRESH_OBJECT",
-    "Statistics",
     "emit_event",
     "event_structures",
     "is_event_on",
