@@ -306,7 +306,7 @@ def test_each_command_of_mqsc_is_one_of_pcf_with_the_same_role() -> None:
         for kind in kinds:
             if kind not in WITHOUT_NUMBER and (verb, kind) not in SET_INSTEAD:
                 names = [f"MQCMD_{SAME_AS_MQSC[verb]}_{name}" for name in NAMES.get(kind, (kind,))]
-                numbers = {getattr(CMQCFC, name, None) for name in names}
+                numbers: set[int] = {getattr(CMQCFC, name, -1) for name in names}
                 same = numbers & COMMANDS.keys()
                 assert {COMMANDS[number].role for number in same} == {role_of(verb, kind)}, same
 
