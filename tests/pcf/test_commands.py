@@ -184,7 +184,7 @@ def test_the_status_of_a_queue_is_shown(queue_manager: QueueManager, run: Run) -
         ),
         ("CHANGE_Q", {NAME: b"A", TYPE: LOCAL}, CMQC.MQRC_UNKNOWN_OBJECT_NAME, "A"),
         ("DELETE_Q", {NAME: b"A"}, CMQC.MQRC_UNKNOWN_OBJECT_NAME, "A"),
-        ("RESET_Q_STATS", {NAME: b"A"}, CMQCFC.MQRCCF_CFH_COMMAND_ERROR, "17"),
+        ("RESET_CLUSTER", {NAME: b"A"}, CMQCFC.MQRCCF_CFH_COMMAND_ERROR, "74"),
         (
             "INQUIRE_CHANNEL",
             {CHANNEL: b"NONE"},
@@ -531,6 +531,6 @@ def test_each_command_has_a_number_of_its_own() -> None:
             noun.delete,
         )
     )
-    assert len(COMMANDS) == of_nouns + 24 + 9
+    assert len(COMMANDS) == of_nouns + 24 + 12
     names = {value for name, value in vars(CMQCFC).items() if name.startswith("MQCMD_")}
     assert COMMANDS.keys() <= names

@@ -17,6 +17,7 @@ from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi.pcf import Header, Structure, integer, pack, string, unpack
 from mayfly.pymqi import CMQC, CMQCFC
+from mayfly.testing import VirtualClock
 from tests.pcf.conftest import Fails, Run
 
 EXPORT = Path(__file__).parents[1] / "admin" / "full_export.mqsc"
@@ -57,6 +58,7 @@ SAME_AS_MQSC = {
     "STOP": "STOP",
     "RESET": "RESET",
     "RESOLVE": "RESOLVE",
+    "MOVE": "MOVE",
 }
 NAMES = {
     **dict.fromkeys((*QUEUE_TYPES, "QUEUE"), ("Q",)),
@@ -75,12 +77,16 @@ NAMES = {
     "QMSTATUS": ("Q_MGR_STATUS",),
     "QSTATUS": ("Q_STATUS",),
     "STGCLASS": ("STG_CLASS",),
+    "LSSTATUS": ("LISTENER_STATUS",),
+    "SVSTATUS": ("SERVICE_STATUS",),
+    "SBSTATUS": ("SUB_STATUS",),
+    "QSTATS": ("Q_STATS",),
     "SUB": ("SUBSCRIPTION",),
     "TOPICSTR": ("TOPIC_STRING",),
     "TPSTATUS": ("TOPIC_STATUS",),
 }
-#: Settings are Mayfly's own: they have no number.
-WITHOUT_NUMBER = {"SETTING"}
+#: Settings are Mayfly's own; of the others there is nothing here, or nothing with IBM's numbers.
+WITHOUT_NUMBER = {"SETTING", "APSTATUS", "CLUSQMGR", "QCLUSTER", "SECURITY", "TCLUSTER"}
 #: ALTER of a policy and DEFINE of one are SET in PCF.
 SET_INSTEAD = {("ALTER", "POLICY")}
 
@@ -210,6 +216,52 @@ def test_the_status_of_publish_subscribe_is_shown(
     assert parent[CMQC.MQCA_Q_MGR_NAME].rstrip() == b"QM0"
     reason, _ = fails("INQUIRE_PUBSUB_STATUS", {CMQCFC.MQIACF_PS_STATUS_TYPE: CMQCFC.MQPSST_CHILD})
     assert reason == CMQCFC.MQRCCF_NONE_FOUND
+
+
+def test_statistics_are_shown_and_begin_anew(
+    queue_manager: QueueManager, clock: VirtualClock, run: Run, fails: Fails
+) -> None:
+    queue_manager.mqsc("ALTER QMGR PERFMEV(ENABLED)\nDEFINE QLOCAL(A.1) QDPMAXEV(ENABLED)")
+    run("RESET_Q_STATS", {CMQC.MQCA_Q_NAME: b"A.1"})
+    with queue_manager.session() as session:
+        session.put("A.1", b"one")
+        session.put("A.1", b"two")
+        session.get("A.1")
+        clock.advance(7_000)
+        (found,) = run("RESET_Q_STATS", {CMQC.MQCA_Q_NAME: b"A.*"})
+        shown = [
+            found[number]
+            for number in (
+                CMQC.MQIA_HIGH_Q_DEPTH,
+                CMQC.MQIA_MSG_ENQ_COUNT,
+                CMQC.MQIA_MSG_DEQ_COUNT,
+                CMQC.MQIA_TIME_SINCE_RESET,
+            )
+        ]
+        assert shown == [2, 2, 1, 7]
+    (found,) = run("RESET_Q_STATS", {CMQC.MQCA_Q_NAME: b"A.1"})
+    assert (found[CMQC.MQIA_HIGH_Q_DEPTH], found[CMQC.MQIA_MSG_ENQ_COUNT]) == (1, 0)
+    reason, _ = fails("RESET_Q_STATS", {CMQC.MQCA_Q_NAME: b"B.1"})
+    assert reason == CMQC.MQRC_UNKNOWN_OBJECT_NAME
+
+
+def test_expired_messages_are_discarded_and_others_move_by_command(
+    queue_manager: QueueManager, clock: VirtualClock, run: Run, fails: Fails
+) -> None:
+    queue_manager.mqsc("DEFINE QLOCAL(A.1)\nDEFINE QLOCAL(A.2)")
+    with queue_manager.session() as session:
+        session.put("A.1", b"short", time_to_live_ms=1_000)
+        session.put("A.1", b"long")
+        clock.advance(2_000)
+        run("REFRESH_Q_MGR", {CMQCFC.MQIACF_REFRESH_TYPE: CMQCFC.MQRT_EXPIRY})
+        assert queue_manager.curdepth("A.1") == 1
+        names = {CMQCFC.MQCACF_FROM_Q_NAME: b"A.1", CMQCFC.MQCACF_TO_Q_NAME: b"A.2"}
+        run("MOVE_Q", names)
+        assert session.get("A.2").body == b"long"
+    run("REFRESH_Q_MGR", {CMQCFC.MQIACF_REFRESH_TYPE: CMQCFC.MQRT_CONFIGURATION})
+    run("REFRESH_Q_MGR", {CMQCFC.MQIACF_REFRESH_TYPE: CMQCFC.MQRT_PROXYSUB})
+    reason, text = fails("REFRESH_Q_MGR")
+    assert (reason, "MQIACF_REFRESH_TYPE" in text) == (CMQCFC.MQRCCF_PARM_MISSING, True)
 
 
 def test_mqsc_comes_as_a_command_and_its_replies_as_texts(

@@ -182,7 +182,7 @@ _LOOKING: Final = frozenset({"DISPLAY", "PING"})
 _OPERATING: Final = frozenset(
     {(verb, CHANNEL) for verb in ("START", "STOP", "RESET", "RESOLVE")}
     | {(verb, kind) for verb in ("START", "STOP") for kind in (LISTENER, SERVICE)}
-    | {("STOP", CONN)}
+    | {("STOP", CONN), ("RESET", QSTATS)}
 )
 _END = "END"
 _NUMBER_WIDTH = 6

@@ -573,6 +573,60 @@ def _inquire_group(manager: Engine, parameters: Parameters) -> Answer:
     ]
 
 
+# Statistics, refreshes, moves
+
+
+def _reset_statistics(manager: Engine, parameters: Parameters) -> Answer:
+    """Return the statistics of queues since their last reset, and begin them anew.
+
+    Raises PcfError (MQRC_UNKNOWN_OBJECT_NAME) if no local queue matches.
+    """
+    pattern = parameters.needed_text(c.MQCA_Q_NAME)
+    parameters.end()
+    found = admin.reset_queue_statistics(manager, pattern)
+    if not found:
+        text = f"no local queue is like {pattern!r}"
+        raise PcfError(rc.MQRC_UNKNOWN_OBJECT_NAME, text, c.MQCA_Q_NAME)
+    return [
+        [string(c.MQCA_Q_NAME, record.name, _NAME_BYTES), *structures_of(record)]
+        for record in found
+    ]
+
+
+def _refresh_manager(manager: Engine, parameters: Parameters) -> None:
+    """Discard expired messages now, or make configuration events, by MQIACF_REFRESH_TYPE.
+
+    MQRT_PROXYSUB does nothing: proxy subscriptions are always those of the neighbours. Other types
+    are of all objects; MQCACF_OBJECT_NAME names those of MQRT_EXPIRY.
+    """
+    types = (k.MQRT_CONFIGURATION, k.MQRT_EXPIRY, k.MQRT_PROXYSUB)
+    refresh_type = parameters.number(k.MQIACF_REFRESH_TYPE, types)
+    if refresh_type is None:
+        raise missing(k.MQIACF_REFRESH_TYPE)
+    pattern = parameters.text(k.MQCACF_OBJECT_NAME) or _GENERIC
+    parameters.end()
+    if refresh_type == k.MQRT_EXPIRY:
+        admin.discard_now(manager, pattern)
+    elif refresh_type == k.MQRT_CONFIGURATION:
+        records = [
+            record
+            for noun in NOUNS
+            if noun is not SUBSCRIPTIONS
+            for record in admin.inquire(manager, noun.kinds, pattern)
+        ]
+        admin.report_objects(manager, records)
+
+
+def _move_queue(manager: Engine, parameters: Parameters) -> None:
+    """Move the messages of one local queue to another; MQIACF_MOVE_TYPE may add to those there."""
+    source = parameters.needed_text(k.MQCACF_FROM_Q_NAME)
+    target = parameters.needed_text(k.MQCACF_TO_Q_NAME)
+    types = (k.MQIACF_MOVE_TYPE_MOVE, k.MQIACF_MOVE_TYPE_ADD)
+    move_type = parameters.number(k.MQIACF_MOVE_TYPE, types)
+    parameters.end()
+    admin.move_messages(manager, source, target, adds=move_type == k.MQIACF_MOVE_TYPE_ADD)
+
+
 def _escape_role(parameters: Parameters) -> Role:
     """Return the highest role that a command of the MQSC text in MQCACF_ESCAPE_TEXT needs."""
     text = parameters.peek_text(k.MQCACF_ESCAPE_TEXT) or ""
@@ -674,4 +728,7 @@ COMMANDS: Final[dict[int, Command]] = {
     k.MQCMD_INQUIRE_PUBSUB_STATUS: Command(Role.LOOK, _inquire_pubsub_status),
     k.MQCMD_INQUIRE_QSG: Command(Role.LOOK, _inquire_group),
     k.MQCMD_ESCAPE: Command(_escape_role, _escape),
+    k.MQCMD_RESET_Q_STATS: Command(Role.OPERATE, _reset_statistics, QUEUE),
+    k.MQCMD_REFRESH_Q_MGR: Command(Role.ADMINISTER, _refresh_manager),
+    k.MQCMD_MOVE_Q: Command(Role.ADMINISTER, _move_queue, QUEUE),
 }
