@@ -36,6 +36,6 @@ def test_the_versions_of_the_page_are_those_that_are_spoken() -> None:
 def test_the_modules_that_the_page_calls_public_are_there() -> None:
     [api] = [what for what, _, _ in ROWS if what.startswith("Python API")]
     names = re.findall(r"`(mayfly\.\w+|\.\w+)`", api)
-    assert len(names) == 9
+    assert len(names) == 10
     for name in names:
         assert import_module(f"mayfly.{name.rpartition('.')[2]}").__doc__
