@@ -47,7 +47,7 @@ from mayfly.verbs.contracts.erasure import ERASED
 ONE_PROCESS_BYTES = 8 * 1024**3
 #: DuckDB takes at most this much memory, or half of the machine's, and spills the rest to disk.
 #: With what it does not count the process stays below 4 GB.
-_MEMORY_BYTES_MAX = 3584 * 1024**2
+_MEMORY_BYTES_MAX = 3 * 1024**3
 #: The name of the rows that a question is about.
 VIEW = "ledger"
 _COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")
