@@ -19,7 +19,7 @@ kombu = pytest.importorskip("kombu", reason="the extra celery is not installed")
 pytest.importorskip("mayfly.integrations.kombu")
 
 from kombu.asynchronous import Hub  # noqa: E402 - after the skip
-from kombu.exceptions import ChannelError, OperationalError  # noqa: E402
+from kombu.exceptions import ChannelError, OperationalError  # noqa: E402 - the same
 
 
 @pytest.fixture
