@@ -85,7 +85,7 @@ def _mayfly(stack: ExitStack) -> str:
 def _worker(stack: ExitStack, broker: str) -> subprocess.Popen[bytes]:
     """Start a worker, which runs one task at a time."""
     command = [sys.executable, "-m", "celery", "-A", "bench.task_app", "worker"]
-    options = ["-P", "solo", "-l", "ERROR", "--without-mingle", "--without-gossip"]
+    options = ["-P", "solo", "-c", "1", "-l", "ERROR", "--without-mingle", "--without-gossip"]
     return started(stack, [*command, *options], environment={**os.environ, BROKER_VARIABLE: broker})
 
 

@@ -15,11 +15,12 @@ from mayfly.queue_manager import QueueManager
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ADMIN_CHANNEL, PASSWORDS, ServedQueueManager, served
 
-kombu = pytest.importorskip("kombu", reason="the extra celery is not installed")
+pytest.importorskip("kombu", reason="the extra celery is not installed")
 pytest.importorskip("mayfly.integrations.kombu")
 
-from kombu.asynchronous import Hub  # noqa: E402 - after the skip
-from kombu.exceptions import ChannelError, OperationalError  # noqa: E402 - after the skip
+import kombu
+from kombu.asynchronous import Hub
+from kombu.exceptions import ChannelError, OperationalError
 
 
 @pytest.fixture
