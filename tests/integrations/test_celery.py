@@ -16,7 +16,6 @@ from mayfly.queue_manager import QueueManager
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import served
 from mayfly.verbs.trace import MessageTrace
-from tests.integrations.test_kombu import admin_url
 
 pytest.importorskip("celery", reason="the extra celery is not installed")
 
@@ -27,6 +26,7 @@ from kombu import pools
 
 from mayfly.integrations.task_ids import msg_id_of
 from tests.integrations import shop_tasks
+from tests.integrations.test_kombu import admin_url
 
 DAY_MS = 24 * 3_600_000
 #: Real seconds: all results of these tests are there at once.
