@@ -38,7 +38,7 @@ from mayfly.pymqi.structures import (
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.facts import SubscriptionFacts
-from mayfly.verbs.messages import token_of
+from mayfly.verbs.messages import GetResult, token_of
 from mayfly.verbs.requests import Opened, Subscribed
 
 _Options = TypeVar("_Options")
@@ -435,18 +435,33 @@ def get_message(
             return _unlock(connection, handle, options)
         if max_length is not None and max_length < 0:
             raise mq_error(rc.MQRC_BUFFER_LENGTH_ERROR, f"length {max_length} is negative")
-        target = handle_of_get(given)
-        result = connection.get(
-            handle,
-            options,
-            wait_ms=given["WaitInterval"],
-            max_length=max_length,
-            in_handle=target is not None,
-            with_extension=fields["Version"] < c.MQMD_VERSION_2,
-            **_match(fields, given),
-        )
+        result = connection.call(get_request(handle, max_length, md, gmo))
     except MQError as error:
         raise mqmi_error(error) from error
+    return filled_in(result, md, gmo, max_length)
+
+
+def get_request(handle: int, max_length: int | None, md: MD, gmo: GMO) -> ask.Get:
+    """Return the request of an MQGET with these structures; raises MQError for wrong ones."""
+    fields, given = vars(md), vars(gmo)
+    return ask.Get(
+        handle,
+        given["Options"],
+        wait_ms=given["WaitInterval"],
+        max_length=max_length,
+        in_handle=handle_of_get(given) is not None,
+        with_extension=fields["Version"] < c.MQMD_VERSION_2,
+        **_match(fields, given),
+    )
+
+
+def filled_in(result: GetResult, md: MD, gmo: GMO, max_length: int | None) -> bytes:
+    """Update MD and GMO with what a get returned, and return the body.
+
+    Raises MQMIError for a warning, as :func:`get_message` does.
+    """
+    fields, given = vars(md), vars(gmo)
+    options, target = given["Options"], handle_of_get(given)
     message, length, reason = result.message, result.data_length, result.warning
     body, descriptor = message.body, message.descriptor
     if options & c.MQGMO_CONVERT:
