@@ -1,7 +1,4 @@
-"""Builds the C library: by the build of the wheel, and on demand for a machine with a compiler.
-
-This module imports nothing of Mayfly before it is called, because the build runs without it.
-"""
+"""Builds the C library: with the wheel, and on demand where there is a C compiler."""
 
 from __future__ import annotations
 
@@ -26,24 +23,22 @@ def compiler() -> str:
         found = shutil.which(each)
         if found:
             return found
-    raise CannotBuild(f"libmqm needs a C compiler, and there is no {' and no '.join(wanted)}")
+    raise CannotBuild(f"libmqm needs a C compiler: there is no {' and no '.join(wanted)}")
 
 
-def build(folder: Path, header_text: str, *flags: str) -> Path:
-    """Compile the library with its header into a folder, and return its path.
+def build(library: Path, include: Path, *flags: str) -> None:
+    """Compile the library to a path; ``include`` is the folder of its header.
 
     ``flags`` are further ones of the compiler. Raises CannotBuild without a compiler, or with what
     it has printed.
     """
     command = compiler()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "mayfly_mqi.h").write_text(header_text, encoding="ascii")
-    # Replaced whole, since programs may be running with the old one.
-    made, target = folder / f"{LIBRARY}.{os.getpid()}", folder / LIBRARY
+    # Replaced whole: programs may be running with the old one.
+    made = library.with_name(f"{library.name}.{os.getpid()}")
     words = [command, "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
-    words += [f"-Wl,-soname,{LIBRARY}", *flags, f"-I{folder}", str(SOURCE), "-o", str(made)]
-    done = subprocess.run([*words, "-ldl", "-lpthread"], capture_output=True, text=True, check=False)
+    words += [f"-Wl,-soname,{LIBRARY}", *flags, f"-I{include}", str(SOURCE), "-o", str(made)]
+    words += ["-ldl", "-lpthread"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CannotBuild(f"{command} failed: {done.stderr.strip()}")
-    made.replace(target)
-    return target
+    made.replace(library)

@@ -17,9 +17,7 @@ from mayfly.pymqi.connection import SCO as TlsOptions
 from mayfly.pymqi.connection import wanted_of
 
 _SHARES = (
-    CMQC.MQCNO_HANDLE_SHARE_NONE
-    | CMQC.MQCNO_HANDLE_SHARE_BLOCK
-    | CMQC.MQCNO_HANDLE_SHARE_NO_BLOCK
+    CMQC.MQCNO_HANDLE_SHARE_NONE | CMQC.MQCNO_HANDLE_SHARE_BLOCK | CMQC.MQCNO_HANDLE_SHARE_NO_BLOCK
 )
 
 

@@ -301,12 +301,7 @@ def MQINQ(
     inquiry = handle.connection.call(ask.Inquire(opened.handle, selectors))
     reason, numbers, texts = inquiry.warning, b"", b""
     for selector, value in zip(selectors, inquiry.values, strict=True):
-        if value is None:
-            value = "" if selector in _TEXTS else CMQC.MQIAV_NOT_APPLICABLE
-            found = padded_attribute(selector, value)
-            found = found.replace(b" ", b"*") if isinstance(found, bytes) else found
-        else:
-            found = padded_attribute(selector, value)
+        found = _not_applicable(selector) if value is None else padded_attribute(selector, value)
         if isinstance(found, bytes):
             texts += found
         else:
@@ -350,6 +345,11 @@ def MQSET(
             values[selector] = read_number(numbers_at + 4 * number_index)
             number_index += 1
     handle.connection.call(ask.Set.of(opened.handle, values))
+
+
+def _not_applicable(selector: int) -> int | bytes:
+    """Return what MQINQ has for an attribute that the object has not."""
+    return b"*" * _length(selector) if selector in _TEXTS else int(CMQC.MQIAV_NOT_APPLICABLE)
 
 
 def _length(selector: int) -> int:

@@ -5,8 +5,10 @@ An address is a number; 0 is NULL. As in C, an address that leads elsewhere ends
 
 from __future__ import annotations
 
+import struct
 from ctypes import memmove, string_at
-from typing import Final, Generic, NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from mayfly.mqi import structures
 from mayfly.mqi.errors import mq_error
@@ -85,25 +87,37 @@ class VariableString(NamedTuple):
     address: int
 
 
-class _Form(NamedTuple):
-    """What is known of the structures of a class: lengths by first bytes, strings, a new one."""
+class _Form:
+    """One version of a structure: its length in bytes, its fields in order, and their codec."""
 
-    lengths: dict[bytes, int]
-    strings: list[str]
-    initial: bytes
+    def __init__(self, kind: type[MQOpts], layout: Layout, version: int) -> None:
+        """Take the fields of a layout up to the end of a version."""
+        self.length = layout.length(version)
+        new = kind().get()
+        codes, names, end = "<", [], 0
+        for field in layout.fields:
+            if end < self.length:
+                end += field.length
+                name = field.name.replace(".", "")
+                # pymqi has single characters as numbers.
+                codes += "b" if field.length == 1 and isinstance(new[name], int) else field.code
+                names += [name] if name else []
+        self.names: Final = tuple(names)
+        self.codec: Final = struct.Struct(codes)
+        self.values: Final = itemgetter(*names)
+        self.strings: Final = [
+            name.removesuffix("VSPtr") for name in names if name.endswith("VSPtr")
+        ]
 
 
-def _form_of(kind: type[MQOpts], layout: Layout) -> _Form:
-    """Return the form of a class of structures."""
-    lengths = {
-        layout.struc_id + version.to_bytes(4, "little"): layout.length(version)
+#: The form of each version by the first 8 bytes of a structure: StrucId and Version.
+_FORMS: Final[dict[type[MQOpts], dict[bytes, _Form]]] = {
+    kind: {
+        layout.struc_id + version.to_bytes(4, "little"): _Form(kind, layout, version)
         for version in layout.versions
     }
-    names = [field.name for field in layout.fields if field.name.endswith(".VSPtr")]
-    return _Form(lengths, [name.removesuffix(".VSPtr") for name in names], kind().pack())
-
-
-_FORMS: Final = {kind: _form_of(kind, layout) for kind, layout in LAYOUTS.items()}
+    for kind, layout in LAYOUTS.items()
+}
 
 
 class InMemory(Generic[S]):
@@ -113,50 +127,49 @@ class InMemory(Generic[S]):
     initial values.
     """
 
-    __slots__ = ("_address", "_given", "_length", "_strings", "value")
+    __slots__ = ("_address", "_form", "_given", "value")
 
     def __init__(self, kind: type[S], address: int) -> None:
         """Read a structure; raises its reason code for NULL, another StrucId or Version."""
-        form = _FORMS[kind]
         head = string_at(address, 8) if address else b""
-        length = form.lengths.get(head)
-        if length is None:
+        form = _FORMS[kind].get(head)
+        if form is None:
             layout = LAYOUTS[kind]
             raise mq_error(layout.reason, f"{layout.name} begins with {head!r}")
         self.value = kind()
-        self._address, self._length = address, length
-        self.value.unpack(string_at(address, length) + form.initial[length:])
-        self._given: dict[str, VariableString] = {}
-        self._strings: dict[str, object] = {}
-        for name in form.strings:
-            self._read_string(name)
-
-    def _read_string(self, name: str) -> None:
-        """Put what an MQCHARV leads to in the place of its pointer."""
+        self._address, self._form = address, form
         fields = vars(self.value)
+        found = form.codec.unpack(string_at(address, form.length))
+        fields.update(zip(form.names, found, strict=True))
+        #: The strings as the program has them, and what their pointers were replaced by.
+        self._given: dict[str, tuple[VariableString, object]] = {}
+        for name in form.strings:
+            self._read_string(fields, name)
+
+    def _read_string(self, fields: dict[str, Any], name: str) -> None:
+        """Put what an MQCHARV leads to in the place of its pointer."""
         given = variable_string(fields, name, self._address)
-        self._given[name] = given
         if given.length == 0:
             fields[f"{name}VSPtr"] = 0
         elif given.address and given.length >= NULL_TERMINATED:
             fields[f"{name}VSPtr"] = StringPointer(string_of(given))
         fields[f"{name}VSOffset"] = 0
-        self._strings[name] = fields[f"{name}VSPtr"]
+        self._given[name] = given, fields[f"{name}VSPtr"]
 
     def write_back(self) -> None:
         """Write the fields to the program, and returned strings into its buffers."""
         fields = vars(self.value)
-        for name, given in self._given.items():
+        for name, (given, replaced) in self._given.items():
             found = fields[f"{name}VSPtr"]
-            if found is not self._strings[name] and isinstance(found, StringPointer):
+            if found is not replaced and isinstance(found, StringPointer):
                 write_bytes(given.address, found.target)
             else:
                 fields[f"{name}VSLength"] = given.length
             fields[f"{name}VSPtr"], fields[f"{name}VSOffset"] = given.pointer, given.offset
-        memmove(self._address, self.value.pack(), self._length)
+        memmove(self._address, self._form.codec.pack(*self._form.values(fields)), self._form.length)
 
 
-def variable_string(fields: dict[str, int], name: str, address: int) -> VariableString:
+def variable_string(fields: dict[str, Any], name: str, address: int) -> VariableString:
     """Return an MQCHARV among the fields of a structure that is at an address."""
     pointer, offset = fields[f"{name}VSPtr"], fields[f"{name}VSOffset"]
     at = pointer or (address + offset if offset else 0)

@@ -49,7 +49,9 @@ def entry_point(work: Callable[P, None]) -> Callable[P, int]:
     return call
 
 
-def verb(work: Callable[Concatenate[ConnectionHandle, P], None]) -> Callable[Concatenate[int, P], int]:
+def verb(
+    work: Callable[Concatenate[ConnectionHandle, P], None],
+) -> Callable[Concatenate[int, P], int]:
     """Decorate a function of a connection: it takes the handle of one, and waits for its turn."""
 
     @functools.wraps(work)
