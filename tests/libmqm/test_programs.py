@@ -1,0 +1,76 @@
+"""C programs that are linked with the library: verbs, topics, threads, forks, lost connections."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.libmqm.conftest import PROGRAM_SECONDS, Programs, Served
+
+#: The programs connect to a port of their own accord.
+pytestmark = [pytest.mark.in_process, pytest.mark.slow]
+
+
+def test_structures_of_every_version_put_and_get(programs: Programs, served: Served) -> None:
+    programs.run(served, "verbs")
+    manager = served.manager
+    session = manager.session()
+    assert session.get("Q1") is None
+    found = session.get("Q2")
+    assert found is not None
+    assert (found.body, found.remaining_tenths) == (b"for a 5s", 50)
+    assert found.descriptor.put_appl_name == "verbs"
+
+
+def test_subscriptions_properties_and_status(programs: Programs, served: Served) -> None:
+    programs.run(served, "topics_and_properties")
+
+
+def test_eight_threads_with_callbacks(programs: Programs, served: Served) -> None:
+    programs.run(served, "threads")
+
+
+def test_a_forked_child_has_no_connection_and_makes_its_own(
+    programs: Programs, served: Served
+) -> None:
+    programs.run(served, "forks")
+    session = served.manager.session()
+    bodies = [message.body for name in ("Q1", "Q2") if (message := session.get(name))]
+    assert bodies == [b"parent", b"child"]
+
+
+def test_a_lost_connection_is_2009_to_verbs_and_callbacks(
+    programs: Programs, served: Served
+) -> None:
+    program = programs.started(served, programs.compiled("loses"))
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    served.server.close()
+    output, errors = program.communicate(timeout=PROGRAM_SECONDS)
+    assert (program.returncode, output) == (0, "ok\n"), errors
+
+
+def test_no_call_by_chance_crashes_a_program(programs: Programs, served: Served) -> None:
+    programs.run(served, "fuzz", "1500", "1")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(2, 10))
+def test_many_calls_by_chance_crash_no_program(
+    programs: Programs, served: Served, seed: int
+) -> None:
+    programs.run(served, "fuzz", "20000", str(seed))
+
+
+def test_a_program_without_python_says_which_variable_is_missing(
+    programs: Programs, served: Served
+) -> None:
+    program = programs.compiled("verbs")
+    environment = {**programs.environment}
+    del environment["MAYFLY_LIBPYTHON"]
+    done = subprocess.run(
+        [program], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert 'MAYFLY_LIBPYTHON is not set: eval "$(mayfly libmqm env)" sets it' in done.stderr
