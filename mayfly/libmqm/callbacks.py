@@ -60,7 +60,7 @@ class Callbacks:
         #: Held while gets begin or a callback leaves: its queue must have no get left.
         self._beginning = connection.runtime.reentrant_lock("libmqm callbacks")
         self._loop: Loop | None = None
-        self._is_stopping = False
+        self._is_stopping = self._is_lost = False
         self._area = 0
 
     @property
@@ -201,9 +201,9 @@ class Callbacks:
         self._event(consumer, error)
         if error.reason == rc.MQRC_CONNECTION_BROKEN:
             handler = self._consumers.get(c.MQHO_NONE)
-            if handler is not None and not self._is_stopping:
+            if handler is not None and not self._is_lost:
                 self._event(handler, error)
-            self._is_stopping = True
+            self._is_lost = self._is_stopping = True
 
     def _event(self, consumer: Consumer, error: MQError) -> None:
         """Call a callback with an error in the place of a message."""

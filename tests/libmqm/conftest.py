@@ -40,11 +40,11 @@ class Programs:
             assert done.returncode == 0, done.stderr
         return program
 
-    def started(self, served: Served, *words: str | Path) -> subprocess.Popen[str]:
-        """Start a program that connects to the served queue manager."""
+    def started(self, port: int, *words: str | Path) -> subprocess.Popen[str]:
+        """Start a program that connects to a port."""
         return subprocess.Popen(
             [str(word) for word in words],
-            env={**self.environment, "MQSERVER": f"APP.SVRCONN/TCP/{HOST}({served.port})"},
+            env={**self.environment, "MQSERVER": f"APP.SVRCONN/TCP/{HOST}({port})"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -52,7 +52,7 @@ class Programs:
 
     def run(self, served: Served, name: str, *arguments: str) -> None:
         """Run a program that ends well and says so."""
-        started = self.started(served, self.compiled(name), *arguments)
+        started = self.started(served.port, self.compiled(name), *arguments)
         output, errors = started.communicate(timeout=PROGRAM_SECONDS)
         assert (started.returncode, output) == (0, "ok\n"), errors
 

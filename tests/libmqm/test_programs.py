@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
+from tests.connection.serving import HOST
 from tests.libmqm.conftest import PROGRAM_SECONDS, Programs, Served
+from tests.relay import relaying
 
 #: The programs connect to a port of their own accord.
 pytestmark = [pytest.mark.in_process, pytest.mark.slow]
@@ -43,11 +45,12 @@ def test_a_forked_child_has_no_connection_and_makes_its_own(
 def test_a_lost_connection_is_2009_to_verbs_and_callbacks(
     programs: Programs, served: Served
 ) -> None:
-    program = programs.started(served, programs.compiled("loses"))
-    assert program.stdout is not None
-    assert program.stdout.readline() == "ready\n"
-    served.server.close()
-    output, errors = program.communicate(timeout=PROGRAM_SECONDS)
+    with relaying(HOST, served.port) as relay:
+        program = programs.started(relay.port, programs.compiled("loses"))
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        relay.cut()
+        output, errors = program.communicate(timeout=PROGRAM_SECONDS)
     assert (program.returncode, output) == (0, "ok\n"), errors
 
 
