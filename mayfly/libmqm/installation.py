@@ -74,7 +74,7 @@ def variables(folder: Path) -> dict[str, str]:
         "LD_LIBRARY_PATH": _prefixed(libraries, "LD_LIBRARY_PATH"),
         "LIBRARY_PATH": _prefixed(libraries, "LIBRARY_PATH"),
         "C_INCLUDE_PATH": _prefixed(str(folder / "inc"), "C_INCLUDE_PATH"),
-        "MAYFLY_PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
+        "MAYFLY_PYTHONPATH": os.pathsep.join(dict.fromkeys(each for each in sys.path if each)),
     }
     library = python_library()
     return found if library is None else found | {"MAYFLY_LIBPYTHON": str(library)}

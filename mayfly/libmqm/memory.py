@@ -73,8 +73,11 @@ def read_name(address: int, length: int) -> str:
     """Return a name padded with blanks or ended by a NUL; empty at NULL."""
     if not address:
         return ""
-    raw = string_at(address, length).partition(b"\0")[0].rstrip(b" ")
-    return raw.decode("utf-8", "replace")
+    # Byte by byte: a name that ends with a NUL may be in a buffer of that length.
+    raw = b""
+    while len(raw) < length and (each := string_at(address + len(raw), 1)) != b"\0":
+        raw += each
+    return raw.rstrip(b" ").decode("utf-8", "replace")
 
 
 class VariableString(NamedTuple):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
-import sys
-import traceback
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec
 
@@ -16,8 +15,9 @@ from mayfly.mqi.errors import MQError
 from mayfly.pymqi.errors import MQMIError
 
 P = ParamSpec("P")
+_LOG = logging.getLogger("mayfly.libmqm")
 
-#: With this variable each verb that fails says why on standard error.
+#: With this variable each verb that fails says why in the log: without one, on standard error.
 ERRORS_VARIABLE = "MAYFLY_LIBMQM_ERRORS"
 
 
@@ -39,10 +39,10 @@ def entry_point(work: Callable[P, None]) -> Callable[P, int]:
         except (MQError, MQMIError) as error:
             if ERRORS_VARIABLE in os.environ:
                 why = error.__cause__ or error
-                print(f"libmqm: {work.__name__}: {why}", file=sys.stderr)
+                _LOG.warning("libmqm: %s: %s", work.__name__, why)
             return codes_of(error.comp, error.reason)
         except Exception:  # noqa: BLE001 - a C program cannot catch it; its outcome is a code
-            traceback.print_exc()
+            _LOG.exception("libmqm: %s", work.__name__)
             return codes_of(c.MQCC_FAILED, rc.MQRC_UNEXPECTED_ERROR)
         return _OK
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.libmqm.building import CannotBuild, compiler
+from mayfly.libmqm.building import SOURCE, CannotBuild, compiler
 from mayfly.libmqm.installation import install, python_library, variables
 from mayfly.servers.wire import WireServer
 from tests.connection.serving import HOST, AdmitEverybody
@@ -40,11 +40,28 @@ class Programs:
             assert done.returncode == 0, done.stderr
         return program
 
+    def sanitized(self, name: str, folder: Path) -> Path:
+        """Return the path of a program that is one with the library, under the sanitizers."""
+        program = folder / name
+        words = [compiler(), "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
+        words += [str(PROGRAMS / f"{name}.c"), str(SOURCE), "-o", str(program), "-lpthread", "-ldl"]
+        done = subprocess.run(
+            words, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            pytest.skip(f"no sanitizers: {done.stderr.strip()[-200:]}")
+        return program
+
     def started(self, port: int, *words: str | Path) -> subprocess.Popen[str]:
         """Start a program that connects to a port."""
         return subprocess.Popen(
             [str(word) for word in words],
-            env={**self.environment, "MQSERVER": f"APP.SVRCONN/TCP/{HOST}({port})"},
+            env={
+                **self.environment,
+                "MQSERVER": f"APP.SVRCONN/TCP/{HOST}({port})",
+                # Python frees little when a process ends.
+                "ASAN_OPTIONS": "detect_leaks=0",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

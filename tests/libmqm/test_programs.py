@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +65,17 @@ def test_many_calls_by_chance_crash_no_program(
     programs: Programs, served: Served, seed: int
 ) -> None:
     programs.run(served, "fuzz", "20000", str(seed))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["verbs", "topics_and_properties", "threads", "fuzz"])
+def test_the_library_reads_and_writes_nothing_beyond_its_memory(
+    name: str, programs: Programs, served: Served, tmp_path: Path
+) -> None:
+    program = programs.sanitized(name, tmp_path)
+    started = programs.started(served.port, program, "5000", "99")
+    output, errors = started.communicate(timeout=PROGRAM_SECONDS)
+    assert (started.returncode, output) == (0, "ok\n"), errors
 
 
 def test_a_program_without_python_says_which_variable_is_missing(
