@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from hatch_build import c_library
+from mayfly.cli.app import app
+from mayfly.libmqm import entry_points
+from mayfly.libmqm.installation import python_library
 from tests.connection.serving import HOST
 from tests.libmqm.conftest import PROGRAM_SECONDS, Programs, Served
+from tests.readme import ROOT
 from tests.relay import relaying
 
 #: The programs connect to a port of their own accord.
@@ -76,6 +84,40 @@ def test_the_library_reads_and_writes_nothing_beyond_its_memory(
     started = programs.started(served.port, program, "5000", "99")
     output, errors = started.communicate(timeout=PROGRAM_SECONDS)
     assert (started.returncode, output) == (0, "ok\n"), errors
+
+
+def test_the_compiled_wheel_has_the_library(tmp_path: Path, programs: Programs) -> None:
+    [library] = c_library(ROOT, tmp_path)
+    assert library == tmp_path / "mayfly/libmqm/lib/libmqm_r.so"
+    loaded = ctypes.CDLL(str(library))
+    assert all(hasattr(loaded, name) for name in entry_points.__all__)
+
+
+def test_without_a_compiler_a_line_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CC", "no-such-cc")
+    assert c_library(ROOT, tmp_path) == []
+    why = "libmqm needs a C compiler: there is no no-such-cc"
+    assert capsys.readouterr().err == f"libmqm is left out: {why}\n"
+    refused = CliRunner().invoke(app, ["libmqm", "env", "--folder", str(tmp_path / "none")])
+    assert (refused.exit_code, refused.stderr) == (2, f"mayfly: {why}\n")
+
+
+def test_env_prints_what_a_shell_evaluates(programs: Programs) -> None:
+    shown = CliRunner().invoke(app, ["libmqm", "env", "--folder", str(programs.installed)])
+    assert shown.exit_code == 0
+    said = subprocess.run(
+        ["sh", "-c", f'{shown.stdout}\necho "$MQ_FILE_PATH:$MAYFLY_LIBPYTHON"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == f"{programs.installed}:{python_library()}\n"
+    as_json = CliRunner().invoke(
+        app, ["libmqm", "env", "--folder", str(programs.installed), "--json"]
+    )
+    assert json.loads(as_json.stdout)["MQ_INSTALLATION_PATH"] == str(programs.installed)
 
 
 def test_a_program_without_python_says_which_variable_is_missing(
