@@ -30,7 +30,7 @@ static struct {
     Object *(*PyObject_GetAttrString)(Object *, const char *);
     Object *(*PyObject_CallFunction)(Object *, const char *, ...);
     Object *(*PyUnicode_FromString)(const char *);
-    int (*PyList_Append)(Object *, Object *);
+    int (*PyList_Insert)(Object *, intptr_t, Object *);
     long long (*PyLong_AsLongLong)(Object *);
     void (*Py_DecRef)(Object *);
     Object *(*PyErr_Occurred)(void);
@@ -53,7 +53,7 @@ static const struct {
     SYMBOL(PyGILState_Ensure),      SYMBOL(PyGILState_Release),
     SYMBOL(PyEval_SaveThread),      SYMBOL(PyImport_ImportModule),
     SYMBOL(PyObject_GetAttrString), SYMBOL(PyObject_CallFunction),
-    SYMBOL(PyUnicode_FromString),   SYMBOL(PyList_Append),
+    SYMBOL(PyUnicode_FromString),   SYMBOL(PyList_Insert),
     SYMBOL(PyLong_AsLongLong),      SYMBOL(Py_DecRef),
     SYMBOL(PyErr_Occurred),         SYMBOL(PyErr_Print),
     SYMBOL(PyErr_Clear),            SYMBOL(PyErr_ExceptionMatches),
@@ -74,7 +74,7 @@ static Object *functions[FUNCTION_COUNT];
 static int is_ready;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int has_python;
+static int has_python, is_our_python;
 static int fork_state;
 
 /* A program that forks gives its child an interpreter that works; fork() of Python does the same. */
@@ -122,12 +122,15 @@ static void start_python(void) {
     if (python.Py_IsInitialized())
         return;
     python.Py_InitializeEx(0);
+    is_our_python = 1;
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     python.PyEval_SaveThread();
 }
 
-/* Make the folders in MAYFLY_PYTHONPATH, separated by colons, importable behind all others. */
+/* Make the folders in MAYFLY_PYTHONPATH importable: before those that an interpreter of ours has
+ * found by itself, behind those of a Python program. */
 static void extend_path(void) {
+    intptr_t place = is_our_python ? 0 : INTPTR_MAX;
     const char *given = getenv("MAYFLY_PYTHONPATH");
     Object *sys = given ? python.PyImport_ImportModule("sys") : NULL;
     Object *path = sys ? python.PyObject_GetAttrString(sys, "path") : NULL;
@@ -136,7 +139,8 @@ static void extend_path(void) {
     for (char *folder; folders && (folder = strsep(&rest, ":"));) {
         Object *text = python.PyUnicode_FromString(folder);
         if (text) {
-            python.PyList_Append(path, text);
+            python.PyList_Insert(path, place, text);
+            place += is_our_python;
             python.Py_DecRef(text);
         }
     }
@@ -149,11 +153,12 @@ static void extend_path(void) {
 
 /* Find the functions; the caller has the interpreter's lock. */
 static int load(void) {
-    Object *module = python.PyImport_ImportModule("mayfly.libmqm.entry_points");
+    static const char entry_points[] = "mayfly.libmqm.entry_points";
+    Object *module = is_our_python ? NULL : python.PyImport_ImportModule(entry_points);
     if (!module) {
         python.PyErr_Clear();
         extend_path();
-        module = python.PyImport_ImportModule("mayfly.libmqm.entry_points");
+        module = python.PyImport_ImportModule(entry_points);
     }
     if (!module) {
         python.PyErr_Print();
