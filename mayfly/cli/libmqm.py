@@ -11,6 +11,7 @@ import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import JsonOption, print_json
+from mayfly.cli.values import local_path
 from mayfly.libmqm.building import CannotBuild
 from mayfly.libmqm.installation import default_folder, install, variables
 
@@ -27,7 +28,11 @@ def env(
     *,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where the library is, or is put; by default in the user's cache."),
+        typer.Option(
+            parser=local_path,
+            metavar="FOLDER",
+            help="Where the library is, or is put; by default in the user's cache.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
