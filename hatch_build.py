@@ -1,5 +1,7 @@
 """Builds the wheel; with MAYFLY_COMPILE=1 its hot packages are compiled by mypyc.
 
+The C library of ``mayfly.libmqm`` is compiled with them.
+
 The modules stay as they are beside the compiled ones: they say what is compiled, and a Python of
 another version runs them. Nothing is written beside the source, where a stale extension would hide
 its module: all goes to ``build/``.
@@ -8,6 +10,7 @@ its module: all goes to ``build/``.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +73,31 @@ def c_extensions(root: Path, target: Path) -> list[Any]:
     )
 
 
+def c_library(root: Path, target: Path) -> list[Path]:
+    """Compile ``libmqm`` for C programs into ``target``, and return its path in a list.
+
+    Where that is not possible a line says why, and the list is empty. A wheel without the library
+    has its source, and ``mayfly libmqm env`` compiles it.
+    """
+    sys.path.insert(0, str(root))
+    try:
+        from mayfly.libmqm.building import LIBRARY, CannotBuild, build
+        from mayfly.libmqm.header import NAME, header
+    finally:
+        sys.path.remove(str(root))
+    library = target / "mayfly" / "libmqm" / "lib" / LIBRARY
+    library.parent.mkdir(parents=True, exist_ok=True)
+    include = root / "build" / "include"
+    include.mkdir(parents=True, exist_ok=True)
+    (include / NAME).write_text(header(), encoding="ascii")
+    try:
+        build(library, include)
+    except CannotBuild as reason:
+        print(f"libmqm is left out: {reason}", file=sys.stderr)
+        return []
+    return [library]
+
+
 class CompiledWheel(BuildHookInterface[Any]):
     """Adds the extensions to the wheel when they are asked for."""
 
@@ -86,7 +114,10 @@ class CompiledWheel(BuildHookInterface[Any]):
         if not _is_asked_for() or version == "editable":
             return
         extensions = Path(self.root) / "build" / "extensions"
-        for built in _build(Path(self.root), extensions):
+        for built in [
+            *_build(Path(self.root), extensions),
+            *c_library(Path(self.root), extensions),
+        ]:
             build_data["force_include"][str(built)] = str(built.relative_to(extensions))
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

@@ -38,6 +38,7 @@ COMMANDS = {
     "pipeline": "Run a pipeline of queues, files and topics that is written down in a TOML file.",
     "dlq": "See what is dead-lettered, and say by rules what becomes of it.",
     "trigger": "Start programs when queues have work for them.",
+    "libmqm": "The C library under whose names programs for IBM MQ load Mayfly.",
 }
 #: Modules with several commands; any other command is in the module of its name.
 _MODULES = {

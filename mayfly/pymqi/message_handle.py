@@ -155,6 +155,11 @@ class HandleContents:
             self._cursor = place
         return typed
 
+    @property
+    def at_cursor(self) -> Property | None:
+        """The property under the cursor; None without a cursor."""
+        return None if self._cursor is None else self.properties[self._cursor]
+
     def delete(self, name: str, options: int) -> None:
         """Delete a property (MQDLTMP), the first of its name or the one under the cursor.
 

@@ -12,7 +12,6 @@ from operator import itemgetter
 from typing import Any, Final, TypedDict, TypeVar
 
 from mayfly.client.connection import Connection
-from mayfly.engine import text_length
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -140,6 +139,9 @@ def text_of(value: str | bytes) -> str:
 
 def padded_attribute(attribute: int, value: int | str) -> int | bytes:
     """Return the value of an attribute as MQINQ does: a number, or text padded with blanks."""
+    # A program of another process that does not inquire loads no engine: half of its start.
+    from mayfly.engine import text_length
+
     return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
 
 
