@@ -257,7 +257,9 @@ def test_expired_messages_are_discarded_and_others_move_by_command(
         assert queue_manager.curdepth("A.1") == 1
         names = {CMQCFC.MQCACF_FROM_Q_NAME: b"A.1", CMQCFC.MQCACF_TO_Q_NAME: b"A.2"}
         run("MOVE_Q", names)
-        assert session.get("A.2").body == b"long"
+        moved = session.get("A.2")
+        assert moved is not None
+        assert moved.body == b"long"
     run("REFRESH_Q_MGR", {CMQCFC.MQIACF_REFRESH_TYPE: CMQCFC.MQRT_CONFIGURATION})
     run("REFRESH_Q_MGR", {CMQCFC.MQIACF_REFRESH_TYPE: CMQCFC.MQRT_PROXYSUB})
     reason, text = fails("REFRESH_Q_MGR")

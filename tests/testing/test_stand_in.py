@@ -111,8 +111,13 @@ def run(suite: Path, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-def test_unchanged_tests_run_on_queue_managers_made_when_they_are_named(suite: Path) -> None:
-    code, said = run(suite, "--mayfly-as", "pymqi")
+@pytest.mark.parametrize("package", ["pymqi", "ibmmq"])
+def test_unchanged_tests_run_on_queue_managers_made_when_they_are_named(
+    suite: Path, package: str
+) -> None:
+    for program in suite.glob("*.py"):
+        program.write_text(program.read_text("utf-8").replace("pymqi", package), "utf-8")
+    code, said = run(suite, "--mayfly-as", package)
     assert (code, said.splitlines()[-1].split(" in ")[0]) == (0, "4 passed"), said
 
 
