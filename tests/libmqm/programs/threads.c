@@ -2,6 +2,7 @@
 #include "expect.h"
 #include <pthread.h>
 #include <semaphore.h>
+#include <time.h>
 
 enum { THREADS = 8, MESSAGES = 20 };
 
@@ -108,9 +109,11 @@ int main(void) {
     /* While a thread waits for a message, another is told so. */
     MQHOBJ waited = open_queue(unblocking, "Q1", MQOO_INPUT_SHARED);
     pthread_create(&other, NULL, wait_for_message, &waited);
-    do
+    do {
+        /* The other thread needs a moment in which the connection is free. */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         MQCMIT(unblocking, &comp, &reason);
-    while (comp == MQCC_OK);
+    } while (comp == MQCC_OK);
     FAILS(MQRC_CALL_IN_PROGRESS);
     MQOD od = MQOD_DEFAULT;
     MQMD first = MQMD_DEFAULT;
