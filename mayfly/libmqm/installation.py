@@ -57,8 +57,9 @@ def python_library() -> Path | None:
     folders += [folder / machine for folder in folders if machine]
     for name in names:
         for folder in folders:
-            if name and ".so" in name and (folder / name).exists():
-                return (folder / name).resolve()
+            path = folder / str(name)
+            if ".so" in path.suffixes and path.exists():
+                return path.resolve()
     return None
 
 

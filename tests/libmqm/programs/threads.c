@@ -2,6 +2,7 @@
 #include "expect.h"
 #include <pthread.h>
 #include <semaphore.h>
+#include <time.h>
 
 enum { THREADS = 8, MESSAGES = 20 };
 
@@ -70,7 +71,7 @@ static void *consume(void *given) {
     return NULL;
 }
 
-static MQHCONN shared, blocking;
+static MQHCONN shared, blocking, unblocking;
 
 static void *use_shared(void *given) {
     (void)given;
@@ -81,12 +82,46 @@ static void *use_shared(void *given) {
     return NULL;
 }
 
+static void *wait_for_message(void *given) {
+    char buffer[10];
+    MQLONG length;
+    MQHOBJ queue = *(MQHOBJ *)given;
+    MQMD md = MQMD_DEFAULT;
+    MQGMO gmo = MQGMO_DEFAULT;
+    gmo.Options = MQGMO_NO_SYNCPOINT | MQGMO_WAIT;
+    gmo.WaitInterval = MQWI_UNLIMITED;
+    do
+        MQGET(unblocking, queue, &md, &gmo, sizeof buffer, buffer, &length, &comp, &reason);
+    while (reason == MQRC_CALL_IN_PROGRESS);
+    OK;
+    return NULL;
+}
+
 int main(void) {
     pthread_t threads[THREADS], other;
     struct consumer consumers[THREADS];
     shared = connect_with(MQCNO_HANDLE_SHARE_NONE);
-    blocking = connect_with(MQCNO_HANDLE_SHARE_BLOCK);
+    blocking = connect_with(MQCNO_HANDLE_SHARE_BLOCK | MQCNO_RECONNECT);
+    unblocking = connect_with(MQCNO_HANDLE_SHARE_NO_BLOCK);
     pthread_create(&other, NULL, use_shared, NULL);
+    pthread_join(other, NULL);
+
+    /* While a thread waits for a message, another is told so. */
+    MQHOBJ waited = open_queue(unblocking, "Q1", MQOO_INPUT_SHARED);
+    pthread_create(&other, NULL, wait_for_message, &waited);
+    do {
+        /* The other thread needs a moment in which the connection is free. */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        MQCMIT(unblocking, &comp, &reason);
+    } while (comp == MQCC_OK);
+    FAILS(MQRC_CALL_IN_PROGRESS);
+    MQOD od = MQOD_DEFAULT;
+    MQMD first = MQMD_DEFAULT;
+    MQPMO at_once = MQPMO_DEFAULT;
+    strcpy(od.ObjectName, "Q1");
+    at_once.Options = MQPMO_NO_SYNCPOINT;
+    MQPUT1(shared, &od, &first, &at_once, 5, "first", &comp, &reason);
+    OK;
     pthread_join(other, NULL);
 
     sem_init(&anywhere, 0, 0);
