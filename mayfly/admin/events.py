@@ -37,7 +37,7 @@ from mayfly.engine.api.administration import (
     SERVICE,
     STGCLASS,
     TOPIC,
-    Event,
+    EventType,
     emit_event,
     event_structures,
     is_event_on,
@@ -178,7 +178,7 @@ def report_refused_command(manager: Engine, command: int, user: str) -> None:
 
 def _report_command(
     manager: Engine,
-    event: Event,
+    event: EventType,
     command: int | None,
     data: Sequence[Structure],
     *,
@@ -200,7 +200,7 @@ def _report_command(
 
 def _report(
     manager: Engine,
-    event: Event,
+    event: EventType,
     record: Record,
     correl_id: bytes = b"",
     sequence_number: int = 1,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.admin.mqsc.plan import Action, Plan, Step, plan
+from mayfly.admin.mqsc.plan import PlanStep, ScriptPlan, StepAction, plan
 from mayfly.cli.managers import Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import JsonOption, note, print_json
@@ -70,27 +70,27 @@ def apply(
         raise typer.Exit(ExitCode.NOTHING)
 
 
-def _check(step: Step, messages: list[MqscMessage]) -> None:
+def _check(step: PlanStep, messages: list[MqscMessage]) -> None:
     """Raise CommandFailed for a command that failed, although the copy took it."""
     failed = [message for message in messages if not message.is_information]
     if failed:
         raise CommandFailed(ExitCode.MQ, f"{step.object}: {failed[0]}")
 
 
-def _show(found: Plan, *, is_applied: bool) -> None:
+def _show(found: ScriptPlan, *, is_applied: bool) -> None:
     """Print what changes, attribute by attribute, and a last line with the counts."""
     for step in found.steps:
-        if step.action is Action.SAME:
+        if step.action is StepAction.SAME:
             continue
         print(f"{step.action:<6} {step.object}{f': {step.reason}' if step.reason else ''}")
         for change in step.changes:
             print(f"         {change}")
-    same = sum(step.action is Action.SAME for step in found.steps)
+    same = sum(step.action is StepAction.SAME for step in found.steps)
     verb = "changed" if is_applied else "to change"
     print(f"{len(found.changing)} {verb}, {same} the same")
 
 
-def _json(step: Step) -> dict[str, object]:
+def _json(step: PlanStep) -> dict[str, object]:
     """Return a step for programs."""
     return {
         "action": step.action.value,

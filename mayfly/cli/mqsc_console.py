@@ -24,7 +24,7 @@ _DELIMITERS: Final = " \t\n(),;"
 _OWNER_ONLY: Final = 0o600
 
 
-class Typed:
+class TypedLines:
     """What has been typed of a command: the lines before this one, which ``+`` or ``-`` ended."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ def converse(
     run: Callable[[str], MqscResult],
     ask: Callable[[str], str],
     show: Callable[[str], None],
-    typed: Typed,
+    typed: TypedLines,
 ) -> None:
     """Run each command that ``ask`` returns the lines of, until END or an EOFError.
 
@@ -77,14 +77,14 @@ def converse(
 
 def converse_on_terminal(name: str, run: Callable[[str], MqscResult]) -> None:
     """Converse on the terminal of this process, with history and completion if it has readline."""
-    typed = Typed()
+    typed = TypedLines()
     print(f"Starting MQSC for queue manager {name}: {HELP} tells commands, {ENDS[0]} ends.")
     with _readline(typed):
         converse(run, input, print, typed)
 
 
 @contextmanager
-def _readline(typed: Typed) -> Iterator[None]:
+def _readline(typed: TypedLines) -> Iterator[None]:
     """Return a context in which ``input`` has history and completion; without readline, neither.
 
     Lines with secrets do not come into the history, which is a file of its owner alone.

@@ -16,7 +16,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import JsonOption, aligned, moment, note, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.replay.engine import Engine, EngineChoice, choose_engine, usable_bytes
+from mayfly.pipeline.replay.engine import EngineChoice, ReplayEngine, choose_engine, usable_bytes
 from mayfly.pipeline.replay.settings import EVERY_OTHER, Settings, WhatIf, check_settings
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ OutOption = Annotated[
     ),
 ]
 EngineOption = Annotated[
-    Engine | None,
+    ReplayEngine | None,
     typer.Option(
         "--engine",
         help="What computes: this process, or Spark, a task a queue. [default: this process, "
@@ -169,13 +169,13 @@ def replay(
             raise CommandFailed(ExitCode.FILE, f"there is no trace or lake at {source}")
         trace_of = _trace_of_lives(source, qmgr, is_by_correl_id=by_correl_id)
         choice = _choice(source, engine, is_lake=trace_of is not None)
-        if master is not None and choice.engine is not Engine.SPARK:
+        if master is not None and choice.engine is not ReplayEngine.SPARK:
             raise ValueError(f"--master is for Spark; this replay is in one {choice.engine}")
         if sys.stderr.isatty():
-            place = "one process" if choice.engine is Engine.PROCESS else "Spark"
+            place = "one process" if choice.engine is ReplayEngine.PROCESS else "Spark"
             note(f"replay in {place}: {choice.reason}")
         limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
-        if choice.engine is Engine.SPARK:
+        if choice.engine is ReplayEngine.SPARK:
             compared = _in_spark(source, qmgr, trace_of, wanted, limit_ms, master or "local[*]")
         else:
             compared = _in_process(source, qmgr, trace_of, wanted, limit_ms)
@@ -189,7 +189,7 @@ def replay(
         raise CommandFailed(ExitCode.NOTHING, f"no message in {source}")
 
 
-def _choice(source: Path, asked: Engine | None, *, is_lake: bool) -> EngineChoice:
+def _choice(source: Path, asked: ReplayEngine | None, *, is_lake: bool) -> EngineChoice:
     """Return the engine for the messages in a lake or a trace, by their number; ``asked`` wins.
 
     Raises CommandFailed if a lake cannot be read, ReplayError for a trace that cannot be counted.

@@ -42,7 +42,7 @@ class VisibilityWatcher(Protocol):
         """Record that messages with this key and above may have become visible."""
 
 
-class Statistics(NamedTuple):
+class StatisticsSinceReset(NamedTuple):
     """The statistics of a queue since the last reset."""
 
     queue: str
@@ -81,7 +81,7 @@ class DepthWatcher(Protocol):
     def service_due_ms(self, queue: LocalQueue) -> int | None:
         """Return when that event is due; None if it is not to come."""
 
-    def reset(self, queue: LocalQueue, now_ms: int) -> Statistics:
+    def reset(self, queue: LocalQueue, now_ms: int) -> StatisticsSinceReset:
         """Return the statistics up to now, and begin anew."""
 
 

@@ -224,7 +224,7 @@ def _wire_of(message: MQMessage, backout_threshold: int) -> _Wire:
 # Channels
 
 
-class _Consumer:
+class _QueueConsumer:
     """A consumer: an open queue, and what is called with its messages."""
 
     def __init__(
@@ -250,7 +250,7 @@ class KombuChannel(base.StdChannel):
         self.connection: KombuConnection | None = connection
         self.channel_id = channel_id
         self._prefetch_count = _NO_LIMIT
-        self._consumers: dict[str, _Consumer] = {}
+        self._consumers: dict[str, _QueueConsumer] = {}
         #: The deliveries that are not settled, in the order in which they came.
         self._unacked: dict[int, None] = {}
 
@@ -416,7 +416,7 @@ class KombuChannel(base.StdChannel):
             finally:
                 self._open.close_consumer(consumer)
 
-    def received(self, delivery: Delivery, consumer: _Consumer) -> KombuMessage | None:
+    def received(self, delivery: Delivery, consumer: _QueueConsumer) -> KombuMessage | None:
         """Return the message of kombu in a delivery, which is unacknowledged from now on.
 
         None for one that is on the dead-letter queue now: it is no message of kombu, or was backed
@@ -498,7 +498,7 @@ class KombuChannel(base.StdChannel):
         return min(self._prefetch_count - len(self._unacked), _MOST_AT_ONCE)
 
     @property
-    def consumers(self) -> list[_Consumer]:
+    def consumers(self) -> list[_QueueConsumer]:
         """The consumers of the channel."""
         return list(self._consumers.values())
 
@@ -789,23 +789,23 @@ class KombuConnection:
 
     # Gets
 
-    def open_consumer(self, channel: KombuChannel, queue: str, *, no_ack: bool) -> _Consumer:
+    def open_consumer(self, channel: KombuChannel, queue: str, *, no_ack: bool) -> _QueueConsumer:
         """Open a queue for gets; raises ChannelError 404 if it is not there."""
         try:
             handle = self._mq.call(ask.Open(mq_name_of(queue), c.MQOO_INPUT_SHARED)).handle
         except MQError as error:
             raise _as_channel_error(error, queue) from error
         threshold = self._mq.call(ask.AskBackoutRule(handle)).threshold
-        return _Consumer(channel, handle, threshold, no_ack=no_ack)
+        return _QueueConsumer(channel, handle, threshold, no_ack=no_ack)
 
-    def close_consumer(self, consumer: _Consumer) -> None:
+    def close_consumer(self, consumer: _QueueConsumer) -> None:
         """Close the queue of a consumer; a get that includes it begins again without it."""
         if self._get is not None and consumer.handle in self._get.handles:
             self._stop_get(self._get)
         self._mq.call(ask.CloseObject(consumer.handle))
         self.refill()
 
-    def take(self, consumer: _Consumer, most: int) -> list[Delivery]:
+    def take(self, consumer: _QueueConsumer, most: int) -> list[Delivery]:
         """Take up to ``most`` messages that are there, held until they are settled."""
         return self._mq.call(ask.TakeHeld(consumer.handle, _GET_OPTIONS, most, MAX_BYTES))
 
@@ -929,7 +929,7 @@ class KombuConnection:
         message = consumer.channel.received(delivery, consumer)
         return None if message is None else partial(consumer.on_message, message)
 
-    def _consumer_of(self, handle: int) -> _Consumer | None:
+    def _consumer_of(self, handle: int) -> _QueueConsumer | None:
         """Return the consumer with an open queue, None if it has ended."""
         for channel in self.channels:
             for consumer in channel.consumers:

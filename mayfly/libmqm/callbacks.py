@@ -30,7 +30,7 @@ _FUNCTION: Final = CFUNCTYPE(None, c_int32, c_void_p, c_void_p, c_void_p, c_void
 _BROWSES: Final = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT
 
 
-class Consumer:
+class RegisteredCallback:
     """A registered callback: of a queue, or of events of the connection (``queue`` MQHO_NONE).
 
     ``hobj`` is the handle of the program, ``queue`` that of the connection. ``description`` are
@@ -48,14 +48,14 @@ class Consumer:
         self.under_way: UnderWay | None = None
 
 
-class Callbacks:
+class ConnectionCallbacks:
     """The registered callbacks of one connection, and the thread that calls them."""
 
     def __init__(self, connection: Connection, hconn: int) -> None:
         """Begin without callbacks, stopped; ``hconn`` is handed to each callback."""
         self._connection, self._hconn = connection, hconn
-        self._consumers: dict[int, Consumer] = {}
-        self._done: deque[tuple[Consumer, GetResult | MQError]] = deque()
+        self._consumers: dict[int, RegisteredCallback] = {}
+        self._done: deque[tuple[RegisteredCallback, GetResult | MQError]] = deque()
         self._wait = Wait(connection.runtime)
         #: Held while gets begin or a callback leaves: its queue must have no get left.
         self._beginning = connection.runtime.reentrant_lock("libmqm callbacks")
@@ -73,7 +73,7 @@ class Callbacks:
         """The number of the thread that calls, None when stopped."""
         return None if self._loop is None else self._loop.ident
 
-    def register(self, consumer: Consumer) -> None:
+    def register(self, consumer: RegisteredCallback) -> None:
         """Register a callback, or replace that of its queue."""
         self.deregister(consumer.hobj)
         with self._beginning:
@@ -154,7 +154,7 @@ class Callbacks:
             self._deliver(*self._done.popleft())
         return True
 
-    def _begin(self, consumer: Consumer) -> None:
+    def _begin(self, consumer: RegisteredCallback) -> None:
         """Begin the next get of a consumer, which waits for ever unless its MQGMO has a wait."""
         gmo = GMO(**consumer.gmo.get())
         if not gmo.Options & c.MQGMO_WAIT:
@@ -171,7 +171,7 @@ class Callbacks:
             return
         consumer.under_way = self._connection.begin(request, on_done)
 
-    def _deliver(self, consumer: Consumer, outcome: GetResult | MQError) -> None:
+    def _deliver(self, consumer: RegisteredCallback, outcome: GetResult | MQError) -> None:
         """Call a consumer with a message, or with the reason why there is none."""
         consumer.under_way = None
         if isinstance(outcome, MQError):
@@ -190,7 +190,7 @@ class Callbacks:
         call_type = CMQC.MQCBCT_MSG_NOT_REMOVED if is_browse else CMQC.MQCBCT_MSG_REMOVED
         self._call(consumer, call_type, comp, reason, md, gmo, body, length)
 
-    def _fail(self, consumer: Consumer, error: MQError) -> None:
+    def _fail(self, consumer: RegisteredCallback, error: MQError) -> None:
         """Tell a consumer why it has no message, and of a lost connection the event handler too.
 
         A consumer whose get fails for another reason than an empty queue is suspended. A lost
@@ -205,18 +205,18 @@ class Callbacks:
                 self._event(handler, error)
             self._is_lost = self._is_stopping = True
 
-    def _event(self, consumer: Consumer, error: MQError) -> None:
+    def _event(self, consumer: RegisteredCallback, error: MQError) -> None:
         """Call a callback with an error in the place of a message."""
         self._call(consumer, CMQC.MQCBCT_EVENT_CALL, error.comp, error.reason, MD(), GMO())
 
-    def _tell(self, consumer: Consumer, option: int, call_type: int) -> None:
+    def _tell(self, consumer: RegisteredCallback, option: int, call_type: int) -> None:
         """Call a callback that wants to know of a register, start, stop or deregister."""
         if consumer.options & option:
             self._call(consumer, call_type, c.MQCC_OK, rc.MQRC_NONE, MD(), GMO())
 
     def _call(
         self,
-        consumer: Consumer,
+        consumer: RegisteredCallback,
         call_type: int,
         comp: int,
         reason: int,
@@ -252,7 +252,7 @@ class Callbacks:
             addressof(cbc),
         )
 
-    def _end_get(self, consumer: Consumer) -> None:
+    def _end_get(self, consumer: RegisteredCallback) -> None:
         """Cancel the get of a consumer; a message that it has taken is still delivered."""
         if consumer.under_way is not None and consumer.under_way.cancel():
             consumer.under_way = None

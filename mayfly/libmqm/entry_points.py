@@ -11,7 +11,7 @@ from ctypes import string_at
 
 from mayfly.client.connection import Connection
 from mayfly.libmqm import connections
-from mayfly.libmqm.callbacks import Callbacks, Consumer
+from mayfly.libmqm.callbacks import ConnectionCallbacks, RegisteredCallback
 from mayfly.libmqm.connecting import connect
 from mayfly.libmqm.connections import ConnectionHandle
 from mayfly.libmqm.memory import InMemory, read_name, read_number, write_bytes, write_number
@@ -100,7 +100,7 @@ def _connect(name_at: int, options_at: int, hconn_at: int) -> None:
         raise mq_error(rc.MQRC_HCONN_ERROR, "pHconn is NULL")
     made = connect(read_name(name_at, _NAME_BYTES), options_at)
     hconn = connections.add(made)
-    made.callbacks = Callbacks(made.connection, hconn)
+    made.callbacks = ConnectionCallbacks(made.connection, hconn)
     write_number(hconn_at, hconn)
 
 
@@ -493,7 +493,7 @@ def _hobj(cbd_at: int, hobj: int) -> int:
 
 def _consumer(
     handle: ConnectionHandle, cbd_at: int, hobj: int, md_at: int, gmo_at: int
-) -> Consumer:
+) -> RegisteredCallback:
     """Return the callback that an MQCBD describes, with copies of MQMD and MQGMO.
 
     Raises MQRC_CBD_ERROR, MQRC_CALLBACK_TYPE_ERROR, MQRC_CALLBACK_ROUTINE_ERROR, MQRC_HOBJ_ERROR.
@@ -506,10 +506,10 @@ def _consumer(
         text = "CBD.CallbackFunction is NULL: a name of a program is not loaded"
         raise mq_error(CMQC.MQRC_CALLBACK_ROUTINE_ERROR, text)
     if kind == CMQC.MQCBT_EVENT_HANDLER:
-        return Consumer(c.MQHO_NONE, c.MQHO_NONE, cbd, MD(), GMO())
+        return RegisteredCallback(c.MQHO_NONE, c.MQHO_NONE, cbd, MD(), GMO())
     md = InMemory(MD, md_at).value if md_at else MD()
     gmo = InMemory(GMO, gmo_at).value if gmo_at else GMO()
-    return Consumer(hobj, handle.opened(hobj).handle, cbd, md, gmo)
+    return RegisteredCallback(hobj, handle.opened(hobj).handle, cbd, md, gmo)
 
 
 @entry_point

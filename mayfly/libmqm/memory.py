@@ -90,7 +90,7 @@ class VariableString(NamedTuple):
     address: int
 
 
-class _Form:
+class _VersionForm:
     """One version of a structure: its length in bytes, its fields in order, and their codec."""
 
     def __init__(self, kind: type[MQOpts], layout: Layout, version: int) -> None:
@@ -114,9 +114,9 @@ class _Form:
 
 
 #: The form of each version by the first 8 bytes of a structure: StrucId and Version.
-_FORMS: Final[dict[type[MQOpts], dict[bytes, _Form]]] = {
+_FORMS: Final[dict[type[MQOpts], dict[bytes, _VersionForm]]] = {
     kind: {
-        layout.struc_id + version.to_bytes(4, "little"): _Form(kind, layout, version)
+        layout.struc_id + version.to_bytes(4, "little"): _VersionForm(kind, layout, version)
         for version in layout.versions
     }
     for kind, layout in LAYOUTS.items()

@@ -15,7 +15,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.pymqi import CMQC
 
 
-class Field(NamedTuple):
+class CField(NamedTuple):
     """A field: its code in the struct module (``i``, ``P``, ``48s``), and what it begins with."""
 
     name: str
@@ -35,13 +35,13 @@ class CStructure:
         ``initial`` has the values that fields begin with, other than zeros.
         """
         self.name, self.reason = name, reason
-        self.fields: list[Field] = []
+        self.fields: list[CField] = []
         self._codecs: dict[int, struct.Struct] = {}
         for version, words in versions.items():
             for word in words.split():
                 field, code = word.split(":")
                 zero = b"" if code.endswith("s") else 0
-                self.fields.append(Field(field, code, initial.get(field, zero)))
+                self.fields.append(CField(field, code, initial.get(field, zero)))
             self._codecs[version] = struct.Struct("@" + "".join(f.code for f in self.fields))
         self._version_offset = self.offset_of("Version")
         self.struc_id: bytes | None = initial.get("StrucId")

@@ -105,7 +105,7 @@ class CTLO(
     _OBJECTS = ("ConnectionArea",)
 
 
-class _Consumer:
+class _RegisteredCallback:
     """One registered callback: of a queue, or without one of events of the connection."""
 
     def __init__(self, queue: object | None, handle: int, cbd: CBD, md: MD, gmo: GMO) -> None:
@@ -120,14 +120,14 @@ class _Consumer:
         self.under_way: UnderWay | None = None
 
 
-class Consumers:
+class MessageConsumers:
     """The registered callbacks of one connection, and the thread that calls them once started."""
 
     def __init__(self, manager: object, connection: Connection) -> None:
         """Begin without callbacks, stopped; ``manager`` is handed to them, it is the connection."""
         self._manager, self._connection = manager, connection
-        self._by_handle: dict[int, _Consumer] = {}
-        self._done: deque[tuple[_Consumer, GetResult | MQError]] = deque()
+        self._by_handle: dict[int, _RegisteredCallback] = {}
+        self._done: deque[tuple[_RegisteredCallback, GetResult | MQError]] = deque()
         self._wait = Wait(connection.runtime)
         #: Held while a get begins, or a callback leaves: its queue must have no get left.
         self._beginning = connection.runtime.lock("callbacks")
@@ -153,7 +153,7 @@ class Consumers:
                 raise mq_error(CMQC.MQRC_CALLBACK_ROUTINE_ERROR, text)
             if found is not None:
                 raise mq_error(rc.MQRC_OBJECT_IN_USE, f"object {handle} has a callback")
-            self._by_handle[handle] = made = _Consumer(queue, handle, cbd, md, gmo)
+            self._by_handle[handle] = made = _RegisteredCallback(queue, handle, cbd, md, gmo)
             self._tell(made, CMQC.MQCBDO_REGISTER_CALL, CMQC.MQCBCT_REGISTER_CALL)
         elif found is None:
             text = f"object {handle} has no callback"
@@ -220,7 +220,7 @@ class Consumers:
             self._deliver(*self._done.popleft())
         return True
 
-    def _begin(self, consumer: _Consumer) -> None:
+    def _begin(self, consumer: _RegisteredCallback) -> None:
         """Begin the next get of a consumer."""
         gmo = GMO(**consumer.gmo.get())
         if not gmo.Options & c.MQGMO_WAIT:
@@ -233,7 +233,7 @@ class Consumers:
 
         consumer.under_way = self._connection.begin(request, on_done)
 
-    def _deliver(self, consumer: _Consumer, outcome: GetResult | MQError) -> None:
+    def _deliver(self, consumer: _RegisteredCallback, outcome: GetResult | MQError) -> None:
         """Call a consumer with a message, or with the reason why there is none."""
         consumer.under_way = None
         if isinstance(outcome, MQError):
@@ -251,7 +251,7 @@ class Consumers:
         call_type = CMQC.MQCBCT_MSG_NOT_REMOVED if is_browse else CMQC.MQCBCT_MSG_REMOVED
         self._call(consumer, call_type, comp, reason, partial(dict, md=md, gmo=gmo, msg=body))
 
-    def _fail(self, consumer: _Consumer, error: MQError) -> None:
+    def _fail(self, consumer: _RegisteredCallback, error: MQError) -> None:
         """Tell a consumer why it has no message; the event handler, too, of a lost connection.
 
         A consumer whose get fails for another reason than an empty queue is suspended.
@@ -267,14 +267,14 @@ class Consumers:
         if is_broken:
             self._is_stopping = True
 
-    def _tell(self, consumer: _Consumer, option: int, call_type: int) -> None:
+    def _tell(self, consumer: _RegisteredCallback, option: int, call_type: int) -> None:
         """Call a consumer that wants to know of a register, start, stop or deregister."""
         if consumer.options & option:
             self._call(consumer, call_type, c.MQCC_OK, rc.MQRC_NONE)
 
     def _call(
         self,
-        consumer: _Consumer,
+        consumer: _RegisteredCallback,
         call_type: int,
         comp: int,
         reason: int,
@@ -295,7 +295,7 @@ class Consumers:
         )
         consumer.function(queue_manager=self._manager, queue=consumer.queue, cbc=cbc, **given)
 
-    def _end_get(self, consumer: _Consumer) -> None:
+    def _end_get(self, consumer: _RegisteredCallback) -> None:
         """Cancel the get of a consumer; a message that it has taken already is still delivered."""
         if consumer.under_way is not None and consumer.under_way.cancel():
             consumer.under_way = None

@@ -21,7 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Field, Layout, byte, char, number
 from mayfly.pymqi import CMQC
-from mayfly.pymqi.callbacks import CBD, CTLO, Consumers
+from mayfly.pymqi.callbacks import CBD, CTLO, MessageConsumers
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi
 from mayfly.pymqi.structures import GMO, MD, OD, STS, MQOpts
 from mayfly.pymqi.verbs import (
@@ -265,7 +265,7 @@ class QueueManager:
 
     _mq: Connection | None = None
     _number: int = 0
-    _consumers: Consumers | None = None
+    _consumers: MessageConsumers | None = None
     _disconnect_on_exit = True
 
     def __init__(
@@ -482,11 +482,11 @@ class QueueManager:
 
     inq = inquire
 
-    def consumers(self) -> Consumers:
+    def consumers(self) -> MessageConsumers:
         """Return the callbacks of this connection; raises PYIFError when not connected."""
         mq = self.connection()
         if self._consumers is None:
-            self._consumers = Consumers(self, mq)
+            self._consumers = MessageConsumers(self, mq)
         return self._consumers
 
     @raises_mqmi
@@ -494,7 +494,7 @@ class QueueManager:
         """Register a callback for events of the connection, or end it (MQCB); as in ibmmq.
 
         It is called when the connection is lost. Raises MQMIError with the reason codes of
-        ``Consumers.operate``, PYIFError when not connected.
+        ``MessageConsumers.operate``, PYIFError when not connected.
         """
         consumers = self.consumers()
         consumers.operate(operation, None, c.MQHO_NONE, cbd or CBD(), MD(), GMO())

@@ -8,12 +8,12 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.admin.mqsc.export import exported
-from mayfly.admin.mqsc.plan import Action, Applied, Change, Plan, plan
+from mayfly.admin.mqsc.plan import Applied, AttributeChange, ScriptPlan, StepAction, plan
 
 EXPORT = (Path(__file__).parent / "full_export.mqsc").read_text("utf-8")
 
 
-def applied(manager: QueueManager, script: str, last: Applied | None = None) -> Plan:
+def applied(manager: QueueManager, script: str, last: Applied | None = None) -> ScriptPlan:
     """Plan a script and carry it out."""
     found = plan(manager.name, manager.mqsc, script, deletes=True, last=last)
     assert found.failing == []
@@ -22,7 +22,7 @@ def applied(manager: QueueManager, script: str, last: Applied | None = None) -> 
     return found
 
 
-def outline(found: Plan) -> list[tuple[str, str]]:
+def outline(found: ScriptPlan) -> list[tuple[str, str]]:
     """Return action and object of each step."""
     return [(step.action.value, step.object) for step in found.steps]
 
@@ -37,7 +37,10 @@ def test_what_differs_is_altered_and_the_rest_stays(queue_manager: QueueManager)
     )
     found = plan("QM1", queue_manager.mqsc, script)
     assert queue_manager.mqsc("DISPLAY QLOCAL(A.*) MAXDEPTH").rows[0]["MAXDEPTH"] == 7
-    assert found.steps[0].changes == (Change("DESCR", "old", "new"), Change("MAXDEPTH", 7, 8))
+    assert found.steps[0].changes == (
+        AttributeChange("DESCR", "old", "new"),
+        AttributeChange("MAXDEPTH", 7, 8),
+    )
     assert found.steps[0].command == "ALTER QLOCAL(A.1) MAXDEPTH(8) DESCR('new')"
     assert outline(found)[1:] == [("define", "QLOCAL(A.2)"), ("alter", "QMGR")]
     applied(queue_manager, script)
@@ -59,17 +62,20 @@ def test_an_export_of_every_attribute_is_the_same_the_second_time() -> None:
     [
         (
             "SET AUTHREC PROFILE(A.1) OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(GET)",
-            [Change("AUTHLIST", "BROWSE,PUT", "BROWSE,GET,PUT")],
+            [AttributeChange("AUTHLIST", "BROWSE,PUT", "BROWSE,GET,PUT")],
         ),
         (
             "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS('10.*') MCAUSER('bob')",
-            [Change("MCAUSER", "ann", "bob")],
+            [AttributeChange("MCAUSER", "ann", "bob")],
         ),
-        ("ALTER SETTING(expiry.max_check) VALUE(always)", [Change("VALUE", "1000", "always")]),
+        (
+            "ALTER SETTING(expiry.max_check) VALUE(always)",
+            [AttributeChange("VALUE", "1000", "always")],
+        ),
     ],
 )
 def test_rules_authorities_and_settings_are_compared_too(
-    queue_manager: QueueManager, script: str, changes: list[Change]
+    queue_manager: QueueManager, script: str, changes: list[AttributeChange]
 ) -> None:
     queue_manager.mqsc(
         "DEFINE QLOCAL(A.1)\n"
@@ -77,7 +83,7 @@ def test_rules_authorities_and_settings_are_compared_too(
         "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS('10.*') MCAUSER('ann')"
     )
     (step,) = applied(queue_manager, script).steps
-    assert step.action is Action.SET
+    assert step.action is StepAction.SET
     assert [change.attribute for change in step.changes] == [each.attribute for each in changes]
     assert [change.new for change in step.changes] == [each.new for each in changes]
     assert outline(plan("QM1", queue_manager.mqsc, script))[0][0] == "same"
@@ -87,10 +93,14 @@ def test_nothing_is_deleted_or_started_unless_it_is_allowed(queue_manager: Queue
     queue_manager.mqsc("DEFINE QLOCAL(A.1)")
     script = "DELETE QLOCAL(A.1)\nDELETE QLOCAL(A.2)\nSTART CHANNEL(TO.QM2)"
     found = plan("QM1", queue_manager.mqsc, script)
-    assert [step.action for step in found.steps] == [Action.LEFT] * 3
+    assert [step.action for step in found.steps] == [StepAction.LEFT] * 3
     assert found.steps[0].reason == "nothing is deleted without --delete"
     found = plan("QM1", queue_manager.mqsc, script, deletes=True)
-    assert [step.action for step in found.steps] == [Action.DELETE, Action.SAME, Action.LEFT]
+    assert [step.action for step in found.steps] == [
+        StepAction.DELETE,
+        StepAction.SAME,
+        StepAction.LEFT,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +136,7 @@ def test_what_an_operator_altered_is_kept_until_the_script_says_something_else(
     )
     found = plan("QM1", queue_manager.mqsc, script.replace("'a'", "'b'"), last=last)
     kept = [(step.object, step.changes) for step in found.kept]
-    assert kept[0] == ("QLOCAL(A.1)", (Change("MAXDEPTH", 9, 8),))
+    assert kept[0] == ("QLOCAL(A.1)", (AttributeChange("MAXDEPTH", 9, 8),))
     assert [each for each, _ in kept[1:]] == [
         "QLOCAL(A.2)",
         "AUTHREC PROFILE(A.1) OBJTYPE(QUEUE) PRINCIPAL('ann')",

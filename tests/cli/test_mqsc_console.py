@@ -14,7 +14,7 @@ import pytest
 
 import mayfly
 from mayfly.admin.mqsc.words import help_about, next_words
-from mayfly.cli.mqsc_console import HISTORY_NAME, Typed, converse, has_secret
+from mayfly.cli.mqsc_console import HISTORY_NAME, TypedLines, converse, has_secret
 from tests.cli.conftest import COMMAND, environment
 
 
@@ -37,7 +37,7 @@ def conversation(qm: mayfly.QueueManager, *lines: str | type[BaseException]) -> 
             return line
         raise line
 
-    converse(qm.mqsc, ask, shown.append, Typed())
+    converse(qm.mqsc, ask, shown.append, TypedLines())
     return "\n".join(shown), "".join(prompts)
 
 
@@ -113,14 +113,14 @@ def test_what_is_there_is_not_offered_again() -> None:
 
 
 def test_completion_knows_the_lines_before() -> None:
-    typed = Typed()
+    typed = TypedLines()
     typed.lines.append("DEFINE QLOCAL(A) +")
     assert typed.candidates("  ", "qdph") == ["QDPHIEV"]
     assert typed.candidates("  QDPHIEV(", "e") == ["ENABLED"]
 
 
 def test_a_blank_is_behind_a_verb() -> None:
-    assert Typed().candidates("", "def") == ["DEFINE "]
+    assert TypedLines().candidates("", "def") == ["DEFINE "]
 
 
 def test_lines_with_secrets_are_known() -> None:

@@ -18,7 +18,7 @@ import pytest
 from mayfly.cli.outcomes import ExitCode
 from mayfly.mqi import constants as c
 from mayfly.pipeline.bulk.schema import LEDGER
-from mayfly.pipeline.lake.conversion import Store, convert_lake
+from mayfly.pipeline.lake.conversion import LakeStore, convert_lake
 from mayfly.pipeline.lake.copying import Progress, opened
 from mayfly.pipeline.lake.erasing import Selection, erase_lives
 from mayfly.pipeline.lake.errors import LakeError
@@ -38,7 +38,7 @@ from pyiceberg.table import Table
 
 from mayfly.pipeline.lake.iceberg import IcebergPlace, IcebergTables, export_to_iceberg
 
-STORE = Store(INSTANCE, "QM1", 1)
+STORE = LakeStore(INSTANCE, "QM1", 1)
 
 
 def place_in(tmp_path: Path) -> IcebergPlace:
@@ -165,7 +165,9 @@ def test_two_ledgers_and_a_program_that_changes_a_table_do_not_disturb_each_othe
     with (
         catalog_in(tmp_path) as catalog,
         closing(IcebergTables(catalog, place_in(tmp_path), STORE, 0)) as first,
-        closing(IcebergTables(catalog, place_in(tmp_path), Store(OTHER, "QM2", 1), 0)) as second,
+        closing(
+            IcebergTables(catalog, place_in(tmp_path), LakeStore(OTHER, "QM2", 1), 0)
+        ) as second,
     ):
         for n in range(1, 4):
             first.add(rows_of(life(n), first=n), n)

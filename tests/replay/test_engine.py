@@ -11,8 +11,8 @@ import pytest
 
 from mayfly.pipeline.replay.engine import (
     BYTES_PER_MESSAGE,
-    Engine,
     EngineChoice,
+    ReplayEngine,
     choose_engine,
     usable_bytes,
 )
@@ -28,24 +28,29 @@ FITS = GIB // BYTES_PER_MESSAGE
 @pytest.mark.parametrize(
     ("count", "has_spark", "asked", "choice"),
     [
-        (FITS, True, None, (Engine.PROCESS, "1,342,177 messages need 1.0 GiB of 1.0 GiB")),
-        (10 * FITS, True, None, (Engine.SPARK, "13,421,770 messages need 10.0 GiB of 1.0 GiB")),
+        (FITS, True, None, (ReplayEngine.PROCESS, "1,342,177 messages need 1.0 GiB of 1.0 GiB")),
+        (
+            10 * FITS,
+            True,
+            None,
+            (ReplayEngine.SPARK, "13,421,770 messages need 10.0 GiB of 1.0 GiB"),
+        ),
         (
             10 * FITS,
             False,
             None,
             (
-                Engine.PROCESS,
+                ReplayEngine.PROCESS,
                 "13,421,770 messages need 10.0 GiB of 1.0 GiB, but Spark is not installed",
             ),
         ),
-        (None, True, None, (Engine.PROCESS, "a file of this kind is read in one process")),
-        (1, True, Engine.SPARK, (Engine.SPARK, "as --engine says")),
-        (10 * FITS, True, Engine.PROCESS, (Engine.PROCESS, "as --engine says")),
+        (None, True, None, (ReplayEngine.PROCESS, "a file of this kind is read in one process")),
+        (1, True, ReplayEngine.SPARK, (ReplayEngine.SPARK, "as --engine says")),
+        (10 * FITS, True, ReplayEngine.PROCESS, (ReplayEngine.PROCESS, "as --engine says")),
     ],
 )
 def test_one_process_until_the_messages_do_not_fit(
-    count: int | None, has_spark: bool, asked: Engine | None, choice: EngineChoice
+    count: int | None, has_spark: bool, asked: ReplayEngine | None, choice: EngineChoice
 ) -> None:
     """The user's word wins over both."""
     assert choose_engine(count, GIB, has_spark=has_spark, asked=asked) == choice

@@ -54,7 +54,7 @@ _AUTHREC: Final = "AUTHREC"
 _NOTHING_THERE: Final = ("AMQ8147E", "AMQ8884E")
 
 
-class Action(StrEnum):
+class StepAction(StrEnum):
     """What becomes of one command of a script."""
 
     DEFINE = "define"
@@ -72,10 +72,10 @@ class Action(StrEnum):
 
 
 #: The actions that change something.
-CHANGING: Final = (Action.DEFINE, Action.ALTER, Action.SET, Action.DELETE)
+CHANGING: Final = (StepAction.DEFINE, StepAction.ALTER, StepAction.SET, StepAction.DELETE)
 
 
-class Change(NamedTuple):
+class AttributeChange(NamedTuple):
     """One attribute with its values as DISPLAY shows them; ``old`` None is none, as ``new``."""
 
     attribute: str
@@ -89,16 +89,16 @@ class Change(NamedTuple):
         return f"{self.attribute} {old}-> {new}"
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """What becomes of one command: the object, the command to run, and what it changes.
 
     ``command`` is empty for an action that runs nothing. ``reason`` says why it is left or fails.
     """
 
-    action: Action
+    action: StepAction
     object: str
     command: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[AttributeChange, ...] = ()
     reason: str = ""
 
 
@@ -119,31 +119,31 @@ class Applied:
         return {"objects": self.objects, "commands": self.commands}
 
 
-class Plan(NamedTuple):
+class ScriptPlan(NamedTuple):
     """The steps of a script in its order, and what it said, for the next time."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     applied: Applied
 
     @property
-    def changing(self) -> list[Step]:
+    def changing(self) -> list[PlanStep]:
         """The steps that change something."""
         return [step for step in self.steps if step.action in CHANGING]
 
     @property
-    def kept(self) -> list[Step]:
+    def kept(self) -> list[PlanStep]:
         """The steps that an operator's alterations have ended."""
-        return [step for step in self.steps if step.action is Action.KEPT]
+        return [step for step in self.steps if step.action is StepAction.KEPT]
 
     @property
-    def failing(self) -> list[Step]:
+    def failing(self) -> list[PlanStep]:
         """The steps that cannot be carried out."""
-        return [step for step in self.steps if step.action is Action.FAILS]
+        return [step for step in self.steps if step.action is StepAction.FAILS]
 
 
 def plan(
     name: str, run: Run, script: str, *, deletes: bool = False, last: Applied | None = None
-) -> Plan:
+) -> ScriptPlan:
     """Return what a script would change on a queue manager, which itself is only asked.
 
     ``name`` is the name of the queue manager. ``deletes`` lets DELETE, and SET with
@@ -158,7 +158,7 @@ def plan(
                 if is_end(statement):
                     break
                 planning.add(statement)
-        return Plan(tuple(planning.steps), planning.said)
+        return ScriptPlan(tuple(planning.steps), planning.said)
 
 
 class _Copy:
@@ -206,7 +206,7 @@ class _Planning:
     def __init__(self, copy: _Copy, *, deletes: bool, last: Applied | None) -> None:
         """Begin without steps."""
         self._copy, self._deletes, self._last = copy, deletes, last
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
         self.said = Applied()
 
     def add(self, statement: Statement) -> None:
@@ -217,7 +217,7 @@ class _Planning:
             label = _label(statement, command, kind)
             if verb not in (_DEFINE, _ALTER, _SET, _DELETE):
                 reason = f"{verb} is no definition: mayfly mqsc runs it"
-                step = Step(Action.LEFT, label, statement.text, reason=reason)
+                step = PlanStep(StepAction.LEFT, label, statement.text, reason=reason)
             elif verb in (_DEFINE, _ALTER) and kind != SETTING:
                 step = self._definition(statement, command, verb, kind, label)
             else:
@@ -225,12 +225,12 @@ class _Planning:
         except MqscSyntaxError as error:
             line, column = statement.place(error.start)
             reason = f"line {line}, column {column}: {error}"
-            step = Step(Action.FAILS, statement.text[: error.end], reason=reason)
+            step = PlanStep(StepAction.FAILS, statement.text[: error.end], reason=reason)
         self.steps.append(step)
 
     def _definition(
         self, statement: Statement, command: Command, verb: str, kind: str, label: str
-    ) -> Step:
+    ) -> PlanStep:
         """Return the step of DEFINE or ALTER: of an object that exists, ALTER of what differs."""
         given = distinct(command.parameters)
         kind = channels.kind_of(given, kind)
@@ -246,17 +246,17 @@ class _Planning:
         last = None if self._last is None else self._last.objects.get(label)
         if not before:
             if last == said:
-                return Step(Action.KEPT, label, reason="an operator has deleted it")
-            return self._run(statement, command, statement.text, Action.DEFINE, label, kind, [])
+                return PlanStep(StepAction.KEPT, label, reason="an operator has deleted it")
+            return self._run(statement, command, statement.text, StepAction.DEFINE, label, kind, [])
         differing = {k: v for k, v in wanted.items() if before[0].get(k) != v}
         kept = [k for k, value in differing.items() if last is not None and last.get(k) == value]
         if kept:
-            changes = tuple(Change(k, before[0].get(k), wanted[k]) for k in kept)
+            changes = tuple(AttributeChange(k, before[0].get(k), wanted[k]) for k in kept)
             reason = "an operator has altered it"
-            self.steps.append(Step(Action.KEPT, label, changes=changes, reason=reason))
+            self.steps.append(PlanStep(StepAction.KEPT, label, changes=changes, reason=reason))
         altered = [k for k in differing if k not in kept]
         if not altered:
-            return Step(Action.SAME, label)
+            return PlanStep(StepAction.SAME, label)
         typed = TYPED_BY.get(kind)
         named_first = [typed] if typed in attributes and typed not in altered else []
         text = " ".join(
@@ -266,17 +266,17 @@ class _Planning:
                 *(_text(statement, attributes[str(k)]) for k in (*named_first, *altered)),
             )
         )
-        return self._run(statement, command, text, Action.ALTER, label, kind, before)
+        return self._run(statement, command, text, StepAction.ALTER, label, kind, before)
 
     def _other(
         self, statement: Statement, command: Command, verb: str, kind: str, label: str
-    ) -> Step:
+    ) -> PlanStep:
         """Return the step of SET, DELETE or ALTER SETTING."""
         action = _word(command, _ACTION)
         removes = verb == _DELETE or action in _REMOVES
         if removes and not self._deletes:
             reason = "nothing is deleted without --delete"
-            return Step(Action.LEFT, label, statement.text, reason=reason)
+            return PlanStep(StepAction.LEFT, label, statement.text, reason=reason)
         text = statement.text
         if kind == CHLAUTH and not removes:
             parts = [p for p in command.parameters if p.keyword != _ACTION]
@@ -285,11 +285,11 @@ class _Planning:
         said = " ".join(statement.text.split())
         self.said.commands.append(said)
         before = _rows(self._copy, command, kind)
-        how = Action.DELETE if removes else Action.SET
+        how = StepAction.DELETE if removes else StepAction.SET
         step = self._run(statement, command, text, how, label, kind, before)
         if step.action in CHANGING and self._last is not None and said in self._last.commands:
             reason = "an operator has altered it"
-            return step._replace(action=Action.KEPT, command="", reason=reason)
+            return step._replace(action=StepAction.KEPT, command="", reason=reason)
         return step
 
     def _run(
@@ -297,24 +297,24 @@ class _Planning:
         statement: Statement,
         command: Command,
         text: str,
-        action: Action,
+        action: StepAction,
         label: str,
         kind: str,
         before: Sequence[_Row],
-    ) -> Step:
+    ) -> PlanStep:
         """Run a command on the copy; return its step, with what has changed there."""
         result = self._copy.change(text)
         failed = [message for message in result.messages if not message.is_information]
         if failed:
-            if action is Action.DELETE and all(m.code in _NOTHING_THERE for m in failed):
-                return Step(Action.SAME, label)
-            return Step(Action.FAILS, label, reason=_reason(statement, failed[0]))
+            if action is StepAction.DELETE and all(m.code in _NOTHING_THERE for m in failed):
+                return PlanStep(StepAction.SAME, label)
+            return PlanStep(StepAction.FAILS, label, reason=_reason(statement, failed[0]))
         after = _rows(self._copy, command, kind)
-        changes = () if action is Action.DEFINE else _changes(before, after)
+        changes = () if action is StepAction.DEFINE else _changes(before, after)
         # A default subscription, which nothing here is made from, is not kept: it does not appear.
         if after == before:
-            return Step(Action.SAME, label)
-        return Step(action, label, text, changes)
+            return PlanStep(StepAction.SAME, label)
+        return PlanStep(action, label, text, changes)
 
 
 def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
@@ -337,19 +337,19 @@ def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
     return [row for row in found if kind not in QUEUE_KINDS or row["TYPE"] == kind]
 
 
-def _changes(before: Sequence[_Row], after: Sequence[_Row]) -> tuple[Change, ...]:
+def _changes(before: Sequence[_Row], after: Sequence[_Row]) -> tuple[AttributeChange, ...]:
     """Return what differs: attribute by attribute of one row, else whole rows gone and come."""
     gone = [row for row in before if row not in after]
     come = [row for row in after if row not in before]
     if len(gone) == len(come) == 1:
         keywords = dict.fromkeys([*gone[0], *come[0]])
         return tuple(
-            Change(k, gone[0].get(k), come[0].get(k))
+            AttributeChange(k, gone[0].get(k), come[0].get(k))
             for k in keywords
             if gone[0].get(k) != come[0].get(k)
         )
-    lost = [Change(k, v, None) for row in gone for k, v in row.items()]
-    return tuple(lost + [Change(k, None, v) for row in come for k, v in row.items()])
+    lost = [AttributeChange(k, v, None) for row in gone for k, v in row.items()]
+    return tuple(lost + [AttributeChange(k, None, v) for row in come for k, v in row.items()])
 
 
 def _label(statement: Statement, command: Command, kind: str) -> str:

@@ -58,7 +58,7 @@ from mayfly.engine.events.catalog import (
     DELETE_OBJECT,
     NOT_AUTHORIZED_COMMAND,
     REFRESH_OBJECT,
-    Event,
+    EventType,
 )
 from mayfly.engine.events.catalog import QUEUES as EVENT_QUEUES
 from mayfly.engine.events.messages import emit as emit_event
@@ -152,7 +152,7 @@ __all__ = [
     "CREATE_OBJECT",
     "DELETE_OBJECT",
     "EVENT_QUEUES",
-    "Event",
+    "EventType",
     "NOT_AUTHORIZED_COMMAND",
     "REFRESH_OBJECT",
     "emit_event",

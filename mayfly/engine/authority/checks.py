@@ -45,7 +45,7 @@ _LEAST_OPTION = (
 _OF_MANAGER_TOO = words.SETID | words.SETALL
 
 
-class Refusal(NamedTuple):
+class RefusedCall(NamedTuple):
     """A refused call: user, program, object, and the authorities that are missing, as bits.
 
     ``object_type`` is QMGR, QUEUE, TOPIC or another type of MQSC; a TOPIC is named by its string.
@@ -236,7 +236,7 @@ class UserAuthority:
         _LOG.warning("%s: not authorized: %s", core.name, text)
         if not options:
             options = sum(option for option, needed in _LEAST_OPTION if needed & missing)
-        refusal = Refusal(self.user, self._program, object_type, name, missing, options)
+        refusal = RefusedCall(self.user, self._program, object_type, name, missing, options)
         for notify in core.on_refusal:
             notify(refusal)
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, text)

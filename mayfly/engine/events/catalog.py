@@ -24,7 +24,7 @@ class Category(NamedTuple):
     version: int = 1
 
 
-class Event(NamedTuple):
+class EventType(NamedTuple):
     """One event: its reason code, the attribute that turns it on, and its parameters in order.
 
     ``switch`` is the field of the queue manager's definition, 0 when off. ``is_exception`` is True
@@ -85,9 +85,9 @@ _STATISTICS: Final = (
 )
 
 
-def _performance(name: str, reason: int) -> Event:
+def _performance(name: str, reason: int) -> EventType:
     """Return the row of a performance event."""
-    return Event(name, reason, PERFORMANCE, "perfmev", _STATISTICS)
+    return EventType(name, reason, PERFORMANCE, "perfmev", _STATISTICS)
 
 
 Q_DEPTH_HIGH: Final = _performance("Queue Depth High", e.MQRC_Q_DEPTH_HIGH)
@@ -98,10 +98,10 @@ SERVICE_OK: Final = _performance("Queue Service Interval OK", e.MQRC_Q_SERVICE_I
 
 # The queue manager: its start and end, and calls of programs that failed
 
-Q_MGR_ACTIVE: Final = Event(
+Q_MGR_ACTIVE: Final = EventType(
     "Queue Manager Active", e.MQRC_Q_MGR_ACTIVE, MANAGER, "strstpev", _MANAGER
 )
-Q_MGR_NOT_ACTIVE: Final = Event(
+Q_MGR_NOT_ACTIVE: Final = EventType(
     "Queue Manager Not Active",
     e.MQRC_Q_MGR_NOT_ACTIVE,
     MANAGER,
@@ -109,14 +109,14 @@ Q_MGR_NOT_ACTIVE: Final = Event(
     (*_MANAGER, e.MQIACF_REASON_QUALIFIER),
 )
 _REFUSED: Final = (*_MANAGER, e.MQIACF_REASON_QUALIFIER)
-NOT_AUTHORIZED_CONNECT: Final = Event(
+NOT_AUTHORIZED_CONNECT: Final = EventType(
     "Not Authorized (type 1)",
     rc.MQRC_NOT_AUTHORIZED,
     MANAGER,
     "authorev",
     (*_REFUSED, k.MQCACF_USER_IDENTIFIER, *_APPLICATION),
 )
-NOT_AUTHORIZED_OPEN: Final = Event(
+NOT_AUTHORIZED_OPEN: Final = EventType(
     "Not Authorized (type 2)",
     rc.MQRC_NOT_AUTHORIZED,
     MANAGER,
@@ -132,14 +132,14 @@ NOT_AUTHORIZED_OPEN: Final = Event(
         c.MQCA_TOPIC_STRING,
     ),
 )
-NOT_AUTHORIZED_COMMAND: Final = Event(
+NOT_AUTHORIZED_COMMAND: Final = EventType(
     "Not Authorized (type 4)",
     rc.MQRC_NOT_AUTHORIZED,
     MANAGER,
     "authorev",
     (*_REFUSED, e.MQIACF_COMMAND, k.MQCACF_USER_IDENTIFIER),
 )
-NOT_AUTHORIZED_SUBSCRIBE: Final = Event(
+NOT_AUTHORIZED_SUBSCRIBE: Final = EventType(
     "Not Authorized (type 5)",
     rc.MQRC_NOT_AUTHORIZED,
     MANAGER,
@@ -147,10 +147,10 @@ NOT_AUTHORIZED_SUBSCRIBE: Final = Event(
     (*_REFUSED, k.MQCACF_USER_IDENTIFIER, *_APPLICATION, c.MQCA_TOPIC_STRING),
 )
 _INHIBITED: Final = (*_MANAGER, c.MQCA_Q_NAME, *_APPLICATION)
-GET_INHIBITED: Final = Event(
+GET_INHIBITED: Final = EventType(
     "Get Inhibited", rc.MQRC_GET_INHIBITED, MANAGER, "inhibtev", _INHIBITED
 )
-PUT_INHIBITED: Final = Event(
+PUT_INHIBITED: Final = EventType(
     "Put Inhibited",
     rc.MQRC_PUT_INHIBITED,
     MANAGER,
@@ -162,14 +162,14 @@ _THROUGH_ALIAS: Final = (*_MANAGER, c.MQCA_Q_NAME, e.MQCA_BASE_Q_NAME, *_APPLICA
 _THROUGH_QUEUE: Final = (*_MANAGER, c.MQCA_Q_NAME, c.MQCA_XMIT_Q_NAME, *_APPLICATION)
 
 
-def _local(name: str, reason: int, parameters: tuple[int, ...]) -> Event:
+def _local(name: str, reason: int, parameters: tuple[int, ...]) -> EventType:
     """Return the row of an event about an object that is not defined as it is used."""
-    return Event(name, reason, MANAGER, "localev", (*parameters, *_OBJECT_MANAGER))
+    return EventType(name, reason, MANAGER, "localev", (*parameters, *_OBJECT_MANAGER))
 
 
-def _remote(name: str, reason: int, parameters: tuple[int, ...] = _THROUGH_QUEUE) -> Event:
+def _remote(name: str, reason: int, parameters: tuple[int, ...] = _THROUGH_QUEUE) -> EventType:
     """Return the row of an event about the way to another queue manager."""
-    return Event(name, reason, MANAGER, "remoteev", (*parameters, *_OBJECT_MANAGER))
+    return EventType(name, reason, MANAGER, "remoteev", (*parameters, *_OBJECT_MANAGER))
 
 
 UNKNOWN_OBJECT_NAME: Final = _local(
@@ -209,14 +209,14 @@ _STOPPED: Final = (
     k.MQCACH_XMIT_Q_NAME,
     k.MQCACH_CONNECTION_NAME,
 )
-CHANNEL_STARTED: Final = Event(
+CHANNEL_STARTED: Final = EventType(
     "Channel Started", e.MQRC_CHANNEL_STARTED, CHANNELS, "chlev", _CHANNEL
 )
-CHANNEL_STOPPED: Final = Event(
+CHANNEL_STOPPED: Final = EventType(
     "Channel Stopped", e.MQRC_CHANNEL_STOPPED, CHANNELS, "chlev", _STOPPED
 )
 CHANNEL_FAILED: Final = CHANNEL_STOPPED._replace(is_exception=True)
-CHANNEL_STOPPED_BY_USER: Final = Event(
+CHANNEL_STOPPED_BY_USER: Final = EventType(
     "Channel Stopped By User",
     e.MQRC_CHANNEL_STOPPED_BY_USER,
     CHANNELS,
@@ -234,10 +234,10 @@ _BLOCKED: Final = (
     k.MQCACH_SSL_PEER_NAME,
     k.MQCACH_CLIENT_USER_ID,
 )
-CHANNEL_BLOCKED: Final = Event(
+CHANNEL_BLOCKED: Final = EventType(
     "Channel Blocked", e.MQRC_CHANNEL_BLOCKED, CHANNELS, "chlev", _BLOCKED, is_exception=True
 )
-CHANNEL_BLOCKED_WARNING: Final = Event(
+CHANNEL_BLOCKED_WARNING: Final = EventType(
     "Channel Blocked (warning)",
     e.MQRC_CHANNEL_BLOCKED_WARNING,
     CHANNELS,
@@ -245,7 +245,7 @@ CHANNEL_BLOCKED_WARNING: Final = Event(
     _BLOCKED,
     is_exception=True,
 )
-CHANNEL_SSL_ERROR: Final = Event(
+CHANNEL_SSL_ERROR: Final = EventType(
     "Channel SSL Error",
     e.MQRC_CHANNEL_SSL_ERROR,
     CHANNELS,
@@ -274,9 +274,9 @@ _ORIGIN: Final = (
 _CHANGED: Final = (*_ORIGIN, k.MQIACF_OBJECT_TYPE)
 
 
-def _configuration(name: str, reason: int) -> Event:
+def _configuration(name: str, reason: int) -> EventType:
     """Return the row of an event about a definition."""
-    return Event(name, reason, CONFIGURATION, "configev", _CHANGED)
+    return EventType(name, reason, CONFIGURATION, "configev", _CHANGED)
 
 
 CREATE_OBJECT: Final = _configuration("Create object", e.MQRC_CONFIG_CREATE_OBJECT)
@@ -285,8 +285,8 @@ DELETE_OBJECT: Final = _configuration("Delete object", e.MQRC_CONFIG_DELETE_OBJE
 REFRESH_OBJECT: Final = _configuration("Refresh object", e.MQRC_CONFIG_REFRESH_OBJECT)
 #: The parameters of the group CommandContext; the group CommandData follows it.
 COMMAND_CONTEXT: Final = (*_ORIGIN, e.MQIACF_COMMAND)
-COMMAND_MQSC: Final = Event("Command (MQSC)", e.MQRC_COMMAND_MQSC, COMMANDS, "cmdev", ())
-COMMAND_PCF: Final = Event("Command (PCF)", e.MQRC_COMMAND_PCF, COMMANDS, "cmdev", ())
+COMMAND_MQSC: Final = EventType("Command (MQSC)", e.MQRC_COMMAND_MQSC, COMMANDS, "cmdev", ())
+COMMAND_PCF: Final = EventType("Command (PCF)", e.MQRC_COMMAND_PCF, COMMANDS, "cmdev", ())
 
 EVENTS: Final = (
     Q_DEPTH_HIGH,

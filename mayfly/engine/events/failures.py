@@ -6,7 +6,7 @@ from typing import Final
 
 from mayfly.engine.attributes import PROCESS, QALIAS, QMGR, QREMOTE, TOPIC
 from mayfly.engine.authority import words
-from mayfly.engine.authority.checks import Refusal
+from mayfly.engine.authority.checks import RefusedCall
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.events.catalog import (
@@ -53,7 +53,7 @@ def report_failure(core: Core, context: Context, error: MQError, name: str) -> N
         core.committer.run_deferred()
 
 
-def report_refusal(core: Core, refusal: Refusal) -> None:
+def report_refusal(core: Core, refusal: RefusedCall) -> None:
     """Make the event for a call that is refused for want of authority; nothing is raised.
 
     Its type follows from the authority: 1 for CONNECT, 5 for SUB, else 2, an open.

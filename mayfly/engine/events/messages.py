@@ -17,7 +17,7 @@ from mayfly.engine.delivery import (
     new_row,
 )
 from mayfly.engine.disposal import prepared_with_own_context
-from mayfly.engine.events.catalog import TEXT_BYTES, Event
+from mayfly.engine.events.catalog import TEXT_BYTES, EventType
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import Window
 from mayfly.mqi import command_constants as k
@@ -35,7 +35,7 @@ _OF_CHANNELS: Final = "chlev"
 _EXCEPTIONS_ALONE: Final = 2
 
 
-def is_on(core: Core, event: Event) -> bool:
+def is_on(core: Core, event: EventType) -> bool:
     """Return True if the queue manager makes an event now: the attribute for it is not DISABLED."""
     switch: int = getattr(core.registry.queue_manager, event.switch)
     if event.switch == _OF_CHANNELS and switch == _EXCEPTIONS_ALONE:
@@ -45,7 +45,7 @@ def is_on(core: Core, event: Event) -> bool:
 
 def emit(
     core: Core,
-    event: Event,
+    event: EventType,
     facts: Mapping[int, int | str | bytes],
     more: Sequence[Structure] = (),
     *,
@@ -94,7 +94,7 @@ def structures_of(
 
 def _body(
     core: Core,
-    event: Event,
+    event: EventType,
     facts: Mapping[int, int | str | bytes],
     more: Sequence[Structure],
     sequence_number: int,
@@ -114,7 +114,7 @@ def _body(
     return pack(header, [*structures_of(event.parameters, known), *more])
 
 
-def _add(core: Core, event: Event, body: bytes, correl_id: bytes) -> None:
+def _add(core: Core, event: EventType, body: bytes, correl_id: bytes) -> None:
     """Leave the put of an event message to ``Committer.run_deferred``; needs the engine lock."""
     transaction, now_ms = Transaction(), core.now_ms()
     if core.registry.find(event.category.queue) is None:

@@ -21,10 +21,10 @@ from mayfly.engine.events.catalog import (
     Q_FULL,
     SERVICE_HIGH,
     SERVICE_OK,
-    Event,
+    EventType,
 )
 from mayfly.engine.events.messages import emit
-from mayfly.engine.queues import LocalQueue, Statistics
+from mayfly.engine.queues import LocalQueue, StatisticsSinceReset
 from mayfly.engine.state import now_ms_of
 from mayfly.mqi import event_constants as e
 from mayfly.mqi.errors import mq_error
@@ -40,7 +40,7 @@ _AS_MANAGER: Final = -3
 _SHORT_TERM, _LONG_TERM = 8, 64
 
 
-class QueueStatistics:
+class PerformanceStatistics:
     """The statistics of one local queue, and its service timer; the engine lock protects them."""
 
     __slots__ = (
@@ -151,9 +151,9 @@ class QueueStatistics:
             return None
         return since_ms + definition.qsvcint + 1
 
-    def reset(self, queue: LocalQueue, now_ms: int) -> Statistics:
+    def reset(self, queue: LocalQueue, now_ms: int) -> StatisticsSinceReset:
         """Return the statistics up to now, and begin anew; needs the engine lock."""
-        past = Statistics(
+        past = StatisticsSinceReset(
             queue.name,
             max(0, now_ms - self._reset_ms) // 1_000,
             self._high_depth,
@@ -164,7 +164,7 @@ class QueueStatistics:
         self._high_depth, self._reset_ms = queue.depth, now_ms
         return past
 
-    def _emit(self, event: Event, queue: LocalQueue, now_ms: int) -> None:
+    def _emit(self, event: EventType, queue: LocalQueue, now_ms: int) -> None:
         """Put the message of an event, with the statistics, which begin anew."""
         past = self.reset(queue, now_ms)
         facts: dict[int, int | str | bytes] = {
@@ -205,7 +205,7 @@ class PerformanceEvents:
         if not makes_events and not is_monitored(self._core, queue):
             queue.statistics = None
         elif statistics is None or statistics.makes_events != makes_events:
-            queue.statistics = QueueStatistics(self._core, queue, makes_events=makes_events)
+            queue.statistics = PerformanceStatistics(self._core, queue, makes_events=makes_events)
         self._serviced.discard(queue)
         if makes_events and definition.qsvciev != _NO_EVENT:
             self._serviced.add(queue)
@@ -260,7 +260,7 @@ def is_monitored(core: Core, queue: LocalQueue) -> bool:
     return of_manager >= 0 and (of_manager if monq == _AS_MANAGER else monq) > 0
 
 
-def reset_statistics(core: Core, name: str) -> Statistics:
+def reset_statistics(core: Core, name: str) -> StatisticsSinceReset:
     """Return the statistics of a local queue, and begin anew (RESET QSTATS).
 
     Raises MQRCCF_EVENTS_DISABLED without PERFMEV, for a shared queue, and for the queue of these

@@ -44,7 +44,7 @@ _ID_DIGITS, _ID_LENGTH = "0123456789abcdef", 32
 _APP: Final = "mayfly.integrations.django"
 
 
-class Place(NamedTuple):
+class BrokerAddress(NamedTuple):
     """A queue manager, by its name or URL as in ``mayfly.connect``, and who connects."""
 
     url: str
@@ -55,10 +55,10 @@ class Place(NamedTuple):
 class _SharedClient:
     """The client of a process to one place; its threads use it one after the other."""
 
-    _of_place: ClassVar[dict[Place, _SharedClient]] = {}
+    _of_place: ClassVar[dict[BrokerAddress, _SharedClient]] = {}
     _lock: ClassVar = Runtime().lock("django-clients")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: BrokerAddress) -> None:
         """Name the place; nothing is connected."""
         self._place = place
         self._used = Runtime().lock("django-client")
@@ -67,7 +67,7 @@ class _SharedClient:
         self._defined: set[str] = set()
 
     @classmethod
-    def to(cls, place: Place) -> _SharedClient:
+    def to(cls, place: BrokerAddress) -> _SharedClient:
         """Return the client of this process to a place."""
         with cls._lock:
             return cls._of_place.setdefault(place, cls(place))
@@ -160,10 +160,10 @@ class MayflyBackend(BaseTaskBackend):
         self.alias, self.options = alias, params.get("OPTIONS", {})
 
     @property
-    def place(self) -> Place:
+    def place(self) -> BrokerAddress:
         """The queue manager that OPTIONS name."""
         options = self.options
-        return Place(options.get("URL", ""), options.get("USER"), options.get("PASSWORD"))
+        return BrokerAddress(options.get("URL", ""), options.get("USER"), options.get("PASSWORD"))
 
     @property
     def result_life(self) -> timedelta:

@@ -30,7 +30,7 @@ SELECT {", ".join(LEDGER.names)} FROM {VIEW}
 WHERE instance_id = ? AND position > ? AND position <= ? ORDER BY position"""
 
 
-class Store(NamedTuple):
+class LakeStore(NamedTuple):
     """A store of which a lake has rows: its id, its queue manager, and its first position there."""
 
     instance_id: str
@@ -60,7 +60,7 @@ def convert_lake(
 
 
 def add_store(
-    source: str | Path, store: Store, target: LedgerTarget, batch_rows_max: int
+    source: str | Path, store: LakeStore, target: LedgerTarget, batch_rows_max: int
 ) -> Iterator[Progress]:
     """Add to a target the rows of a store that it lacks, and yield the progress after each batch.
 
@@ -90,7 +90,7 @@ def _check_format(source: str | Path, target: str | Path, *, as_delta: bool) -> 
 
 
 def _check_target(
-    stores: list[Store], source: str | Path, target: str | Path, *, as_delta: bool
+    stores: list[LakeStore], source: str | Path, target: str | Path, *, as_delta: bool
 ) -> None:
     """Raise LakeError if the target has rows of a store, or first rows, that the source lacks."""
     if not _exists(target, as_delta=as_delta):
@@ -118,13 +118,17 @@ def _exists(target: str | Path, *, as_delta: bool) -> bool:
     return local_path(target).is_dir()
 
 
-def stores_of(place: str | Path) -> list[Store]:
+def stores_of(place: str | Path) -> list[LakeStore]:
     """Return the stores of which a lake has rows, [] if it is new; raises LakeError."""
     with ledger_view(place, EVERYTHING) as ledger:
-        return [] if ledger is None else [Store(*row) for row in ledger.execute(_STORES).fetchall()]
+        return (
+            []
+            if ledger is None
+            else [LakeStore(*row) for row in ledger.execute(_STORES).fetchall()]
+        )
 
 
-def _complete_until(place: str | Path, store: Store) -> int:
+def _complete_until(place: str | Path, store: LakeStore) -> int:
     """Return the position up to which a lake has all rows of a store; raises LakeError.
 
     A lake may have some rows after that position as well.

@@ -24,7 +24,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table, TableProperties
 from sqlalchemy.exc import SQLAlchemyError
 
-from mayfly.pipeline.lake.conversion import Store, add_store, stores_of
+from mayfly.pipeline.lake.conversion import LakeStore, add_store, stores_of
 from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, Progress
 from mayfly.pipeline.lake.erasing import erasures
 from mayfly.pipeline.lake.errors import LakeError
@@ -110,7 +110,7 @@ class IcebergTables(LedgerTables):
     _conflict = exceptions.CommitFailedException
 
     def __init__(
-        self, catalog: Catalog, place: IcebergPlace, store: Store, erasure_count: int
+        self, catalog: Catalog, place: IcebergPlace, store: LakeStore, erasure_count: int
     ) -> None:
         """Open the tables, which are created if they do not exist.
 

@@ -14,7 +14,7 @@ BYTES_PER_MESSAGE = 800
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-class Engine(StrEnum):
+class ReplayEngine(StrEnum):
     """What computes a replay: this process, or the workers of Spark."""
 
     PROCESS = "process"
@@ -24,12 +24,16 @@ class Engine(StrEnum):
 class EngineChoice(NamedTuple):
     """An engine, and the sentence that says why it was taken."""
 
-    engine: Engine
+    engine: ReplayEngine
     reason: str
 
 
 def choose_engine(
-    message_count: int | None, usable_bytes: int, *, has_spark: bool, asked: Engine | None = None
+    message_count: int | None,
+    usable_bytes: int,
+    *,
+    has_spark: bool,
+    asked: ReplayEngine | None = None,
 ) -> EngineChoice:
     """Return the engine for a replay of so many messages, by the memory that they need.
 
@@ -40,14 +44,14 @@ def choose_engine(
     if asked is not None:
         return EngineChoice(asked, "as --engine says")
     if message_count is None:
-        return EngineChoice(Engine.PROCESS, "a file of this kind is read in one process")
+        return EngineChoice(ReplayEngine.PROCESS, "a file of this kind is read in one process")
     needed_bytes = message_count * BYTES_PER_MESSAGE
     sizes = f"{message_count:,} messages need {_gib(needed_bytes)} of {_gib(usable_bytes)}"
     if needed_bytes <= usable_bytes:
-        return EngineChoice(Engine.PROCESS, sizes)
+        return EngineChoice(ReplayEngine.PROCESS, sizes)
     if not has_spark:
-        return EngineChoice(Engine.PROCESS, f"{sizes}, but Spark is not installed")
-    return EngineChoice(Engine.SPARK, sizes)
+        return EngineChoice(ReplayEngine.PROCESS, f"{sizes}, but Spark is not installed")
+    return EngineChoice(ReplayEngine.SPARK, sizes)
 
 
 def usable_bytes() -> int:
