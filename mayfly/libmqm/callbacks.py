@@ -55,6 +55,8 @@ class Callbacks:
         """Begin without callbacks, stopped; ``hconn`` is handed to each callback."""
         self._connection, self._hconn = connection, hconn
         self._consumers: dict[int, Consumer] = {}
+        #: Those that are deregistered while the message that they have taken is on its way.
+        self._leaving: list[Consumer] = []
         self._done: deque[tuple[Consumer, GetResult | MQError]] = deque()
         self._wait = Wait(connection.runtime)
         #: Held while gets begin or a callback leaves: its queue must have no get left.
@@ -88,6 +90,8 @@ class Callbacks:
             if found is None:
                 return False
             self._end_get(found)
+            if found.under_way is not None:
+                self._leaving.append(found)
         self._tell(found, CMQC.MQCBDO_DEREGISTER_CALL, CMQC.MQCBCT_DEREGISTER_CALL)
         return True
 
@@ -259,12 +263,16 @@ class Callbacks:
 
     def _finish(self) -> None:
         """Cancel all gets, deliver what they have taken, and tell those that want to know."""
-        for each in list(self._consumers.values()):
+        registered = list(self._consumers.values())
+        for each in registered:
             self._end_get(each)
+        for each in [*registered, *self._leaving]:
             while each.under_way is not None:
                 if not self._done:
                     self._wait.for_change()
                 if self._done:
                     self._deliver(*self._done.popleft())
+        self._leaving.clear()
+        for each in registered:
             self._tell(each, CMQC.MQCBDO_STOP_CALL, CMQC.MQCBCT_STOP_CALL)
         self._loop = None
