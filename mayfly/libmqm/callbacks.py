@@ -1,4 +1,4 @@
-"""Callbacks of C programs for messages and events: MQCB registers them, MQCTL runs them.
+"""ConnectionCallbacks of C programs for messages and events: MQCB registers them, MQCTL runs them.
 
 One thread of the connection calls them, one after the other; while it runs, only they call verbs
 of the connection. A consumer of a queue has one get under way at a time.
@@ -55,6 +55,8 @@ class ConnectionCallbacks:
         """Begin without callbacks, stopped; ``hconn`` is handed to each callback."""
         self._connection, self._hconn = connection, hconn
         self._consumers: dict[int, RegisteredCallback] = {}
+        #: Those that are deregistered while the message that they have taken is on its way.
+        self._leaving: list[RegisteredCallback] = []
         self._done: deque[tuple[RegisteredCallback, GetResult | MQError]] = deque()
         self._wait = Wait(connection.runtime)
         #: Held while gets begin or a callback leaves: its queue must have no get left.
@@ -88,6 +90,8 @@ class ConnectionCallbacks:
             if found is None:
                 return False
             self._end_get(found)
+            if found.under_way is not None:
+                self._leaving.append(found)
         self._tell(found, CMQC.MQCBDO_DEREGISTER_CALL, CMQC.MQCBCT_DEREGISTER_CALL)
         return True
 
@@ -259,12 +263,16 @@ class ConnectionCallbacks:
 
     def _finish(self) -> None:
         """Cancel all gets, deliver what they have taken, and tell those that want to know."""
-        for each in list(self._consumers.values()):
+        registered = list(self._consumers.values())
+        for each in registered:
             self._end_get(each)
+        for each in [*registered, *self._leaving]:
             while each.under_way is not None:
                 if not self._done:
                     self._wait.for_change()
                 if self._done:
                     self._deliver(*self._done.popleft())
+        self._leaving.clear()
+        for each in registered:
             self._tell(each, CMQC.MQCBDO_STOP_CALL, CMQC.MQCBCT_STOP_CALL)
         self._loop = None
