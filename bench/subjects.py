@@ -28,6 +28,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
         "delay_line",
         "replay",
         "lake",
+        "lake_scale",
         "demo",
     ),
 }

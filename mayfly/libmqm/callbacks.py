@@ -1,4 +1,4 @@
-"""ConnectionCallbacks of C programs for messages and events: MQCB registers them, MQCTL runs them.
+"""Callbacks of C programs for messages and events: MQCB registers them, MQCTL runs them.
 
 One thread of the connection calls them, one after the other; while it runs, only they call verbs
 of the connection. A consumer of a queue has one get under way at a time.

@@ -22,6 +22,7 @@ pytest.importorskip("celery", reason="the extra celery is not installed")
 from celery.contrib.testing.worker import start_worker
 from celery.exceptions import TaskRevokedError
 from celery.exceptions import TimeoutError as ResultTimeout
+from celery.signals import setup_logging
 from kombu import pools
 
 from mayfly.integrations.task_ids import msg_id_of
@@ -36,6 +37,18 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:celery"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_pytest() -> Iterator[None]:
+    """Keep the root logger from a worker in this process, which would hide warnings from tests."""
+
+    def leave_it(**_: object) -> None:
+        """Celery sets loggers up only where no receiver does."""
+
+    setup_logging.connect(leave_it, weak=False)
+    yield
+    setup_logging.disconnect(leave_it)
 
 
 @pytest.fixture

@@ -192,7 +192,7 @@ def test_a_command_that_fails_has_its_reason_and_says_why(
     error = fails(execute.MQCMD_INQUIRE_Q, {CMQC.MQCA_Q_NAME: b"NONE"})
     assert (error.comp, error.reason) == (CMQC.MQCC_FAILED, CMQC.MQRC_UNKNOWN_OBJECT_NAME)
     assert "'NONE'" in error.__notes__[0]
-    error = fails(execute.MQCMD_RESET_Q_STATS, {})
+    error = fails(execute.MQCMD_RECOVER_CF_STRUC, {})
     assert str(error).endswith("FAILED: MQRCCF_CFH_COMMAND_ERROR")
     with pytest.raises(TypeError, match=r"parameter 20 takes no float: 0\.5"):
         execute.MQCMD_PING_Q_MGR({20: 0.5})

@@ -321,7 +321,7 @@ def test_rules_survive_a_restart_as_they_are(tmp_path: Path) -> None:
         ("DISPLAY CHLAUTH(C*) MATCH(RUNCHECK) ADDRESS('1.2.3.4') CLNTUSER(a)", "one channel"),
         ("DISPLAY CHLAUTH(C) MATCH(RUNCHECK) ADDRESS('1.2.3.4')", "CLNTUSER or QMNAME"),
         ("REFRESH SECURITY TYPE(CLASSES)", "it must be CONNAUTH or AUTHSERV or SSL"),
-        ("REFRESH QMGR", "REFRESH knows SECURITY"),
+        ("REFRESH QUEUE", "REFRESH knows SECURITY, QMGR, not QUEUE"),
     ],
 )
 def test_wrong_commands_name_what_is_wrong(

@@ -186,7 +186,7 @@ def test_a_batch_is_read_in_shares_of_its_rows(
         # Large ones: as many as fit; a row that is larger is alone.
         ([(0, 5, 500), (7, 9, 400)], [((0, 2),), ((2, 4),), ((4, 5),), ((7, 8),), ((8, 9),)]),
         # Small ones beside large ones, in one part while they fit.
-        ([(0, 90, 90), (95, 97, 200), (97, 99, 4)], [((0, 90), (95, 96)), ((96, 97), (97, 99))]),
+        ([(0, 90, 90), (95, 97, 200), (97, 99, 4)], [((0, 90), (95, 96)), ((96, 99),)]),
         ([], []),
         ([(3, 3, 0)], []),
     ],

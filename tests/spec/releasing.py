@@ -69,15 +69,16 @@ class Pipeline:
 
     def _read(self, epoch: int, after: int, until: int, count: int) -> None:
         ranges = self._work.claims.ranges(_CONSUMER, epoch, after, until)
-        [(low, high, _bytes)] = ranges or [(0, 0, 0)]
-        assert high - low == count
-        while low < high:
-            page = self._work.claims.page(
-                _CONSUMER, epoch, low, high, max_bytes=2**20, max_rows=500
-            )
-            assert page.message_count > 0
-            assert len(page.queue) == page.message_count
-            low += page.message_count
+        assert sum(high - low for low, high, _ in ranges) == count
+        for begin, high, _ in ranges:
+            low = begin
+            while low < high:
+                page = self._work.claims.page(
+                    _CONSUMER, epoch, low, high, max_bytes=2**20, max_rows=500
+                )
+                assert page.message_count > 0
+                assert len(page.queue) == page.message_count
+                low += page.message_count
 
 
 class SparkClock(VirtualClock):

@@ -58,8 +58,8 @@ def emit(
     ``facts`` are the values of its parameters by number; the name of the queue manager is known.
     ``more`` are structures behind the parameters. ``correl_id``, ``sequence_number`` and
     ``control`` are for several messages about one event. The message has the default persistence of
-    its queue, never expires, and is no part of a unit of work. It is lost, with a warning in the
-    log, when its queue is missing or refuses it.
+    its queue, never expires, and is no part of a unit of work. It is lost when its queue is
+    missing, and, with a warning in the log, when its queue refuses it.
 
     A caller with the engine lock calls ``Committer.run_deferred`` after it has released it.
     """
@@ -118,7 +118,8 @@ def _add(core: Core, event: EventType, body: bytes, correl_id: bytes) -> None:
     """Leave the put of an event message to ``Committer.run_deferred``; needs the engine lock."""
     transaction, now_ms = Transaction(), core.now_ms()
     if core.registry.find(event.category.queue) is None:
-        _LOG.info("event %s is lost: %s is not defined", event.name, event.category.queue)
+        # STRSTPEV is on from the beginning, its queue is not there: no news at each start.
+        _LOG.debug("event %s is lost: %s is not defined", event.name, event.category.queue)
         return
     try:
         path = core.registry.resolve_target(event.category.queue)
