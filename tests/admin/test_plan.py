@@ -49,6 +49,32 @@ def test_what_differs_is_altered_and_the_rest_stays(queue_manager: QueueManager)
     assert {action for action, _ in outline(plan("QM1", queue_manager.mqsc, script))} == {"same"}
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "keyword", "value"),
+    [
+        ("DEFINE QLOCAL(A.1) EXPQ(DEAD)", "ALTER QLOCAL(A.1) EXPQ(LATE)", "EXPQ", "LATE"),
+        ("DEFINE QMODEL(A.1)", "DEFINE QMODEL(A.1) BODELAY(5000)", "BODELAY", 5_000),
+        ("DEFINE QLOCAL(A.1)", "ALTER QLOCAL(A.1) DISTL(YES)", "DISTL", "YES"),
+        ("ALTER QMGR AUTHCHK(NONE)", "ALTER QMGR DDELAY(SPARK)", "DDELAY", "SPARK"),
+        (
+            "DEFINE CHANNEL(A) CHLTYPE(SDR) XMITQ(X) CONNAME(h)",
+            "ALTER CHANNEL(A) CHLTYPE(SDR) TOKENFILE('/t')",
+            "TOKENFILE",
+            "/t",
+        ),
+    ],
+    ids=lambda each: str(each).split()[-1],
+)
+def test_attributes_of_mayfly_and_those_without_effect_are_altered_as_others(
+    queue_manager: QueueManager, first: str, then: str, keyword: str, value: str | int
+) -> None:
+    applied(queue_manager, first)
+    [step] = applied(queue_manager, then).steps
+    assert step.action is StepAction.ALTER
+    assert [(each.attribute, each.new) for each in step.changes] == [(keyword, value)]
+    assert outline(applied(queue_manager, then)) == [("same", step.object)]
+
+
 def test_an_export_of_every_attribute_is_the_same_the_second_time() -> None:
     with QueueManager("GULL") as manager:
         applied(manager, EXPORT)

@@ -186,6 +186,14 @@ class Selection:
         return {k: v for k, v in row.items() if k in self.keywords}
 
 
+def own_attributes(kind: str) -> str:
+    """Return the attributes of a kind that are Mayfly's own, which DISPLAY ALL does not mean.
+
+    They are keywords in the order of their table, with spaces between; "" for a kind without any.
+    """
+    return " ".join(each for each in object_type(kind).attributes if each in OWN_ATTRIBUTES)
+
+
 def selection(
     parameters: Mapping[str, Parameter], kinds: tuple[str, ...], *, generic: bool
 ) -> Selection:

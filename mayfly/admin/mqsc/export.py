@@ -17,7 +17,6 @@ from mayfly.admin import (
     COMMINFO,
     LISTENER,
     NAMELIST,
-    OWN_ATTRIBUTES,
     POLICY,
     PROCESS,
     QLOCAL,
@@ -33,6 +32,7 @@ from mayfly.admin import (
     named,
     object_type,
 )
+from mayfly.admin.mqsc.display import own_attributes
 from mayfly.admin.mqsc.grammar import format_value
 from mayfly.verbs.facts import MqscResult
 
@@ -62,14 +62,14 @@ def exported(run: Callable[[str], MqscResult]) -> str:
 
 def _commands(run: Callable[[str], MqscResult]) -> Iterator[str]:
     """Yield the commands of the script; what one of them names is defined by an earlier one."""
-    for row in run(f"DISPLAY QUEUE(*) ALL {_own(QLOCAL)}").rows:
+    for row in run(f"DISPLAY QUEUE(*) ALL {own_attributes(QLOCAL)}").rows:
         kind = str(row["TYPE"])
         if "DEFTYPE" in object_type(kind).attributes or row.get("DEFTYPE") in (None, "PREDEFINED"):
             yield _definition(kind, row, str(row["QUEUE"]))
     for kind in _NAMED:
         for row in run(f"DISPLAY {kind}(*) ALL").rows:
             yield _definition(kind, row, str(row[kind]))
-    for row in run(f"DISPLAY {CHANNEL}(*) ALL {_own(CHANNEL)}").rows:
+    for row in run(f"DISPLAY {CHANNEL}(*) ALL {own_attributes(CHANNEL)}").rows:
         kind = CLNTCONN if row["CHLTYPE"] == CLNTCONN else CHANNEL
         yield _definition(kind, row, str(row[CHANNEL]))
     for row in run(f"DISPLAY {SUB}(*) ALL").rows:
@@ -83,16 +83,11 @@ def _commands(run: Callable[[str], MqscResult]) -> Iterator[str]:
     for row in run("DISPLAY AUTHREC").rows:
         yield _authority(row)
     # Behind the authorities, without which AUTHCHK would keep out whoever runs the script.
-    [manager] = run(f"DISPLAY {QMGR} ALL {_own(QMGR)}").rows
+    [manager] = run(f"DISPLAY {QMGR} ALL {own_attributes(QMGR)}").rows
     yield _lines(f"ALTER {QMGR}", _attributes(QMGR, manager))
     for row in run("DISPLAY SETTING(*)").rows:
         if row["VALUE"] != row["DEFAULT"] and row["SETTING"] != _PLATFORM:
             yield f"ALTER SETTING({row['SETTING']}) VALUE({format_value(row['VALUE'])})"
-
-
-def _own(kind: str) -> str:
-    """Return the attributes of a kind that are Mayfly's own, which ALL does not mean."""
-    return " ".join(each for each in object_type(kind).attributes if each in OWN_ATTRIBUTES)
 
 
 def _definition(kind: str, row: _Row, name: str, omitted: Iterable[str] = ()) -> str:

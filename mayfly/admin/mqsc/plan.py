@@ -16,6 +16,7 @@ from mayfly.admin import (
     CHANNEL,
     CHLAUTH,
     CLNTCONN,
+    QLOCAL,
     QMGR,
     QUEUE_KINDS,
     SETTING,
@@ -27,6 +28,7 @@ from mayfly.admin import (
 )
 from mayfly.admin.mqsc import channels
 from mayfly.admin.mqsc.commands import head_of, is_end, run_script
+from mayfly.admin.mqsc.display import own_attributes
 from mayfly.admin.mqsc.export import exported
 from mayfly.admin.mqsc.grammar import (
     Command,
@@ -322,7 +324,7 @@ def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
     values = command.object.values
     name = f"({' '.join(_quoted(v.text) for v in values)})" if values else ""
     if kind == QMGR:
-        question = f"DISPLAY {QMGR} ALL"
+        question = f"DISPLAY {QMGR} ALL {own_attributes(QMGR)}"
     elif kind == _AUTHREC:
         profile = [str(p) for p in command.parameters if p.keyword in ("PROFILE", "OBJTYPE")]
         question = " ".join(("DISPLAY", _AUTHREC, *profile))
@@ -330,7 +332,8 @@ def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
         question = f"DISPLAY {SETTING}{name}"
     else:
         word = "QUEUE" if kind in QUEUE_KINDS else CHANNEL if kind == CLNTCONN else kind
-        question = f"DISPLAY {word}{name} ALL"
+        own = own_attributes(QLOCAL if kind in QUEUE_KINDS else kind)
+        question = f"DISPLAY {word}{name} ALL {own}"
     found = copy.ask(question).rows
     if kind in (CHANNEL, CLNTCONN):
         return [row for row in found if (row["CHLTYPE"] == CLNTCONN) == (kind == CLNTCONN)]

@@ -110,7 +110,7 @@ def reset_statistics(queue_manager: Engine, command: Command, kind: str) -> Repl
     nothing_else(command, kind, distinct(command.parameters))
     found = reset_queue_statistics(queue_manager, pattern)
     rows = [{"QUEUE": each.name, **each.values} for each in found]
-    return _told(rows, pattern, ("MFY1007I", "Reset queue statistics."))
+    return _message_of_each(rows, pattern, "MFY1007I", "Reset queue statistics.")
 
 
 def move(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -151,7 +151,7 @@ def topics(queue_manager: Engine, topic: str, kind: str) -> Reply:
                 for handle in found.handles
                 if handle.kind == TOPIC and handle.name == each
             ]
-    return _told(rows, topic, _TOPIC_DETAILS)
+    return _message_of_each(rows, topic, *_TOPIC_DETAILS)
 
 
 def handles(queue_manager: Engine, pattern: str) -> Reply:
@@ -166,7 +166,7 @@ def handles(queue_manager: Engine, pattern: str) -> Reply:
         if handle.kind == "QUEUE" and matches(handle.name, pattern)
     ]
     rows.sort(key=lambda row: str(row["QUEUE"]))
-    return _told(rows, pattern, _QUEUE_DETAILS)
+    return _message_of_each(rows, pattern, *_QUEUE_DETAILS)
 
 
 def neighbours(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -181,7 +181,7 @@ def neighbours(queue_manager: Engine, command: Command, kind: str) -> Reply:
     nothing_else(command, kind, remaining)
     found = [row_of(record) for record in inquire(queue_manager, (PUBSUB,), "")]
     rows = [row for row in found if relation in (_ALL, row[_TYPE])]
-    return _told(rows, queue_manager.name, _RELATION_DETAILS)
+    return _message_of_each(rows, queue_manager.name, *_RELATION_DETAILS)
 
 
 def nothing_runs(_queue_manager: Engine, command: Command, _kind: str) -> Reply:
@@ -237,9 +237,14 @@ def _handle_row(found: OpenConnection, queue: str, options: Sequence[str]) -> di
     }
 
 
-def _told(rows: Sequence[Mapping[str, Value]], pattern: str, heading: tuple[str, str]) -> Reply:
-    """Return the reply with a message for each row, AMQ8147E with ``pattern`` for none."""
+def _message_of_each(
+    rows: Sequence[Mapping[str, Value]], pattern: str, code: str, text: str
+) -> Reply:
+    """Return the reply with a message for each row, AMQ8147E with ``pattern`` for none.
+
+    ``code`` and ``text`` are those of each message, as "AMQ8450I".
+    """
     if not rows:
         return not_found(pattern)
-    messages = tuple(MqscMessage(*heading, body(row)) for row in rows)
+    messages = tuple(MqscMessage(code, text, body(row)) for row in rows)
     return Reply(messages, tuple(dict(row) for row in rows))
