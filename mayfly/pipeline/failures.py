@@ -57,6 +57,8 @@ _PLANNING = (AnalysisException, IllegalArgumentException, ParseException)
 _NAMED = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _OURS = re.compile(r"\b(mayfly(?:\.\w+)+): (.+)")
 _PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
+#: Spark's condition when the rows that a checkpoint holds have no operator, or one more has none.
+_OTHER_STATE = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
 _SUFFIX = re.compile(r"(?: SQLSTATE: \w+;?)+$")
 
 
@@ -103,6 +105,10 @@ def _of_text(text: str, *, is_final: bool) -> QueryFailure:
     The innermost Mayfly error decides text and ``is_final``. Without one the text is Spark's, and
     ``is_final`` is the argument.
     """
+    if _OTHER_STATE in text:
+        advice = "use [delay_line] holds_all as before until none waits there, or a new checkpoint"
+        text = f"other rows than before wait in the delay line: {advice}"
+        return QueryFailure(text, is_final=True)
     kinds = _kinds()
     # The innermost exception comes last in the text and is the cause.
     for name, message in reversed(_OURS.findall(text)):

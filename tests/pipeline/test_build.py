@@ -24,6 +24,7 @@ from mayfly.mqi.structures import DLH
 from mayfly.pipeline.build import start
 from mayfly.pipeline.check import check
 from mayfly.pipeline.config import load
+from mayfly.pipeline.failures import failure_of
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
 from mayfly.pipeline.parts import AVAILABLE_NOW, FileSink, PipelineConfig, PipelineFileError
 from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS
@@ -350,10 +351,22 @@ def test_beside_rows_for_a_queue_those_for_files_wait_in_spark(
         ]
         feed(s, "1.json", *(row | {"put_ms": now_ms} for row in rows))
         query = start(written(s, AUDITED), session)
-        run_until(query, lambda: (len(lake(s)), s.a.counts("OUT").staged), (1, 1))
+        run_until(
+            query,
+            lambda: (len(lake(s)), s.a.counts("OUT").staged, len(query.recentProgress) > 0),
+            (1, 1, True),
+        )
         assert [row["payload"] for row in lake(s)] == [b"audit now"]
         [operator] = query.recentProgress[0].stateOperators
         assert operator.numRowsTotal == 1
+        # Without the route the pipeline would hold no row, and never release this one.
+        feed(s, "2.json", {"payload": "later", "delay_ms": hour_ms, "put_ms": now_ms})
+        with pytest.raises(StreamingQueryException) as raised:
+            start(written(s, DELAYED), session).awaitTermination()
+        text = "other rows than before wait in the delay line: use [delay_line] holds_all as before"
+        failure = failure_of(raised.value)
+        assert (failure.text.startswith(text), failure.is_final) == (True, True)
+        assert s.a.counts("OUT").staged == 1
 
 
 BETWEEN_QUEUES = """
