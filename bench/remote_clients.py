@@ -92,14 +92,14 @@ def _manager(folder: Path) -> Iterator[QueueManager]:
 @contextmanager
 def _served() -> Iterator[Server]:
     """Serve a queue manager in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder, _program("serve", folder) as server:
+    with tempfile.TemporaryDirectory() as folder, program_of_bench("serve", folder) as server:
         assert server.stdout is not None
         port, tls_port = map(int, server.stdout.readline().split())
         yield Server(port, tls_port, Path(folder) / CERTIFICATE_FILE, server.pid)
 
 
 @contextmanager
-def _program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def program_of_bench(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     program = subprocess.Popen(
         [sys.executable, "-m", "bench.remote_clients", *arguments],
         stdin=subprocess.PIPE,
@@ -153,7 +153,7 @@ def _latency_ms(
     port: int, queue: int, connection: Connection, descriptor: Descriptor, size: Size
 ) -> float:
     """Return the median of one round."""
-    with _program("wait", str(port), str(size.waits)) as waiter:
+    with program_of_bench("wait", str(port), str(size.waits)) as waiter:
         assert waiter.stdout is not None
         waiter.stdout.readline()
         for _ in range(size.waits):
@@ -232,7 +232,7 @@ def _processes(size: Size) -> Iterator[Figure]:
     threads = messaging.Size(threads=size.processes, puts_each=size.puts_each)
     with _served() as server, ExitStack() as stack:
         words = ("put", str(server.port), str(size.puts_each))
-        programs = [stack.enter_context(_program(*words)) for _ in range(size.processes)]
+        programs = [stack.enter_context(program_of_bench(*words)) for _ in range(size.processes)]
         for program in programs:
             assert program.stdout is not None
             program.stdout.readline()

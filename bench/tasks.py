@@ -21,7 +21,7 @@ from bench.child import processor_seconds
 from bench.figures import Beside, Figure, Told, at_least, at_most
 from bench.peer_process import NotHere, started
 from bench.peer_servers import redis_socket
-from bench.remote_clients import _program
+from bench.remote_clients import program_of_bench
 from bench.task_app import BROKER_VARIABLE
 from mayfly.integrations.celery import Celery
 
@@ -76,7 +76,7 @@ def _compared(name: str, rates: dict[str, list[float]], missing: Sequence[str]) 
 def _mayfly(stack: ExitStack) -> str:
     """Start a server with a folder of its own, and return the broker URL."""
     folder = stack.enter_context(tempfile.TemporaryDirectory())
-    server = stack.enter_context(_program("serve", folder))
+    server = stack.enter_context(program_of_bench("serve", folder))
     assert server.stdout is not None
     port = server.stdout.readline().split()[0]
     return f"mq://bench:bench@127.0.0.1:{port}/BENCH?channel="
