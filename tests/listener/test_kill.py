@@ -41,7 +41,10 @@ class Journaled:
         self.in_doubt = set()
         for journal in journals:
             lines = [line.split() for line in journal.read_text().splitlines()]
-            for (word, label), following in zip(lines, [*lines[1:], None], strict=True):
+            # A thread may be killed before its first line.
+            for line, following in itertools.pairwise([*lines, None]):
+                assert line is not None
+                word, label = line
                 if word == "put":
                     self.put.add(label)
                 elif word == "kept":

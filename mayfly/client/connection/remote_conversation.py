@@ -180,17 +180,21 @@ class Conversation:
             return None
 
         def wait(number: int, slot: SentRequest) -> None:
-            # Once this is answered, the get is answered or pending.
-            self.wait_for_earlier_requests()
-            if not slot.is_open:
-                return
             try:
+                # Once this is answered, the get is answered or pending.
+                self.wait_for_earlier_requests()
+                if not slot.is_open:
+                    return
                 if clock.autojump:
                     clock.wait_until(partial(self._is_over, slot), self.wait_for_earlier_requests)
                 else:
                     time.check()
             except RuntimeError:
                 if self.call(Cancel(number)):
+                    raise
+            except MQError:
+                # The get may have had its answer before the connection ended.
+                if slot.is_open:
                     raise
 
         return wait

@@ -12,6 +12,7 @@ from mayfly.channel import clients_known
 from mayfly.client.connection import Connection
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.remote import RemoteConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -56,6 +57,26 @@ def status(manager: QueueManager) -> list[object]:
 
 def gone(served: Served, count: int = 0) -> None:
     wait_until(lambda: len(served.server.connections()) == count)
+
+
+def test_a_get_has_its_own_reason_though_the_connection_has_ended_behind_it(
+    served: Served, queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In virtual time a client asks for the time behind its get; by then it may be cut off."""
+    waiting = connected(served)
+    assert isinstance(waiting, RemoteConnection)
+    queue, conversation = waiting.call(ask.Open("Q1", BOTH)).handle, waiting.conversation
+    ask_for_time = conversation.wait_for_earlier_requests
+
+    def ask_late() -> None:
+        wait_until(lambda: any(each.is_running for each in served.server.connections()))
+        stop(queue_manager, "")
+        gone(served)
+        ask_for_time()
+
+    monkeypatch.setattr(conversation, "wait_for_earlier_requests", ask_late)
+    reason = reason_of(lambda: waiting.get(queue, c.MQGMO_WAIT, wait_ms=c.MQWI_UNLIMITED))
+    assert reason == rc.MQRC_CONNECTION_QUIESCING
 
 
 @pytest.mark.parametrize("how", ["", "MODE(QUIESCE)"])
