@@ -135,7 +135,7 @@ def problem_of(error: MQError | Unauthorized | HttpError) -> JSONResponse:
             return problem(error.status, error.detail, None, error.headers, **error.more)
         case Unauthorized():
             return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
-    more: dict[str, object] = {}
+    more: dict[str, Any] = {}
     if isinstance(error, AdminError):
         more |= {"reasonName": error.reason_name, "attribute": error.attribute.lower()}
         if error.attribute not in SECRETS:
