@@ -24,6 +24,7 @@ const PAGES = [
   { page: 'connections', title: 'Connections', key: 'n', load: () => import('./views/connections.js') },
   { page: 'claims', title: 'Consumers', key: 'k', load: () => import('./views/claims.js') },
   { page: 'objects', title: 'Objects', key: 'b', begins: true, load: () => import('./views/objects.js') },
+  { page: 'mqsc', title: 'MQSC', key: 'x', load: () => import('./views/mqsc.js') },
   { page: 'users', title: 'Users', key: 'u', role: 'administer', load: () => import('./views/users.js') },
   { page: 'about', title: 'About', key: 'a', load: () => import('./views/about.js') },
 ];
