@@ -131,7 +131,7 @@ function fieldOf(attribute, present, isFirst) {
   const usual = { id, 'aria-describedby': `${id}-hint`, autofocus: isFirst, required: is_needed && present === undefined };
   const isChoice = words.length > 0 && low === null;
   const input = /** @type {HTMLInputElement} */ (isChoice
-    ? h('select', usual, present === undefined && h('option', { value: '' }, `${attribute.default}, as usual`), words.map((word) => h('option', { value: word, selected: word === before }, word)))
+    ? h('select', usual, present === undefined && h('option', { value: '' }, `${attribute.default} (default)`), words.map((word) => h('option', { value: word, selected: word === before }, word)))
     : h('input', { ...usual, value: before, type: attribute.is_secret ? 'password' : 'text', autocomplete: attribute.is_secret ? 'new-password' : 'off', spellcheck: 'false', placeholder: present === undefined ? attribute.default : null }));
   const error = h('span', { class: 'error' });
   const element = h('div', { class: 'attribute' },
