@@ -68,6 +68,25 @@ def test_the_overview_counts_messages_by_state_and_follows_them(
     console.sees(console.page.get_by_role("row", name="DEFPSIST YES"))
 
 
+def test_expired_messages_between_two_scans_are_no_problem_and_too_many_delayed_ones_are(
+    console: Console, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    assert queue_manager.mqsc("ALTER QMGR EXPRYINT(10)\nALTER QLOCAL(REPORTS) MAXDEPTH(2)").ok
+    page = console.page
+    problems = page.get_by_role("region", name="Problems")
+    with queue_manager.session() as session:
+        session.put("ORDERS", b"x", time_to_live_ms=500)
+        for _ in range(3):
+            session.put("REPORTS", b"x", delay_ms=60_000)
+        clock.advance(1_000)
+        console.reads(console.tile("expired_present"), "1")
+        console.sees(problems.get_by_text("3 messages delayed for REPORTS, which takes 2 at most."))
+        sync_api.expect(problems.get_by_text("not discarded yet")).to_have_count(0)
+        assert queue_manager.mqsc("ALTER QMGR EXPRYINT(OFF)").ok
+        clock.advance(1_000)
+        console.sees(problems.get_by_text("not discarded yet: nobody has met it."))
+
+
 def test_queues_are_found_and_sorted_and_rows_are_opened_by_keys(
     console: Console, queue_manager: QueueManager
 ) -> None:
