@@ -130,6 +130,13 @@ def test_commands_of_queues_are_whole(web: Web) -> None:
     assert web.ask("GET", f"{QM1}/definitions/qlocal/Q1").content["attributes"]["maxdepth"] == 5_000
 
 
+def test_the_queue_manager_is_altered_by_its_command(web: Web, queue_manager: QueueManager) -> None:
+    path, body = f"{QM1}/definitions/qmgr/QM1/command", {"descr": "x", "expryint": "OFF"}
+    found = web.ask("POST", path, {"action": "alter", "attributes": body}).content["command"]
+    assert found.split() == ["ALTER", "QMGR", "+", "DESCR('x')", "+", "EXPRYINT(OFF)"]
+    assert queue_manager.mqsc(found).ok
+
+
 def test_a_secret_is_in_no_command_and_in_no_error(web: Web) -> None:
     path = f"{QM1}/definitions/authinfo/LDAP/command"
     given = {"authtype": "IDPWLDAP", "ldappwd": "tiger"}

@@ -41,8 +41,10 @@ export async function attributeForm({ title, action, kind, name = '', type = '',
 
     function draw() {
       const shown = known.filter((/** @type {Attribute} */ one) => (only ? one.keyword === only : one.keyword !== typed_by && !(present && one.is_fixed)));
+      const typed = new Map([...fields].filter(([, { isChanged }]) => isChanged()).map(([keyword, { input }]) => [keyword, input.value]));
       shown.sort((/** @type {Attribute} */ a, /** @type {Attribute} */ b) => Number(b.is_needed) - Number(a.is_needed));
       fields = new Map(shown.map((/** @type {Attribute} */ one) => [one.keyword, fieldOf(one, present?.[one.keyword], only !== undefined)]));
+      for (const [keyword, { input }] of fields) input.value = typed.get(keyword) ?? input.value;
       list.replaceChildren(...[...fields.values()].map(({ element }) => element));
       filter();
     }
@@ -138,7 +140,7 @@ function fieldOf(attribute, present, isFirst) {
     h('label', { for: id }, h('code', {}, keyword.toUpperCase())), input,
     h('span', { class: 'quiet', id: `${id}-hint` }, hintOf(attribute), error));
   return {
-    element, attribute,
+    element, attribute, input,
     isChanged: () => input.value !== before,
     value: () => (attribute.max_bytes === null && /^-?\d+$/.test(input.value) ? Number(input.value) : input.value),
     /** Show what is wrong with it, nothing for "". @param {string} text */

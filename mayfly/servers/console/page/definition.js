@@ -60,8 +60,15 @@ export async function definition(kind, name, signal) {
       save: (given) => alter((attributes = given.attributes)),
     }).then((isSaved) => {
       const undone = Object.fromEntries(Object.keys(attributes).map((keyword) => [keyword, before[keyword]]));
-      if (isSaved) say(changesOf(name, attributes), { action: { label: 'Undo', run: () => alter(undone).then(() => say(changesOf(name, undone)), fail) } });
+      if (isSaved) say(changes(attributes), { action: { label: 'Undo', run: () => alter(undone).then(() => say(changes(undone)), fail) } });
     }, fail);
+  }
+
+  /** What is so now; a secret was checked, and is shown nowhere. @param {Record<string, any>} attributes */
+  function changes(attributes) {
+    const now = (/** @type {string} */ keyword) => content.attributes[keyword];
+    const texts = Object.entries(attributes).map(([keyword, value]) => `${keyword.toUpperCase()} of ${name} is ${String(now(keyword)) !== String(value) ? 'changed' : value === '' ? 'empty' : value}.`);
+    return texts.join(' ');
   }
 
   /** @param {Record<string, any>} attributes */
@@ -130,9 +137,6 @@ export function define(kind, like = '', attributes = {}) {
 
 /** The MQSC of a change. @param {string} kind @param {string} name @param {object} body @param {AbortSignal} [signal] @returns {Promise<string>} */
 const commandOf = async (kind, name, body, signal) => (await ask('POST', here('definitions', kind, name, 'command'), { body, signal })).command;
-
-/** @param {string} name @param {Record<string, any>} attributes */
-const changesOf = (name, attributes) => Object.entries(attributes).map(([keyword, value]) => `${keyword.toUpperCase()} of ${name} is ${value === '' ? 'empty' : value}.`).join(' ');
 
 /** @param {string} name @returns {Promise<number>} */
 const depthOf = async (name) => (await ask('GET', here('queues', name))).depth;

@@ -27,9 +27,9 @@ export function listen(pages, isOpen) {
     isBegun = false;
     if (wanted) {
       waiting = new AbortController();
-      if (location.hash !== to([wanted.page])) byId('main').replaceChildren();
+      const before = location.hash === to([wanted.page]) ? [] : [...byId('main').querySelectorAll('.table')];
       go([wanted.page]);
-      awaitFirstRow(waiting.signal);
+      awaitFirstRow(before, waiting.signal);
     } else if (event.key === 'g') isBegun = true;
     else if (event.key === '/') document.getElementById('search')?.focus();
     else if (event.key === '?') help(pages);
@@ -38,19 +38,20 @@ export function listen(pages, isOpen) {
   });
 }
 
-/** Give the first row of the page the focus; false while it has none. */
-function focusFirstRow() {
-  const row = /** @type {HTMLElement|null} */ (byId('main').querySelector('tbody tr'));
+/** Give the first row of the page the focus; false while it has none. @param {Element[]} [others] tables that do not count */
+function focusFirstRow(others = []) {
+  const tables = [...byId('main').querySelectorAll('.table')].filter((each) => !others.includes(each));
+  const row = /** @type {HTMLElement|null|undefined} */ (tables.map((each) => each.querySelector('tbody tr')).find(Boolean));
   row?.focus();
   return Boolean(row);
 }
 
-/** Do so when the page has a row. @param {AbortSignal} signal */
-function awaitFirstRow(signal) {
-  const look = new MutationObserver(() => focusFirstRow() && look.disconnect());
+/** Do so when the page has a row. @param {Element[]} before the tables of the page that is left @param {AbortSignal} signal */
+function awaitFirstRow(before, signal) {
+  const look = new MutationObserver(() => focusFirstRow(before) && look.disconnect());
   look.observe(byId('main'), { childList: true, subtree: true });
   signal.addEventListener('abort', () => look.disconnect());
-  if (focusFirstRow()) look.disconnect();
+  if (focusFirstRow(before)) look.disconnect();
 }
 
 /** Show all keys. @param {{title: string, key: string}[]} pages */

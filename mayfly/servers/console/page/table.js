@@ -38,26 +38,34 @@ export function dataTable(asked) {
   const table = h(
     'table',
     { role: 'grid', 'aria-label': asked.label, 'aria-multiselectable': asked.chooses ? 'true' : null },
-    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, asked.chooses && h('th', { scope: 'col', role: 'columnheader' }, all), heads)),
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, heads)),
     body,
   );
   const end = h('div', { class: 'end-of-cards' });
   const sizer = h('div', {}, table, end);
   const empty = h('p', { class: 'empty' }, asked.empty ?? 'Nothing here.');
-  const element = h('div', { class: `table${asked.fills ? ' fills' : ''}${asked.wraps ? ' wraps' : ''}`, onscroll: draw, onkeydown: keys }, sorter(), sizer, empty);
+  const element = h('div', { class: `table${asked.fills ? ' fills' : ''}${asked.wraps ? ' wraps' : ''}`, onscroll: draw, onkeydown: keys }, cardHead(), sizer, empty);
   new ResizeObserver(draw).observe(element);
   new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && phone.matches && cards < rows.length && (cards += CARDS, draw()), { rootMargin: '400px' }).observe(end);
 
-  /** The choice of the order on a phone, where no heads are. */
-  function sorter() {
-    if (asked.sort === undefined || columns.length < 2) return null;
-    const options = columns.flatMap(({ key: name, label }) => [['', '↑'], ['-', '↓']].map(([sign, arrow]) => h('option', { value: sign + name, selected: sign + name === asked.sort }, `${label} ${arrow}`)));
-    const choice = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': `Order of ${asked.label}`, onchange: () => {
-      [sortKey, isDown] = [choice.value.replace(/^-/, ''), choice.value.startsWith('-')];
+  /** What the heads of a table do, above its cards: the order of rows, and the choice of all. */
+  function cardHead() {
+    const columnsToSort = asked.sort === undefined ? [] : columns;
+    const options = columnsToSort.flatMap(({ key: name, label }) => [['', '↑'], ['-', '↓']].map(([sign, arrow]) => h('option', { value: sign + name, selected: sign + name === asked.sort }, `${label} ${arrow}`)));
+    const order = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': `Order of ${asked.label}`, onchange: () => {
+      [sortKey, isDown] = [order.value.replace(/^-/, ''), order.value.startsWith('-')];
       arrange();
       draw();
     } }, options));
-    return h('div', { class: 'sorter' }, choice);
+    const head = h('th', { scope: 'col', role: 'columnheader' });
+    const allRows = h('label', { class: 'field' }, 'All rows');
+    const place = () => (phone.matches ? allRows : head).prepend(all);
+    if (asked.chooses) {
+      table.querySelector('thead tr')?.prepend(head);
+      phone.addEventListener('change', place);
+      place();
+    }
+    return h('div', { class: 'card-head' }, options.length > 2 && order, asked.chooses && allRows);
   }
 
   /** @param {Column<T>} column */
