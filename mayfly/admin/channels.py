@@ -45,6 +45,8 @@ from mayfly.engine.api.administration import (
     define_named,
     delete_named,
     find_named,
+    has_attribute,
+    kept_attributes_of,
     view_named,
 )
 from mayfly.mqi import distinguished_names
@@ -138,6 +140,26 @@ def define(
     _check_network(kind, name, given)
     define_named(manager, kind, name, given, replace=replace)
     _write_client_table(manager, kind)
+
+
+def default_values(manager: Engine, kind: str, type_word: str) -> dict[str, Value]:
+    """Return what DEFINE gives the attributes that a channel with a CHLTYPE has, by keyword."""
+    channel_type = dict(_TYPE_ROW.words)[type_word]
+    rows = {**attributes_of(kind), **kept_attributes_of(kind)}
+    model = [_MODELS[channel_type]] if channel_type in _MODELS else []
+    source = source_of(manager, kind, None, model)
+    values = {
+        **{keyword: row.default for keyword, row in rows.items()},
+        **_DEFAULTS.get(channel_type, {}),
+        **({} if source is None else source.every_attribute),
+        _TYPE: channel_type,
+    }
+    return {k: v for k, v in values.items() if has_attribute(kind, type_word, k)}
+
+
+def needed_attributes(kind: str, type_word: str) -> tuple[str, ...]:
+    """Return the keywords without which no channel with a CHLTYPE can be defined."""
+    return (_TYPE, *_needed(kind, "", dict(_TYPE_ROW.words)[type_word]))
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:

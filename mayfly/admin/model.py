@@ -375,10 +375,14 @@ class AdminError(OptionsError):
         self.attribute = attribute
         self.value = value
 
+    @property
+    def reason_name(self) -> str:
+        """The name of the reason code, as ``MQRCCF_PARM_MISSING``."""
+        return _NAMES.get(self.reason) or rc.reason_name(self.reason)
+
     def __str__(self) -> str:
         """Return name and number of the reason code, and the text: ``NAME (3012): text``."""
-        name = _NAMES.get(self.reason) or rc.reason_name(self.reason)
-        return f"{name} ({self.reason}): {self.detail}"
+        return f"{self.reason_name} ({self.reason}): {self.detail}"
 
 
 class WrongValue(AdminError):

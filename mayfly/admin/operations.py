@@ -89,6 +89,7 @@ from mayfly.engine.api.administration import (
     delete_subscription,
     delete_topic,
     find_named,
+    has_attribute,
     reset_statistics,
     view_manager,
     view_members,
@@ -140,6 +141,44 @@ _ROOT_VALUES: Final[Mapping[str, Value]] = {
 #: IBM MQ sets it for whoever subscribes, and an export has it.
 _WITHOUT_MEANING: Final = ("PUBACCT",)
 _NOT_CHECKED: Final = ("CRLLDAP", "OCSP", "IDPWLDAP")
+
+
+def default_values(manager: Engine, kind: str, type_word: str = "") -> dict[str, Value]:
+    """Return what DEFINE without LIKE gives the attributes that it leaves out, by keyword.
+
+    They are the values of SYSTEM.DEFAULT.* for the kind if that object exists, else the defaults.
+    ``type_word`` is the CHLTYPE or AUTHTYPE of a typed kind, whose attributes they are then;
+    numbers stand for words, as for 1 of ``YES``.
+    """
+    if kind in (CHANNEL, CLNTCONN):
+        return channels.default_values(manager, kind, type_word)
+    values = {keyword: row.default for keyword, row in object_type(kind).attributes.items()}
+    source = source_of(manager, kind, None, [_DEFAULTS[kind]] if kind in _DEFAULTS else [])
+    given: dict[str, Value] = {}
+    if kind in TYPED_BY:
+        row = attributes_of(kind)[TYPED_BY[kind]]
+        given = {row.keyword: dict(row.words)[type_word]}
+        values |= given
+    if source is not None and _is_of_type(source, given):
+        own = ("QSGDISP", *_FIXED.get(kind, ()))
+        values |= {k: v for k, v in source.every_attribute.items() if k not in own}
+    return {k: v for k, v in values.items() if has_attribute(kind, type_word, k)}
+
+
+def fixed_attributes(kind: str) -> Collection[str]:
+    """Return the keywords of a kind that DEFINE sets and ALTER cannot change."""
+    return (*_FIXED.get(kind, ()), *([TYPED_BY[kind]] if kind in TYPED_BY else ()))
+
+
+def needed_attributes(kind: str, type_word: str = "") -> Collection[str]:
+    """Return the keywords without which no object of a kind, or of its type, can be defined.
+
+    ``type_word`` is the CHLTYPE or AUTHTYPE of a typed kind.
+    """
+    if kind in (CHANNEL, CLNTCONN):
+        return channels.needed_attributes(kind, type_word)
+    typed_by = (TYPED_BY[kind],) if kind in TYPED_BY else ()
+    return (_TOPIC_STRING,) if kind == TOPIC else typed_by
 
 
 def define(

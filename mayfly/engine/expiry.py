@@ -308,24 +308,29 @@ class ExpiryScan:
         Needs the engine lock.
         """
         assert self._core.engine_lock.is_held()
-        seconds = self._core.registry.queue_manager.expryint
-        interval_ms = 0 if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
-        now_ms = self._core.now_ms()
+        interval_ms, now_ms = scan_interval_ms(self._core) or 0, self._core.now_ms()
         if interval_ms != self._interval_ms:
             self._interval_ms, self._began_ms = interval_ms, None
             self._next_ms = now_ms + interval_ms if interval_ms else None
         if self._next_ms is None:
             return None
         try:
-            deadlines = [self._earliest(h, s, now_ms) for h in self._holders() for s in _SIDES]
+            first_ms = self.first_deadline_ms(now_ms)
         except StoreDamaged:
             # The scan reads the damage too, and the queue manager stops for it.
             return now_ms
-        first_ms = min((d for d in deadlines if d is not None), default=None)
         if first_ms is None or first_ms > now_ms:
             # A message that appears later and has expired by now waits for a later scan.
             self._next_ms = next_scan_ms(self._next_ms, interval_ms, now_ms + 1)
         return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
+
+    def first_deadline_ms(self, now_ms: int) -> int | None:
+        """Return the earliest deadline (ms) of all messages that a scan could discard, else None.
+
+        Needs the engine lock. Raises StoreDamaged.
+        """
+        deadlines = [self._earliest(h, s, now_ms) for h in self._holders() for s in _SIDES]
+        return min((d for d in deadlines if d is not None), default=None)
 
     def run(self, should_yield: Callable[[], bool]) -> None:
         """Discard expired messages if a scan is due; else do nothing.
@@ -418,6 +423,12 @@ class ExpiryScan:
             last = rows[-1]
             assert last.expire_at_ms is not None
             after = (last.expire_at_ms, last.k)
+
+
+def scan_interval_ms(core: Core) -> int | None:
+    """Return the interval of the expiry scan (EXPRYINT) in ms; None while it is OFF."""
+    seconds = core.registry.queue_manager.expryint
+    return None if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
 
 
 def discard_now(core: Core, pattern: str) -> None:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from mayfly.engine.counting import counts_with, expired_by_queue
 from mayfly.engine.engine import Engine
+from mayfly.engine.expiry import ExpiryScan, scan_interval_ms
 from mayfly.engine.lateness import LatenessCounts
 from mayfly.engine.objects.views import oldest_put_ms
 from mayfly.engine.queues import LocalQueue
@@ -189,7 +190,9 @@ class LiveFigures(NamedTuple):
     Other fields are as in Figures.
     ``queues`` are those with the most messages, ``others`` sums the rest. ``present`` counts each
     message once: a delayed one as staged; if it has expired, also as expired. ``expired_as_of_ms``
-    is when expired messages were counted. ``in_transit_count`` counts messages on transmission
+    is when expired messages were counted. ``first_expired_ms`` is the earliest deadline of those that
+    an expiry scan could discard, None without any; ``scan_interval_ms`` is EXPRYINT, None for OFF.
+    ``in_transit_count`` counts messages on transmission
     queues. ``flow`` counts messages since the watch began, under PUT and by outcome; a released or
     dead-lettered message moves on and counts as one put.
     """
@@ -200,6 +203,8 @@ class LiveFigures(NamedTuple):
     queue_count: int
     present: Counts
     expired_as_of_ms: int
+    first_expired_ms: int | None
+    scan_interval_ms: int | None
     in_transit_count: int
     dead_letter_count: int
     next_due_ms: int | None
@@ -265,6 +270,7 @@ class Watch:
             due_ms, why_stopped = engine.staging.due_ms, engine.delay_processor.why_stopped()
             connections = sum(session.is_open for session in list(engine.sessions))
             now_ms = engine.now_ms()
+            first_ms = ExpiryScan(engine).first_deadline_ms(now_ms)
         return LiveFigures(
             now_ms,
             self._entries,
@@ -272,6 +278,8 @@ class Watch:
             len(self._entries) + len(rest),
             present._replace(staged=staged),
             self._expired_at_ms,
+            first_ms if first_ms is not None and first_ms <= now_ms else None,
+            scan_interval_ms(engine),
             in_transit,
             0 if dead is None else dead.depth,
             due_ms,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.admin.mqsc.words import help_about, next_words
-from mayfly.cli.mqsc_console import HISTORY_NAME, TypedLines, converse, has_secret
+from mayfly.admin.mqsc.words import candidates, completion, has_secret, help_about, next_words
+from mayfly.cli.mqsc_console import HISTORY_NAME, converse
 from tests.cli.conftest import COMMAND, environment
 
 
@@ -37,7 +37,7 @@ def conversation(qm: mayfly.QueueManager, *lines: str | type[BaseException]) -> 
             return line
         raise line
 
-    converse(qm.mqsc, ask, shown.append, TypedLines())
+    converse(qm.mqsc, ask, shown.append, [])
     return "\n".join(shown), "".join(prompts)
 
 
@@ -113,14 +113,20 @@ def test_what_is_there_is_not_offered_again() -> None:
 
 
 def test_completion_knows_the_lines_before() -> None:
-    typed = TypedLines()
-    typed.lines.append("DEFINE QLOCAL(A) +")
-    assert typed.candidates("  ", "qdph") == ["QDPHIEV"]
-    assert typed.candidates("  QDPHIEV(", "e") == ["ENABLED"]
+    lines = ["DEFINE QLOCAL(A) +"]
+    assert candidates(lines, "  ", "qdph") == ["QDPHIEV"]
+    assert candidates(lines, "  QDPHIEV(", "e") == ["ENABLED"]
+
+
+def test_a_script_is_completed_at_its_last_word() -> None:
+    script = "DIS QL(A)\nDEFINE QLOCAL(A) +\n  qdph"
+    assert completion(script) == ("qdph", ["QDPHIEV"])
+    assert completion("DEF QL(A) USAGE(") == ("", ["NORMAL", "XMITQ"])
+    assert completion("DIS QL(A)\nref") == ("ref", ["REFRESH "])
 
 
 def test_a_blank_is_behind_a_verb() -> None:
-    assert TypedLines().candidates("", "def") == ["DEFINE "]
+    assert candidates([], "", "def") == ["DEFINE "]
 
 
 def test_lines_with_secrets_are_known() -> None:

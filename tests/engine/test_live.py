@@ -110,6 +110,29 @@ def test_many_expired_messages_are_counted_less_often(
     assert counted == [(start_ms, 4)] * 3 + [(start_ms + 3_000, 4)]
 
 
+def test_the_first_expired_message_that_a_scan_could_discard_is_told(
+    queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Expired at 1 s, discarded by the scan at 10 s; a locked message is no concern of the scan."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\nALTER QMGR EXPRYINT(10)").ok
+    watch = Watch(queue_manager.engine, 100)
+    start_ms = clock.now_ms()
+    with queue_manager.session() as session, queue_manager.session(transacted=True) as unit:
+        session.put("Q1", b"locked", time_to_live_ms=500)
+        assert unit.get("Q1") is not None
+        session.put("Q1", b"x", time_to_live_ms=1_000)
+        told = []
+        for step_ms in (999, 1, 8_999, 1):
+            clock.advance(step_ms)
+            seen = watch.look()
+            told.append(seen.first_expired_ms)
+        assert told == [None, start_ms + 1_000, start_ms + 1_000, None]
+        assert seen.scan_interval_ms == 10_000
+        assert queue_manager.mqsc("ALTER QMGR EXPRYINT(OFF)").ok
+        assert watch.look().scan_interval_ms is None
+        unit.backout()
+
+
 def test_a_queue_defined_anew_begins_its_flow_anew(
     queue_manager: QueueManager, clock: VirtualClock
 ) -> None:

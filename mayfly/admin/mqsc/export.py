@@ -6,7 +6,7 @@ manager that runs MQSC, here or over a network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from mayfly.admin import (
@@ -26,14 +26,21 @@ from mayfly.admin import (
     STGCLASS,
     SUB,
     TOPIC,
-    Attribute,
+    AuthorityKey,
+    Entity,
     Value,
-    entries_of,
     named,
     object_type,
 )
 from mayfly.admin.mqsc.display import own_attributes
 from mayfly.admin.mqsc.grammar import format_value
+from mayfly.admin.mqsc.writing import (
+    alter_command,
+    attribute_texts,
+    define_command,
+    joined,
+    set_authority_command,
+)
 from mayfly.verbs.facts import MqscResult
 
 _Row: TypeAlias = Mapping[str, Value]
@@ -77,27 +84,25 @@ def _commands(run: Callable[[str], MqscResult]) -> Iterator[str]:
             yield _subscription(row)
     for row in run(f"DISPLAY {POLICY}(*) ALL").rows:
         head = f"SET {POLICY}({format_value(row[POLICY])})"
-        yield _lines(head, [*_attributes(POLICY, row), "ACTION(REPLACE)"])
+        yield joined(head, [*attribute_texts(POLICY, row, SECRETS), "ACTION(REPLACE)"])
     for row in run(f"DISPLAY {CHLAUTH}(*) ALL").rows:
         yield _rule(row)
     for row in run("DISPLAY AUTHREC").rows:
         yield _authority(row)
     # Behind the authorities, without which AUTHCHK would keep out whoever runs the script.
     [manager] = run(f"DISPLAY {QMGR} ALL {own_attributes(QMGR)}").rows
-    yield _lines(f"ALTER {QMGR}", _attributes(QMGR, manager))
+    yield alter_command(QMGR, "", {k: v for k, v in manager.items() if k not in SECRETS})
     for row in run("DISPLAY SETTING(*)").rows:
         if row["VALUE"] != row["DEFAULT"] and row["SETTING"] != _PLATFORM:
             yield f"ALTER SETTING({row['SETTING']}) VALUE({format_value(row['VALUE'])})"
 
 
-def _definition(kind: str, row: _Row, name: str, omitted: Iterable[str] = ()) -> str:
+def _definition(kind: str, row: _Row, name: str, omitted: Collection[str] = ()) -> str:
     """Return the DEFINE command, with REPLACE, of an object with all attributes but ``omitted``.
 
     ``row`` has the displayed values of the object by keyword.
     """
-    word = CHANNEL if kind == CLNTCONN else kind
-    attributes = _attributes(kind, row, omitted)
-    return _lines(f"DEFINE {word}({format_value(name)})", [*attributes, "REPLACE"])
+    return define_command(kind, name, row, replaces=True, omitted={*omitted, *SECRETS})
 
 
 def _subscription(row: _Row) -> str:
@@ -107,27 +112,6 @@ def _subscription(row: _Row) -> str:
     omitted = [_SAID_BY_TOPICSTR]
     omitted += _MADE_FOR_MANAGED if row["DESTCLAS"] == "MANAGED" else ()
     return _definition(SUB, row, str(row[SUB]), omitted)
-
-
-def _attributes(kind: str, row: _Row, omitted: Iterable[str] = ()) -> list[str]:
-    """Return the attributes of an object that can be set, but ``omitted``, each as MQSC writes it.
-
-    ``row`` has the displayed values of the object by keyword.
-    """
-    known = object_type(kind)
-    return [
-        _attribute(known.attributes[keyword], value)
-        for keyword, value in row.items()
-        if keyword in known.attributes and keyword not in omitted and keyword not in SECRETS
-    ]
-
-
-def _attribute(attribute: Attribute, value: Value) -> str:
-    """Return an attribute as MQSC writes it: ``NAMES(A,'b')``, or NOTRIGGER for a flag."""
-    if attribute.is_flag:
-        return str(value)
-    entries = (attribute.is_list and entries_of(str(value))) or [str(value)]
-    return f"{attribute.keyword}({','.join(map(format_value, entries))})"
 
 
 def _rule(row: _Row) -> str:
@@ -141,20 +125,11 @@ def _rule(row: _Row) -> str:
         texts = str(value).split(",") if keyword in _RULE_LISTS else [value or ""]
         parameters.append(f"{keyword}({','.join(map(format_value, texts))})")
     head = f"SET {CHLAUTH}({format_value(row[CHLAUTH])})"
-    return _lines(head, [*parameters, "ACTION(REPLACE)"])
+    return joined(head, [*parameters, "ACTION(REPLACE)"])
 
 
 def _authority(row: _Row) -> str:
     """Return the SET AUTHREC command of an authority record."""
-    parameters = (
-        f"PROFILE({format_value(row['PROFILE'])})",
-        f"OBJTYPE({row['OBJTYPE']})",
-        f"{row['ENTTYPE']}({format_value(row['ENTITY'])})",
-        f"AUTHADD({row['AUTHLIST']})",
-    )
-    return _lines("SET AUTHREC", parameters)
-
-
-def _lines(head: str, parameters: Iterable[str]) -> str:
-    """Return a command with a line for its beginning and one for each parameter."""
-    return " +\n   ".join((head, *parameters))
+    entity = Entity(str(row["ENTTYPE"]), str(row["ENTITY"]))
+    key = AuthorityKey(str(row["OBJTYPE"]), str(row["PROFILE"]), entity)
+    return set_authority_command(key, add=[str(row["AUTHLIST"])])

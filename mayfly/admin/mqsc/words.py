@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from mayfly.admin import QUEUE_KINDS, displayed, object_type
+from mayfly.admin import QUEUE_KINDS, SECRETS, displayed, object_type
 from mayfly.admin.mqsc.commands import OBJECTS_OF_VERBS, without_abbreviations
-from mayfly.admin.mqsc.grammar import nearest
+from mayfly.admin.mqsc.grammar import nearest, statements
 from mayfly.engine.api.administration import Attribute
 
 HELP: Final = "HELP"
@@ -24,6 +24,58 @@ _BESIDE: Final[Mapping[str, tuple[str, ...]]] = {
 #: A word, and a value in parentheses with what is quoted in it, which may be open.
 _WORDS = re.compile(r"[A-Za-z]+|\((?:'[^']*(?:'|$)|[^')])*(?:\)|$)")
 _WIDTH = 78
+#: What ends a word that is being typed.
+DELIMITERS: Final = " \t\n(),;"
+_CONTINUED: Final = ("+", "-")
+
+
+class Completion(NamedTuple):
+    """The word that is being typed, "" before its first letter, and all that it may become."""
+
+    word: str
+    candidates: list[str]
+
+
+def completion(typed: str) -> Completion:
+    """Return how the last word of a script that is being typed may go on.
+
+    Lines before the last one count while ``+`` or ``-`` continues them.
+    """
+    *before, line = typed.split("\n")
+    open_lines: list[str] = []
+    for each in reversed(before):
+        if not each.rstrip().endswith(_CONTINUED):
+            break
+        open_lines.insert(0, each)
+    word = line[max(line.rfind(each) for each in DELIMITERS) + 1 :]
+    return Completion(word, candidates(open_lines, line.removesuffix(word), word))
+
+
+def candidates(lines: Sequence[str], line: str, word: str) -> list[str]:
+    """Return what ``word`` may become behind ``line``, in order; [] where any text may follow.
+
+    ``lines`` are the lines of the command before, each ended by ``+`` or ``-``. A blank is behind
+    the only verb, as its object follows.
+    """
+    typed = "".join(f"{text.rstrip()[:-1]} " for text in lines) + line
+    found = [each for each in next_words(typed) if each.startswith(word.upper())]
+    return [f"{found[0]} "] if len(found) == 1 and not typed.strip() else found
+
+
+def has_secret(text: str) -> bool:
+    """Return True if a text names an attribute that is a secret."""
+    return any(secret in text.upper() for secret in SECRETS)
+
+
+def help_asked(text: str) -> str | None:
+    """Return help if a text is ``HELP`` or ``?``, alone or with what it is about; else None."""
+    first, _, rest = text.strip().rstrip(";").strip().partition(" ")
+    return help_about(rest) if first.upper() in (HELP, "?") else None
+
+
+def is_unfinished(text: str) -> bool:
+    """Return True if the last command of a text goes on in another line, by ``+`` or ``-``."""
+    return any(statement.is_unfinished for statement in statements(text))
 
 
 def next_words(typed: str) -> tuple[str, ...]:

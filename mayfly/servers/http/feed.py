@@ -399,6 +399,8 @@ def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
         "now_ms": now.now_ms,
         **now.present._asdict(),
         "expired_as_of_ms": now.expired_as_of_ms,
+        "first_expired_ms": now.first_expired_ms,
+        "expiry_scan_ms": now.scan_interval_ms,
         "in_transit": now.in_transit_count,
         "dead_letters": now.dead_letter_count,
         "next_due_ms": due_ms,

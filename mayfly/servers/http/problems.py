@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse
 
+from mayfly.admin import SECRETS, AdminError
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import (
     ConnectionBroken,
@@ -126,14 +127,20 @@ class HttpError(Exception):
 def problem_of(error: MQError | Unauthorized | HttpError) -> JSONResponse:
     """Return the problem+json answer for an error.
 
-    For Unauthorized it has the header WWW-Authenticate, which asks for credentials.
+    For Unauthorized it has the header WWW-Authenticate, which asks for credentials. For a wrong
+    attribute of an object it names attribute and value, but not the value of a secret.
     """
     match error:
         case HttpError():
             return problem(error.status, error.detail, None, error.headers, **error.more)
         case Unauthorized():
             return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
-    return problem(status_of(error), error.detail or error.text, error.reason)
+    more: dict[str, Any] = {}
+    if isinstance(error, AdminError):
+        more |= {"reasonName": error.reason_name, "attribute": error.attribute.lower()}
+        if error.attribute not in SECRETS:
+            more["value"] = error.value
+    return problem(status_of(error), error.detail or error.text, error.reason, **more)
 
 
 def problem(
@@ -149,7 +156,7 @@ def problem(
     members of its JSON.
     """
     usual = {"title": status.phrase, "status": status.value, "detail": detail}
-    content: dict[str, Any] = usual | more
+    content: dict[str, Any] = dict(usual)
     if reason is not None:
         content |= {"reason": reason, "reasonName": rc.reason_name(reason)}
-    return JSONResponse(content, status, headers, media_type=MEDIA_TYPE)
+    return JSONResponse(content | more, status, headers, media_type=MEDIA_TYPE)

@@ -68,6 +68,25 @@ def test_the_overview_counts_messages_by_state_and_follows_them(
     console.sees(console.page.get_by_role("row", name="DEFPSIST YES"))
 
 
+def test_expired_messages_between_two_scans_are_no_problem_and_too_many_delayed_ones_are(
+    console: Console, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    assert queue_manager.mqsc("ALTER QMGR EXPRYINT(10)\nALTER QLOCAL(REPORTS) MAXDEPTH(2)").ok
+    page = console.page
+    problems = page.get_by_role("region", name="Problems")
+    with queue_manager.session() as session:
+        session.put("ORDERS", b"x", time_to_live_ms=500)
+        for _ in range(3):
+            session.put("REPORTS", b"x", delay_ms=60_000)
+        clock.advance(1_000)
+        console.reads(console.tile("expired_present"), "1")
+        console.sees(problems.get_by_text("3 messages delayed for REPORTS, which takes 2 at most."))
+        sync_api.expect(problems.get_by_text("not discarded yet")).to_have_count(0)
+        assert queue_manager.mqsc("ALTER QMGR EXPRYINT(OFF)").ok
+        clock.advance(1_000)
+        console.sees(problems.get_by_text("not discarded yet: nobody has met it."))
+
+
 def test_queues_are_found_and_sorted_and_rows_are_opened_by_keys(
     console: Console, queue_manager: QueueManager
 ) -> None:
@@ -90,7 +109,7 @@ def test_queues_are_found_and_sorted_and_rows_are_opened_by_keys(
     console.heading("ORDERS")
 
 
-def assert_texts(locator: Any, texts: list[str]) -> None:
+def assert_texts(locator: Any, texts: str | list[str]) -> None:
     """Wait until elements have these texts, in this order."""
     sync_api.expect(locator).to_have_text(texts)
 
@@ -124,6 +143,56 @@ def test_keys_lead_everywhere_and_escape_closes(console: Console) -> None:
     page.keyboard.press("g")
     page.keyboard.press("a")
     console.heading("About")
+
+
+def test_keys_lead_to_the_first_row_of_a_page_and_from_a_filter_to_its_rows(
+    console: Console,
+) -> None:
+    page = console.page
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    sync_api.expect(console.row("DLQ")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    sync_api.expect(console.row("ORDERS")).to_be_focused()
+    page.get_by_label("Part of the name").fill("rep")
+    sync_api.expect(console.row("ORDERS")).to_have_count(0)
+    page.keyboard.press("ArrowDown")
+    sync_api.expect(console.row("REPORTS")).to_be_focused()
+    page.keyboard.press("Enter")
+    console.heading("REPORTS")
+
+
+def test_on_a_phone_the_menu_folds_and_rows_are_cards(
+    console: Console, queue_manager: QueueManager
+) -> None:
+    script = "\n".join(f"DEFINE QLOCAL(A.{number:04d})" for number in range(100))
+    assert queue_manager.mqsc(script).ok
+    page = console.page
+    page.set_viewport_size({"width": 360, "height": 740})
+    try:
+        menu, pages = page.get_by_role("button", name="Menu"), page.get_by_label("Pages")
+        sync_api.expect(pages).to_be_hidden()
+        menu.click()
+        sync_api.expect(pages.get_by_role("link", name="Overview")).to_be_focused()
+        console.sees(pages.get_by_role("button", name="Sign out"))
+        page.keyboard.press("Escape")
+        sync_api.expect(pages).to_be_hidden()
+        sync_api.expect(menu).to_be_focused()
+        menu.press("Enter")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        console.heading("Queues")
+        sync_api.expect(pages).to_be_hidden()
+        cards = page.locator("tbody tr")
+        sync_api.expect(cards).to_have_count(40)
+        assert cards.first.evaluate("card => card.clientHeight") > 100
+        page.get_by_label("Order of Queues").select_option("-name")
+        assert_texts(cards.first.locator("td").first, "REPORTS")
+        cards.first.focus()
+        page.keyboard.press("End")
+        sync_api.expect(console.row("A.0000")).to_be_focused()
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 800})
 
 
 def test_the_colours_are_those_of_the_system_until_they_are_chosen(console: Console) -> None:

@@ -251,11 +251,16 @@ def test_users_and_authority_records_are_managed(
     console.sees(record)
     record.click()
     buttons(console, "Remove…")
+    console.sees(page.get_by_text("DELETE AUTHREC"))
+    page.get_by_label("Its name, to be sure").fill("vera")
+    buttons(console, "Remove")
     sync_api.expect(record).to_have_count(0)
     buttons(console, "Undo")
     console.sees(record)
     console.row("vera").click()
-    buttons(console, "Remove…", "Remove")
+    buttons(console, "Remove…")
+    page.get_by_label("Its name, to be sure").fill("vera")
+    buttons(console, "Remove")
     sync_api.expect(console.row("vera")).to_have_count(0)
 
 

@@ -1,4 +1,4 @@
-"""Every page of the console, in both colours, looked at by axe-core."""
+"""Every page of the console, in both colours: looked at by axe-core, and measured on a phone."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ PAGES = {
     "connections": "Connections",
     "claims": "Consumers",
     "objects": "Objects",
+    "mqsc": "MQSC",
+    "objects/qlocal/ORDERS": "ORDERS",
     "objects/channel/SYSTEM.DEF.SVRCONN": "SYSTEM.DEF.SVRCONN",
     "users": "Users",
     "about": "About",
@@ -75,9 +77,100 @@ def test_axe_finds_no_violation_on_any_page_in_either_colours(busy: str, console
         found += [f"{place} dark {each}" for each in violations(page, "color-contrast")]
     page.keyboard.press("?")
     found += violations(page)
+    page.keyboard.press("Escape")
+    page.evaluate("location.hash = '#/objects'")
+    page.get_by_role("button", name="Define…").click()
+    sync_api.expect(page.get_by_label("MAXDEPTH", exact=True)).to_be_visible()
+    found += violations(page)
     assert found == []
     page.evaluate("document.querySelector('dialog').append(new Image())")
     assert [each.partition(":")[0] for each in violations(page)] == ["image-alt"]
+
+
+#: Returns what is wider than the page, and texts that lie over one another; what scrolls or is cut
+#: within its place is neither.
+_MEASURE = """() => {
+  const wide = document.documentElement.scrollWidth;
+  const found = wide > innerWidth ? [`the page is ${wide} wide`] : [];
+  const clipped = (element, rect) => {
+    let {left, right, top, bottom} = rect;
+    for (let each = element; each && each.tagName !== 'BODY'; each = each.parentElement) {
+      if (getComputedStyle(each).overflow === 'visible') continue;
+      const {left: l, right: r, top: t, bottom: b} = each.getBoundingClientRect();
+      [left, right] = [Math.max(left, l), Math.min(right, r)];
+      [top, bottom] = [Math.max(top, t), Math.min(bottom, b)];
+    }
+    return {left, right, top, bottom};
+  };
+  const texts = [];
+  const main = document.querySelector('main');
+  if (main.scrollWidth > main.clientWidth) found.push(`main is ${main.scrollWidth} wide`);
+  for (const root of [document.querySelector('header'), main]) {
+    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+      const {textContent, parentElement} = walk.currentNode;
+      if (!textContent.trim() || parentElement.closest('svg, select, textarea')) continue;
+      const range = document.createRange();
+      range.selectNodeContents(walk.currentNode);
+      for (const each of range.getClientRects()) {
+        const rect = clipped(parentElement, each);
+        if (rect.right - rect.left < 3 || rect.bottom - rect.top < 3) continue;
+        if (rect.right > innerWidth + 1 || rect.left < -1) found.push(`outside: ${textContent}`);
+        texts.push([textContent, rect]);
+      }
+    }
+  }
+  texts.forEach(([text, one], index) => {
+    for (const [other, two] of texts.slice(index + 1)) {
+      const across = Math.min(one.right, two.right) - Math.max(one.left, two.left);
+      const down = Math.min(one.bottom, two.bottom) - Math.max(one.top, two.top);
+      if (across > 2 && down > 6) found.push(`${text} lies over ${other}`);
+    }
+  });
+  return found.slice(0, 5);
+}"""
+
+
+#: A box that is too wide, and a text over the heading.
+_SPOILED = """() => {
+  const text = document.createElement('p');
+  text.append('over the heading');
+  text.style.position = 'absolute';
+  document.querySelector('h1').before(text);
+  const box = document.createElement('div');
+  box.style.minWidth = `${2000 - 2 * 24}px`;
+  document.querySelector('main').append(box);
+}"""
+
+
+def test_nothing_overflows_or_overprints_from_a_phone_to_a_desk_in_both_colours(
+    busy: str, console: Console
+) -> None:
+    page, found = console.page, list[str]()
+    try:
+        for place, heading in PAGES.items():
+            page.evaluate(f"location.hash = '#/{place.replace('ID', busy)}'")
+            console.heading(heading)
+            sync_api.expect(page.locator("main .panel, main .table").first).to_be_visible()
+            for width in (360, 768, 1280):
+                page.set_viewport_size({"width": width, "height": 740})
+                for scheme in ("light", "dark"):
+                    page.emulate_media(color_scheme=scheme)
+                    found += [f"{place} {width} {scheme}: {each}" for each in measured(page)]
+        assert found == []
+        page.evaluate(_SPOILED)
+        told = " ".join(measured(page))
+        assert "main is 2000 wide" in told
+        assert "over the heading lies over About" in told
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def measured(page: Any) -> list[str]:
+    """Return what overflows when the page has been laid out and painted."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    told: list[str] = page.evaluate(_MEASURE)
+    return told
 
 
 def violations(page: Any, *rules: str) -> list[str]:

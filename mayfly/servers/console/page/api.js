@@ -40,16 +40,17 @@ export const ask = async (method, path, more) => (await askWithTag(method, path,
 
 /**
  * The same with the ETag of the answer.
- * @typedef {{body?: object, query?: Record<string, any>, match?: string, signal?: AbortSignal, quietly?: boolean}} Asked
- *   `match` is the ETag that a change is meant for; a login that has ended is not told of `quietly`
+ * @typedef {{body?: object, query?: Record<string, any>, match?: string, isNew?: boolean, signal?: AbortSignal, quietly?: boolean}} Asked
+ *   `match` is the ETag that a change is meant for; what `isNew` must not be there yet (412); a login that has ended is not told of `quietly`
  * @param {string} method
  * @param {string} path
  * @param {Asked} [more]
  * @returns {Promise<{content: any, etag: string}>}
  */
-export async function askWithTag(method, path, { body, query, match, signal, quietly } = {}) {
+export async function askWithTag(method, path, { body, query, match, isNew, signal, quietly } = {}) {
   const headers = /** @type {Record<string, string>} */ ({ accept: 'application/json', [CSRF]: '' });
   if (match) headers['if-match'] = match;
+  if (isNew) headers['if-none-match'] = '*';
   if (body !== undefined) headers['content-type'] = 'application/json';
   let answer;
   try {

@@ -24,6 +24,7 @@ const PAGES = [
   { page: 'connections', title: 'Connections', key: 'n', load: () => import('./views/connections.js') },
   { page: 'claims', title: 'Consumers', key: 'k', load: () => import('./views/claims.js') },
   { page: 'objects', title: 'Objects', key: 'b', begins: true, load: () => import('./views/objects.js') },
+  { page: 'mqsc', title: 'MQSC', key: 'x', load: () => import('./views/mqsc.js') },
   { page: 'users', title: 'Users', key: 'u', role: 'administer', load: () => import('./views/users.js') },
   { page: 'about', title: 'About', key: 'a', load: () => import('./views/about.js') },
 ];
@@ -32,8 +33,12 @@ const OTHERS = { queue: { title: 'Queue', of: 'queues', load: () => import('./vi
 /** @type {AbortController|null} */
 let shown = null;
 
+/** Where the menu folds, and what stands at the end of the bar goes into it. */
+const narrow = matchMedia('(max-width: 899px)');
+
 async function begin() {
   byId('bar-end').append(themeButton());
+  foldMenu();
   watchServer();
   document.querySelector('.skip')?.addEventListener('click', (event) => (event.preventDefault(), byId('main').focus()));
   listen(PAGES, () => session.user !== '');
@@ -52,20 +57,55 @@ async function begin() {
 function enter() {
   const isIn = session.user !== '' && may('look');
   document.body.classList.toggle('signed-out', !isIn);
-  byId('side').hidden = byId('bar').hidden = !isIn;
+  byId('side').hidden = byId('bar').hidden = byId('menu').hidden = !isIn;
+  placeBarEnd();
   byId('bar-end').querySelectorAll('[data-signed]').forEach((each) => each.remove());
   if (!isIn) {
     shown?.abort();
     showSignIn(byId('main'), () => (live.restart(), enter()));
     return;
   }
-  fill(byId('side'), PAGES.filter((entry) => !entry.role || may(entry.role)).map(link));
+  fill(byId('pages'), PAGES.filter((entry) => !entry.role || may(entry.role)).map(link));
   fill(byId('bar'), managers(), search(), h('span', { class: 'pulse is-begun', id: 'pulse' }, 'connecting'));
   const out = h('button', { type: 'button', class: 'plain', 'data-signed': true, onclick: () => signOut().catch(fail) }, 'Sign out');
   const keys = h('button', { type: 'button', class: 'plain', 'data-signed': true, 'aria-label': 'Keys', onclick: () => help(PAGES) }, h('kbd', {}, '?'));
   byId('bar-end').prepend(h('span', { class: 'quiet', 'data-signed': true }, `${session.user} · ${role()}`));
   byId('bar-end').append(keys, out);
   showPlace();
+}
+
+/** On a narrow page a button shows the menu; a choice, Esc or a click elsewhere folds it again. */
+function foldMenu() {
+  const [button, side] = [byId('menu'), byId('side')];
+  const set = (/** @type {boolean} */ isOpen) => {
+    document.body.classList.toggle('menu-open', isOpen);
+    button.setAttribute('aria-expanded', String(isOpen));
+  };
+  const isOpen = () => document.body.classList.contains('menu-open');
+  button.addEventListener('click', () => {
+    set(!isOpen());
+    if (isOpen()) side.querySelector('a')?.focus();
+  });
+  document.addEventListener('click', ({ target }) => {
+    const clicked = /** @type {Element} */ (target);
+    if (clicked.closest('#side a, #side button') || !clicked.closest('#side, #menu')) set(false);
+  });
+  side.addEventListener('keydown', (event) => {
+    const links = /** @type {HTMLElement[]} */ ([...side.querySelectorAll('a, button')]);
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) links[(links.indexOf(/** @type {HTMLElement} */ (document.activeElement)) + step + links.length) % links.length].focus();
+    else if (event.key === 'Escape' && isOpen()) (set(false), button.focus());
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  narrow.addEventListener('change', () => (set(false), placeBarEnd()));
+}
+
+/** The end of the bar is the end of the menu where the bar has no room; nobody signed in has no menu. */
+function placeBarEnd() {
+  const isInMenu = narrow.matches && !byId('side').hidden;
+  (isInMenu ? byId('side') : byId('bar-frame')).append(byId('bar-end'));
 }
 
 /** @param {{page: string, title: string, key: string, begins?: boolean}} entry */

@@ -1,10 +1,13 @@
-/** A table for many rows: only those that are seen are in the page. Sorting, keys, choosing. */
+/** A table for many rows: only those that are seen are in the page. Sorting, keys, choosing; cards on a phone. */
 import { fill, h } from './dom.js';
 
 const ROW = 28;
 const HEAD = 32;
 const AHEAD = 12;
 const PAGE = 16;
+/** On a phone rows are cards of any height, and so many are in the page until the last one is seen. */
+const CARDS = 40;
+const phone = matchMedia('(max-width: 599px)');
 
 /**
  * @template T
@@ -27,25 +30,49 @@ export function dataTable(asked) {
   /** @type {Map<string, {row: T, element: HTMLElement}>} */ let drawn = new Map();
   /** @type {Map<string, T>} */ const chosen = new Map();
 
-  const body = h('tbody');
+  let cards = CARDS;
+
+  const body = h('tbody', { role: 'rowgroup' });
   const heads = columns.map((column) => headOf(column));
   const all = h('input', { type: 'checkbox', 'aria-label': 'Choose all rows', onchange: chooseAll });
   const table = h(
     'table',
     { role: 'grid', 'aria-label': asked.label, 'aria-multiselectable': asked.chooses ? 'true' : null },
-    h('thead', {}, h('tr', {}, asked.chooses && h('th', { scope: 'col' }, all), heads)),
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, heads)),
     body,
   );
-  const sizer = h('div', {}, table);
+  const end = h('div', { class: 'end-of-cards' });
+  const sizer = h('div', {}, table, end);
   const empty = h('p', { class: 'empty' }, asked.empty ?? 'Nothing here.');
-  const element = h('div', { class: `table${asked.fills ? ' fills' : ''}${asked.wraps ? ' wraps' : ''}`, onscroll: draw, onkeydown: keys }, sizer, empty);
+  const element = h('div', { class: `table${asked.fills ? ' fills' : ''}${asked.wraps ? ' wraps' : ''}`, onscroll: draw, onkeydown: keys }, cardHead(), sizer, empty);
   new ResizeObserver(draw).observe(element);
+  new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && phone.matches && cards < rows.length && (cards += CARDS, draw()), { rootMargin: '400px' }).observe(end);
+
+  /** What the heads of a table do, above its cards: the order of rows, and the choice of all. */
+  function cardHead() {
+    const columnsToSort = asked.sort === undefined ? [] : columns;
+    const options = columnsToSort.flatMap(({ key: name, label }) => [['', '↑'], ['-', '↓']].map(([sign, arrow]) => h('option', { value: sign + name, selected: sign + name === asked.sort }, `${label} ${arrow}`)));
+    const order = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': `Order of ${asked.label}`, onchange: () => {
+      [sortKey, isDown] = [order.value.replace(/^-/, ''), order.value.startsWith('-')];
+      arrange();
+      draw();
+    } }, options));
+    const head = h('th', { scope: 'col', role: 'columnheader' });
+    const allRows = h('label', { class: 'field' }, 'All rows');
+    const place = () => (phone.matches ? allRows : head).prepend(all);
+    if (asked.chooses) {
+      table.querySelector('thead tr')?.prepend(head);
+      phone.addEventListener('change', place);
+      place();
+    }
+    return h('div', { class: 'card-head' }, options.length > 2 && order, asked.chooses && allRows);
+  }
 
   /** @param {Column<T>} column */
   function headOf(column) {
     const sortable = asked.sort !== undefined;
     const label = sortable ? h('button', { type: 'button', onclick: () => sortBy(column) }, column.label) : column.label;
-    return h('th', { scope: 'col', class: column.number ? 'number' : null, title: column.title }, label);
+    return h('th', { scope: 'col', role: 'columnheader', class: column.number ? 'number' : null, title: column.title }, label);
   }
 
   /** @param {Column<T>} column */
@@ -71,8 +98,9 @@ export function dataTable(asked) {
   }
 
   function draw() {
-    const first = asked.wraps ? 0 : Math.max(0, Math.floor(element.scrollTop / ROW) - AHEAD);
-    const seen = Math.ceil((element.scrollTop + element.clientHeight) / ROW) + AHEAD;
+    const isWhole = asked.wraps || phone.matches;
+    const first = isWhole ? 0 : Math.max(0, Math.floor(element.scrollTop / ROW) - AHEAD);
+    const seen = phone.matches ? cards : Math.ceil((element.scrollTop + element.clientHeight) / ROW) + AHEAD;
     const last = asked.wraps ? rows.length : Math.min(rows.length, seen);
     const wanted = new Map();
     const order = [];
@@ -96,16 +124,16 @@ export function dataTable(asked) {
     drawn = wanted;
     table.style.marginTop = `${first * ROW}px`;
     table.setAttribute('aria-rowcount', String(rows.length + 1));
-    if (!asked.wraps) sizer.style.height = `${HEAD + rows.length * ROW}px`;
+    sizer.style.height = isWhole ? '' : `${HEAD + rows.length * ROW}px`;
     sizer.hidden = rows.length === 0;
     empty.hidden = rows.length > 0;
   }
 
   /** @param {string} name */
   function rowOf(name) {
-    const box = asked.chooses && h('td', {}, h('input', { type: 'checkbox', tabindex: '-1', 'aria-label': 'Choose', onchange: () => toggle(name) }));
-    const cells = columns.map((column) => h('td', { class: column.number ? 'number' : null }));
-    const made = h('tr', { class: asked.open ? 'opens' : null, 'data-key': name, onclick: pick }, box, cells);
+    const box = asked.chooses && h('td', { role: 'gridcell', class: 'box' }, h('input', { type: 'checkbox', tabindex: '-1', 'aria-label': 'Choose', onchange: () => toggle(name) }));
+    const cells = columns.map((column) => h('td', { role: 'gridcell', class: column.number ? 'number' : null, 'data-label': column.label }));
+    const made = h('tr', { role: 'row', class: asked.open ? 'opens' : null, 'data-key': name, onclick: pick }, box, cells);
     if (asked.chooses) show(made, chosen.has(name));
     return made;
   }
@@ -165,6 +193,12 @@ export function dataTable(asked) {
   function activate(index) {
     if (!rows.length) return;
     active = Math.max(0, Math.min(rows.length - 1, index));
+    if (phone.matches) {
+      while (cards <= active) cards += CARDS;
+      draw();
+      drawn.get(key(rows[active]))?.element.focus();
+      return;
+    }
     const [top, bottom] = [active * ROW, active * ROW + ROW + HEAD];
     if (top < element.scrollTop) element.scrollTop = top;
     else if (bottom > element.scrollTop + element.clientHeight) element.scrollTop = bottom - element.clientHeight;

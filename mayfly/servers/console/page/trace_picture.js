@@ -13,6 +13,7 @@ const LANE = 32;
 const BAR = 12;
 const BOTTOM = 28;
 const LABEL = 132;
+const LEAST = LEFT + 160 + RIGHT;
 const MOST_LANES = 40;
 
 /**
@@ -20,9 +21,10 @@ const MOST_LANES = 40;
  * @param {AbortSignal} signal
  */
 export function picture(told, signal) {
-  const place = h('div', { class: 'lanes' });
+  // A narrow page shows a part of it, which keys move as well.
+  const place = h('div', { class: 'lanes', tabindex: '0', role: 'group', 'aria-label': 'Picture of the lives' });
   const entries = told.entries.slice(-MOST_LANES);
-  const sizes = new ResizeObserver(() => place.replaceChildren(draw(entries, told.at_ms, place.clientWidth)));
+  const sizes = new ResizeObserver(() => place.replaceChildren(draw(entries, told.at_ms, Math.max(LEAST, place.clientWidth))));
   sizes.observe(place);
   signal.addEventListener('abort', () => sizes.disconnect());
   return place;
@@ -31,7 +33,7 @@ export function picture(told, signal) {
 /** @param {any[]} entries @param {number} now_ms @param {number} width */
 function draw(entries, now_ms, width) {
   const moments = momentsOf(entries, now_ms);
-  const at = scaleOf(moments, LEFT, Math.max(LEFT + 160, width - RIGHT));
+  const at = scaleOf(moments, LEFT, width - RIGHT);
   const height = TOP + entries.length * LANE + BOTTOM;
   const base = height - BOTTOM;
   const said = `${entries.length} lives: ${entries.map((entry) => `${entry.queue} ${stateWord(entry.state)}`).join(', ')}`;

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct
 
 from mayfly import admin
+from mayfly.admin.mqsc.writing import delete_authority_command, set_authority_command
 from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import HttpError
+from mayfly.servers.http.resources.mqsc import MqscCommand
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     MATCH_PROBLEMS,
@@ -102,6 +104,28 @@ class Granted(Struct):
     authorities: _Words
 
 
+class ForeseenRecord(Struct, forbid_unknown_fields=True):
+    """A change of a record that is not made: all authorities that it would have afterwards."""
+
+    authorities: _Words = []
+    deletes: Annotated[bool, Meta(description="the record would go")] = False
+
+
+class AuthorityWords(Struct):
+    """The authorities that each type of object has."""
+
+    object_types: Annotated[
+        dict[str, list[str]], Meta(description="by type in lower case; ALL, ALLMQI … last")
+    ]
+
+
+def words(_call: Call[NoQuery, None]) -> AuthorityWords:
+    """List the authorities of each type of object, as SET AUTHREC knows them."""
+    return AuthorityWords(
+        {each.lower(): list(admin.authorities_of(each)) for each in admin.OBJECT_TYPES}
+    )
+
+
 def listed(call: Call[AuthorityListing, None]) -> AuthorityRecordPage:
     """List the authority records that match all parameters, by type, profile and entity.
 
@@ -191,6 +215,27 @@ def deleted(call: Call[NoQuery, None]) -> None:
     with admin.definitions_unchanged(engine):
         check_required_match(call.request, etag_of(_find_existing(call, key)))
         admin.delete_authority(engine, key)
+
+
+def command(call: Call[NoQuery, ForeseenRecord]) -> MqscCommand:
+    """Show the MQSC that a change of a record would be; nothing is changed.
+
+    The record may exist: then it is the difference. 400 for an unknown authority.
+    """
+    key = _key(call)
+    admin.check_profile(key.profile)
+    admin.check_entity(key.entity)
+    if call.body.deletes:
+        return MqscCommand(delete_authority_command(key))
+    wanted = _folded(call.body.authorities)
+    known = admin.authorities_of(key.object_type)
+    for word in wanted:
+        if word not in known:
+            text = f"{word} is no authority of {key.object_type}, which has {', '.join(known)}"
+            raise HttpError(HTTPStatus.BAD_REQUEST, text, attribute="authorities", value=word)
+    before = _find(call, key)
+    gone = set() if before is None else set(before.authorities) - _expanded(key.object_type, wanted)
+    return MqscCommand(set_authority_command(key, wanted or [_NO_AUTHORITY], sorted(gone)))
 
 
 def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
@@ -298,6 +343,8 @@ _MADE: Final = {**_NONE, **MATCH_REQUIRED, HTTPStatus.CONFLICT: "the type of obj
 OPERATIONS: Final = (
     Operation("GET", _PATH, listed, Role.ADMINISTER),
     Operation("GET", f"{OF_MANAGER}/authority", granted, Role.ADMINISTER),
+    Operation("GET", f"{OF_MANAGER}/authorities", words, Role.ADMINISTER),
+    Operation("POST", f"{_ONE}/command", command, Role.ADMINISTER, problems=_NONE),
     Operation("GET", _ONE, shown, Role.ADMINISTER, problems=_NONE, has_etag=True),
     Operation(
         "PUT",

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
 from mayfly import admin
 from mayfly.admin.events import Origin, commanded_by
+from mayfly.admin.mqsc import writing
 from mayfly.admin.security.roles import Role
 from mayfly.mqi.event_constants import MQEVO_REST
 from mayfly.servers.http.problems import HttpError
+from mayfly.servers.http.resources.kinds import kind_of
+from mayfly.servers.http.resources.mqsc import MqscCommand
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     MATCH_REQUIRED,
@@ -34,8 +37,6 @@ from mayfly.servers.http.resources.operations import (
     page_by_name,
 )
 
-#: The kinds by the word in the path.
-_KINDS: Final = {kind.lower(): kind for kind in (*admin.DEFINABLE, admin.QMGR)}
 _Attributes = Annotated[
     dict[str, int | str],
     Meta(description="by MQSC keyword in lower case; a value that has a word is that word"),
@@ -85,6 +86,15 @@ class Altered(Struct, forbid_unknown_fields=True):
     attributes: _Attributes
 
 
+class ForeseenChange(Struct, forbid_unknown_fields=True):
+    """A change of an object that is not made: ``attributes`` are those that it would set."""
+
+    action: Literal["define", "alter", "delete", "clear"]
+    attributes: _Attributes = {}
+    like: Annotated[str, Meta(description="of define: an object of the same kind")] = ""
+    purge: Annotated[bool, Meta(description="of delete: a local queue goes with messages")] = False
+
+
 def listed(call: Call[DefinitionListing, None]) -> Definitions:
     """List objects of one kind by name, with all their attributes.
 
@@ -92,7 +102,7 @@ def listed(call: Call[DefinitionListing, None]) -> Definitions:
     kind.
     """
     asked = call.query
-    records = admin.inquire(call.manager.engine, [_kind(call)], asked.name)
+    records = admin.inquire(call.manager.engine, [kind_of(call)], asked.name)
     page, following = page_by_name(
         ((record.name, record) for record in records), asked.limit, asked.after
     )
@@ -112,7 +122,7 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[DefinedObject]:
     object is never replaced (412). 428 without If-Match for an existing object, 412 for another
     ETag, 409 for the queue manager.
     """
-    kind, engine = _kind(call), call.manager.engine
+    kind, engine = kind_of(call), call.manager.engine
     if kind == admin.QMGR:
         raise HttpError(HTTPStatus.CONFLICT, "a queue manager is altered, and never replaced")
     attributes = _typed(kind, call.body.attributes)
@@ -131,7 +141,7 @@ def altered(call: Call[NoQuery, Altered]) -> Answered[DefinedObject]:
 
     404 if the object does not exist, 428 without If-Match, 412 for another ETag.
     """
-    kind, engine = _kind(call), call.manager.engine
+    kind, engine = kind_of(call), call.manager.engine
     attributes = _typed(kind, call.body.attributes)
     with _commanded(call), admin.definitions_unchanged(engine):
         check_required_match(call.request, _etag(_find_existing(call)))
@@ -145,7 +155,7 @@ def deleted(call: Call[Deleting, None]) -> None:
     404 if the object does not exist, 428 without If-Match, 412 for another ETag. 409 if the object
     is in use or not empty, and for the queue manager.
     """
-    kind, engine = _kind(call), call.manager.engine
+    kind, engine = kind_of(call), call.manager.engine
     if kind == admin.QMGR:
         raise HttpError(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
     with _commanded(call), admin.definitions_unchanged(engine):
@@ -153,23 +163,42 @@ def deleted(call: Call[Deleting, None]) -> None:
         admin.delete(engine, kind, call.names["name"], purge=call.query.purge)
 
 
+def command(call: Call[NoQuery, ForeseenChange]) -> MqscCommand:
+    """Show the MQSC that a change of an object would be; nothing is changed.
+
+    Attributes are checked one by one. 400 for a wrong attribute or an action that the kind does not
+    have, 404 to alter a typed object that does not exist.
+    """
+    kind, name, asked = kind_of(call), call.names["name"], call.body
+    values = admin.checked_all(kind, _typed(kind, asked.attributes))
+    match asked.action:
+        case "alter":
+            typed_by = admin.TYPED_BY.get(kind)
+            if typed_by is not None:
+                found = _find_existing(call).attributes
+                values = {typed_by: found[typed_by.lower()], **values}
+            text = writing.alter_command(kind, name, values)
+        case "clear":
+            if kind != admin.QLOCAL:
+                raise HttpError(HTTPStatus.BAD_REQUEST, f"action 'clear' is not for {kind.lower()}")
+            text = writing.clear_command(kind, name)
+        case _ if kind == admin.QMGR:
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"action {asked.action!r} is not for qmgr")
+        case "define":
+            text = writing.define_command(kind, name, values, like=asked.like)
+        case "delete":
+            text = writing.delete_command(kind, name, purge=asked.purge)
+    return MqscCommand(text)
+
+
 def _commanded(call: Call[Any, Any]) -> AbstractContextManager[None]:
     """Return a block whose configuration events name the user of a request."""
     return commanded_by(Origin(call.authenticated.admitted.user, MQEVO_REST))
 
 
-def _kind(call: Call[Any, Any]) -> str:
-    """Return the object type in a path, in capitals; raises HttpError (404) if unknown."""
-    kind = _KINDS.get(call.names["kind"])
-    if kind is None:
-        text = f"kind {call.names['kind']!r} is none of {', '.join(_KINDS)}"
-        raise HttpError(HTTPStatus.NOT_FOUND, text)
-    return kind
-
-
 def _find(call: Call[Any, Any]) -> DefinedObject | None:
     """Return the object in the path of a request; None if it does not exist."""
-    kind, name = _kind(call), call.names["name"]
+    kind, name = kind_of(call), call.names["name"]
     records = admin.inquire(call.manager.engine, [kind], name)
     return next((_to_definition(record) for record in records if record.name == name), None)
 
@@ -261,6 +290,7 @@ OPERATIONS: Final = (
         headers=IF_MATCH,
         has_etag=True,
     ),
+    Operation("POST", f"{_ONE}/command", command, Role.LOOK, problems=_NONE),
     Operation(
         "DELETE",
         _ONE,

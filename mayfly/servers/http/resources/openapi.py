@@ -66,6 +66,12 @@ class Problem(Struct):
     reasonName: Annotated[  # noqa: N815 - a member of answers since the first version
         str | msgspec.UnsetType, Meta(description="its name")
     ] = msgspec.UNSET
+    attribute: Annotated[
+        str | msgspec.UnsetType, Meta(description="the attribute of an object that is wrong")
+    ] = msgspec.UNSET
+    value: Annotated[
+        int | str | msgspec.UnsetType, Meta(description="its value; never that of a secret")
+    ] = msgspec.UNSET
 
 
 class ApiDescription:

@@ -9,17 +9,13 @@ from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
-from mayfly.admin.events import Origin, commanded_by
-from mayfly.admin.mqsc.commands import heads_of, role_of
-from mayfly.admin.security.roles import Role, check_role
-from mayfly.client.connection import Administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.mqi.event_constants import MQEVO_REST
 from mayfly.servers.http.connection import read_object
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.rest.calls import WRONG_VALUE, RestAnswer, RestCall, RestError, json_answer
+from mayfly.servers.http.scripts import run_script
 from mayfly.servers.http.service import AuthenticatedUser
 from mayfly.servers.status import ServingState
 from mayfly.verbs.facts import CommandResult, MqscMessage
@@ -40,11 +36,9 @@ _RUNNING, _ENDED = "running", "endedUnexpectedly"
 async def run_command(call: RestCall) -> RestAnswer:
     """Run MQSC commands; 200 even if a command fails.
 
-    Each reply, and the whole answer, has a completion code and a reason code. DISPLAY and PING need
-    the role that may look. START, STOP, RESET and RESOLVE of channels, START and STOP of listeners
-    and services, and STOP CONN need the role that may operate; all other commands need an
-    administrator. If the role is missing for one
-    command, no command of the script is run. Raises RestError (400) for a body that is no command.
+    Each reply, and the whole answer, has a completion code and a reason code. Commands need the
+    roles of :func:`run_script`; if one is missing for one command, no command of the script is run.
+    Raises RestError (400) for a body that is no command.
     """
     authenticated = await call.admit_administrator()
     call.parameters(())
@@ -98,12 +92,7 @@ def _run(
     thread. Raises MQRC_NOT_AUTHORIZED if a role is missing, RestError (400) for a script without a
     command.
     """
-    engine = call.service.managers[call.names[0]].engine
-    for role in {role_of(*head) for head in heads_of(script)} or {Role.LOOK}:
-        check_role(engine, authenticated.admitted, role)
-    origin = Origin(authenticated.admitted.user, MQEVO_REST)
-    with commanded_by(origin), authenticated.operating_connection() as connection:
-        result = Administration(connection.call).mqsc(script)
+    result = run_script(call.service.managers[call.names[0]], authenticated, script)
     if not result.commands:
         raise _wrong("command", script, "a command")
     convert = _as_text if as_text else _as_values

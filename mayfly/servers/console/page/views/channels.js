@@ -1,5 +1,6 @@
 /** Channels: how they stand with their partners, and their operations. */
 import { ask } from '../api.js';
+import { define } from '../definition.js';
 import { confirm, open } from '../dialog.js';
 import { factList, fill, h } from '../dom.js';
 import { bytes, count, counted, moment, state } from '../format.js';
@@ -39,7 +40,7 @@ async function showAll(main, signal) {
       { key: 'clients', label: 'Clients', number: true, value: (channel) => channel.client_count, cell: (channel) => count(channel.client_count) },
     ],
   });
-  main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Channels'), told), table.element);
+  main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Channels'), told, h('div', { class: 'tools' }, roleButton('administer', { onclick: () => define('channel').catch(fail) }, 'Define…'))), table.element);
   await refreshing(async () => {
     const { channels } = await ask('GET', here('channels'), { signal });
     fill(told, counted(channels.length, 'channel'));

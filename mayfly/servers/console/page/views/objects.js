@@ -1,15 +1,19 @@
 /** Definitions of all kinds of objects. */
 import { ask } from '../api.js';
-import { definition } from '../definition.js';
+import { define, definition } from '../definition.js';
 import { fill, h } from '../dom.js';
 import { counted } from '../format.js';
+import { fail } from '../notices.js';
+import { roleButton } from '../roles.js';
 import { go, keep, to } from '../router.js';
 import { here } from '../session.js';
 import { dataTable } from '../table.js';
 
+/** The words of kinds as people read them; another kind is its own word. */
 const KINDS = {
   qlocal: 'Local queues', qalias: 'Alias queues', qremote: 'Remote queues', qmodel: 'Model queues', topic: 'Topics', sub: 'Subscriptions',
   channel: 'Channels', clntconn: 'Client channels', process: 'Processes', authinfo: 'Authentication', qmgr: 'Queue manager',
+  listener: 'Listeners', service: 'Services', namelist: 'Namelists', comminfo: 'Communication', stgclass: 'Storage classes', policy: 'Policies',
 };
 const MOST = 10_000;
 
@@ -19,10 +23,13 @@ export async function show(main, { args: [kind = 'qlocal', name], query, signal 
     main.append(h('div', { class: 'page-head' }, h('h1', {}, name), h('a', { href: to(['objects', kind]) }, KINDS[kind] ?? kind)), await definition(kind, name, signal));
     return;
   }
+  const { kinds } = await ask('GET', here('kinds'), { signal });
   const choice = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': 'Kind', onchange: () => go(['objects', choice.value]) },
-    Object.entries(KINDS).map(([word, label]) => h('option', { value: word, selected: word === kind }, label))));
+    kinds.map((/** @type {any} */ one) => h('option', { value: one.kind, selected: one.kind === kind }, `${KINDS[one.kind] ?? one.kind}${one.is_kept_only ? ' (kept only)' : ''}`))));
   const find = /** @type {HTMLInputElement} */ (h('input', { type: 'search', value: query.get('find') ?? '', 'aria-label': 'Part of the name', placeholder: 'Part of the name', oninput: draw }));
   const told = h('span', { class: 'quiet', role: 'status' });
+  const begin = () => define(kind).catch(fail);
+  const isDefinable = kinds.find((/** @type {any} */ one) => one.kind === kind)?.is_definable;
   const { definitions } = await ask('GET', here('definitions', kind), { query: { limit: MOST }, signal });
   const table = dataTable({
     label: KINDS[kind] ?? kind, sort: 'name', fills: true, key: (one) => one.name, open: (one) => go(['objects', kind, one.name]), empty: 'Nothing is defined.',
@@ -41,7 +48,7 @@ export async function show(main, { args: [kind = 'qlocal', name], query, signal 
     table.set(found);
   }
 
-  main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Objects'), told, h('div', { class: 'tools' }, choice, find)), table.element);
+  main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Objects'), told, h('div', { class: 'tools' }, choice, find, isDefinable && roleButton('administer', { class: 'main', onclick: begin }, 'Define…'))), table.element);
   draw();
 }
 

@@ -103,23 +103,34 @@ function lateness(told) {
   return `${count(told.count)}, ${duration(told.mean_ms)} after the moment${most}`;
 }
 
-/** A queue that is full, or nearly so. @param {any} queue @param {import('../depths.js').Limits|undefined} limits @returns {HTMLElement[]} */
-function depthProblem({ name, depth }, limits) {
-  if (!limits || depth < (limits.most * limits.high) / 100) return [];
+/** A queue that is full, or nearly so, or has more delayed messages than room. @param {any} queue @param {import('../depths.js').Limits|undefined} limits @returns {HTMLElement[]} */
+function depthProblem({ name, depth, present }, limits) {
+  if (!limits) return [];
   const link = h('a', { href: to(['queue', name]) }, name);
+  const staged = present?.staged ?? 0;
+  const delayed = h('a', { href: to(['schedule'], { queue: name }) }, counted(staged, 'message'));
+  const waiting = staged > limits.most ? [h('li', { class: 'warn' }, delayed, ' delayed for ', link, `, which takes ${count(limits.most)} at most.`)] : [];
+  if (depth < (limits.most * limits.high) / 100) return waiting;
   const share = `${Math.floor((100 * depth) / limits.most)} % of its ${counted(limits.most, 'message')} at most`;
-  return [depth >= limits.most ? h('li', { class: 'bad' }, link, ` is full: ${share}.`) : h('li', { class: 'warn' }, link, ` has ${share}.`)];
+  return [depth >= limits.most ? h('li', { class: 'bad' }, link, ` is full: ${share}.`) : h('li', { class: 'warn' }, link, ` has ${share}.`), ...waiting];
+}
+
+/** Expired messages that the expiry scan has passed over twice, or that none looks for: others are between two scans. @param {Snapshot} snapshot */
+function isForgotten({ now_ms, expired_present, first_expired_ms, expiry_scan_ms }) {
+  if (expiry_scan_ms === null) return expired_present > 0;
+  return first_expired_ms !== null && now_ms - first_expired_ms > 2 * expiry_scan_ms;
 }
 
 /** @param {Snapshot} snapshot @param {HTMLElement[]} full */
-function problemList({ is_releasing, is_disk_full, dead_letters, expired_present, in_transit }, full) {
+function problemList(snapshot, full) {
+  const { is_releasing, is_disk_full, dead_letters, expired_present, in_transit } = snapshot;
   const found = [
     !is_releasing && h('li', { class: 'bad' }, 'Release of delayed messages has stopped.'),
     is_disk_full && h('li', { class: 'bad' }, 'The disk is full: puts are refused.'),
     ...full,
     dead_letters && h('li', {}, h('a', { href: to(['deadletters']) }, counted(dead_letters, 'dead letter')), '.'),
     in_transit && h('li', { class: 'quiet' }, `${counted(in_transit, 'message')} on transmission queues.`),
-    expired_present && h('li', { class: 'quiet' }, h('a', { href: to(['expired']) }, counted(expired_present, 'expired message')), ` not discarded yet: nobody has met ${expired_present === 1 ? 'it' : 'them'}.`),
+    isForgotten(snapshot) && h('li', { class: 'quiet' }, h('a', { href: to(['expired']) }, counted(expired_present, 'expired message')), ` not discarded yet: nobody has met ${expired_present === 1 ? 'it' : 'them'}.`),
   ].filter(Boolean);
   return found.length ? h('ul', { class: 'plain' }, found) : h('p', { class: 'good' }, 'None.');
 }

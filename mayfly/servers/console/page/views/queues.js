@@ -1,9 +1,11 @@
 /** All local queues: found by a part of the name, sorted by any column. */
 import { ask } from '../api.js';
+import { define } from '../definition.js';
 import { fill, h } from '../dom.js';
 import { count, counted, duration } from '../format.js';
 import { now, watch } from '../live.js';
 import { fail } from '../notices.js';
+import { roleButton } from '../roles.js';
 import { go, keep } from '../router.js';
 import { here } from '../session.js';
 import { dataTable } from '../table.js';
@@ -45,7 +47,7 @@ export async function show(main, { query, signal }) {
   });
   main.append(
     h('div', { class: 'page-head' }, h('h1', {}, 'Queues'), told,
-      h('div', { class: 'tools' }, h('label', { class: 'field' }, system, 'Queues of the system'), find)),
+      h('div', { class: 'tools' }, h('label', { class: 'field' }, system, 'Queues of the system'), find, roleButton('administer', { onclick: () => define('qlocal').catch(fail) }, 'Define…'))),
     table.element,
   );
 
