@@ -384,13 +384,23 @@ def test_a_message_is_put_with_delay_and_lifetime_in_words(
     assert web.ask("POST", MESSAGES, too_short).said[2] == rc.MQRC_EXPIRY_ERROR
 
 
-def test_the_schedule_is_filtered_by_a_property(web: Web, queue_manager: QueueManager) -> None:
+def test_the_schedule_is_filtered_by_a_property_and_by_a_part(
+    web: Web, queue_manager: QueueManager
+) -> None:
     with queue_manager.session() as session:
         session.put("Q1", b"x", delay_ms=1_000, properties={"order": "1"})
         wanted = session.put("Q1", b"x", delay_ms=2_000, properties={"order": "2"}).hex()
     found = listed(web.ask("GET", f"{QM1}/schedule?property=order&value=2"))
     assert [each["msg_id"] for each in found] == [wanted]
     assert web.ask("GET", f"{QM1}/schedule?value=2").status == 400
+    for part in (wanted[-6:].upper(), "ann", "q2"):
+        with queue_manager.session(user="anna") as session:
+            other = session.put("Q2", b"x", delay_ms=500).hex()
+        expected = [wanted] if part == wanted[-6:].upper() else [other]
+        path = f"{QM1}/schedule?find={part}"
+        assert [each["msg_id"] for each in listed(web.ask("GET", path))] == expected
+        assert web.ask("GET", f"{path}&limit=1").content["next"] is not None
+        assert web.ask("POST", f"{QM1}/schedule/{other}/cancel").status == 200
 
 
 # Authority

@@ -33,10 +33,12 @@ from mayfly.servers.http.resources.operations import (
     etag_of,
     is_conditional,
 )
-from mayfly.verbs.schedule import Receipt, ScheduleFilter
+from mayfly.verbs.schedule import Receipt, Scheduled, ScheduleFilter
 
 _T = TypeVar("_T")
 _MAX: Final = 1_000
+#: Messages that one page of a search for a part looks at.
+_MOST_LOOKED_AT: Final = 20_000
 #: Positions have 64 bits; a page begins behind any but the last.
 _LAST_POSITION: Final = 2**63 - 2
 _Moment = Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="ms since 1970, UTC")]
@@ -53,6 +55,13 @@ class DelayedListing(Struct, forbid_unknown_fields=True, rename={"property_name"
         Meta(description="the name of a message property; needs ``value``"),
     ] = None
     value: Annotated[str | None, Meta(description="its value as text")] = None
+    find: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="a part of their MsgId in hexadecimal, of their target or their sender",
+        ),
+    ] = ""
     due_from_ms: Annotated[_Moment | None, Meta(description="delivery times from this one on")] = (
         None
     )
@@ -200,7 +209,8 @@ ACTIONS: Final = {
 def listed(call: Call[DelayedListing, None]) -> DelayedPage:
     """List delayed messages by delivery time.
 
-    A page has at most ``limit`` messages; ``next`` is null on the last page.
+    A page has at most ``limit`` messages; ``next`` is null on the last page. With ``find`` a page
+    looks at 20,000 messages, so it may be short and still have a ``next``.
     """
     asked = call.query
     if (asked.property_name is None) != (asked.value is None):
@@ -212,9 +222,34 @@ def listed(call: Call[DelayedListing, None]) -> DelayedPage:
         asked.queue, asked.sender, properties, asked.due_from_ms, asked.due_before_ms
     )
     with call.connection() as connection:
-        page = Schedule(connection.call).list(where, limit=asked.limit, after=asked.after)
+        schedule = connection.session.schedule
+        if asked.find:
+            return _found(schedule, where, asked.find.lower(), asked.limit, asked.after)
+        page = schedule.list(where, limit=asked.limit, after=asked.after)
     following = str(page[-1].position) if len(page) == asked.limit else None
     return DelayedPage([scheduled_as_json(one) for one in page], following)
+
+
+def _found(
+    schedule: SessionSchedule, where: ScheduleFilter, part: str, limit: int, after: int | None
+) -> DelayedPage:
+    """Return a page of delayed messages with a text in MsgId, target or sender.
+
+    ``part`` is in lower case.
+    """
+    found = list[Scheduled]()
+    for _ in range(_MOST_LOOKED_AT // _MAX):
+        page = schedule.list(where, limit=_MAX, after=after)
+        for one in page:
+            after = one.position
+            texts = one.msg_id.hex(), one.target.lower(), one.user_identifier.lower()
+            if any(part in text for text in texts):
+                found.append(one)
+                if len(found) == limit:
+                    return DelayedPage([scheduled_as_json(each) for each in found], str(after))
+        if len(page) < _MAX:
+            return DelayedPage([scheduled_as_json(each) for each in found], None)
+    return DelayedPage([scheduled_as_json(each) for each in found], str(after))
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
