@@ -13,11 +13,11 @@ const FORMS = { text: 'Text', json: 'JSON', xml: 'XML', hex: 'Hexadecimal' };
  * @param {(ccsid: number) => Promise<Data>} load asks for the same data in another character set
  */
 export function bodyView(data, load) {
-  const shown = h('pre', { class: 'body', tabindex: '0', 'aria-label': 'Data' });
+  const shown = h('pre', { class: 'body', tabindex: '0', role: 'region', 'aria-label': 'Content' });
   const told = h('span', { class: 'quiet', role: 'status' });
   let form = formOf(data);
   const choices = Object.entries(FORMS).map(([word, label]) => h('button', { type: 'button', 'data-form': word, onclick: () => (form = word, draw()) }, label));
-  const known = { ...CCSIDS, ...(data.ccsid in CCSIDS ? {} : { [data.ccsid]: `CCSID ${data.ccsid}` }) };
+  const known = { ...CCSIDS, ...(data.ccsid in CCSIDS ? {} : { [data.ccsid]: data.codec ?? 'not known here' }) };
   const ccsid = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': 'Character set', onchange: again },
     Object.entries(known).map(([number, name]) => h('option', { value: number, selected: Number(number) === data.ccsid }, `${number} ${name}`))));
 

@@ -7,6 +7,9 @@ import { here } from './session.js';
 
 const ID = /^(?:ID:)?([0-9a-fA-F]{2}){1,24}$/;
 
+/** Other texts are no name of a queue. */
+const NAME = /^[A-Za-z0-9._/%]{1,48}$/;
+
 /** Digits of a whole id. */
 const WHOLE = 48;
 
@@ -26,7 +29,7 @@ export function search() {
 
 /** @param {string} text */
 async function lead(text) {
-  if (text.length < WHOLE && (await isQueue(text))) go(['queue', text]);
+  if (text.length < WHOLE && NAME.test(text) && (await isQueue(text))) go(['queue', text]);
   else if (ID.test(text)) go(['trace', text.replace(/^ID:/, '').toLowerCase()]);
   else go(['find'], { text });
 }

@@ -45,7 +45,7 @@ export async function show(main, { query, signal }) {
     await search(name);
     searched += 1;
   }
-  fill(told, `${counted(messages.length, 'message')} on ${counted(searched, 'queue')} that ${searched === 1 ? 'has' : 'have'} any`);
+  fill(told, `${counted(messages.length, 'message')} found; ${counted(searched, 'queue')} searched.`);
   if (messages.length && main.contains(document.activeElement)) table.focus();
 
   /** @param {string} name */

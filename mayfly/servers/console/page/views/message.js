@@ -9,6 +9,7 @@ import { roleButton } from '../roles.js';
 import { go, to } from '../router.js';
 import { change } from '../schedule_actions.js';
 import { here } from '../session.js';
+import { tell } from '../signals.js';
 import { dataTable } from '../table.js';
 
 /** @param {HTMLElement} main @param {{args: string[], signal: AbortSignal}} place */
@@ -19,21 +20,21 @@ export async function show(main, { args: [queue, place], signal }) {
     h('div', { class: 'tools' }, h('a', { href: to(['messages', queue]) }, `Messages of ${queue}`))));
   const told = await load({});
   const { message } = told;
-  const back = () => go(['messages', queue]);
+  const back = () => (go(['messages', queue]), tell('messages'));
   main.append(
     h('section', { class: 'panel stack', 'aria-label': 'State' },
-      h('p', { class: 'sentence' }, state(message.state), ' ', sentenceOf(message, queue)),
-      told.headers.filter((/** @type {any} */ each) => each.sentence).map((/** @type {any} */ each) => h('p', {}, each.sentence, ' ', each.name === 'MQDLH' && message.meant_for && h('a', { href: to(['queue', message.meant_for]) }, `The queue ${message.meant_for}`))),
+      h('p', { class: 'standing' }, state(message.state), ' ', sentenceOf(message, queue)),
+      told.headers.filter((/** @type {any} */ each) => each.sentence && each.name !== 'DDH').map((/** @type {any} */ each) => h('p', {}, each.sentence, ' ', each.name === 'MQDLH' && message.meant_for && h('a', { href: to(['queue', message.meant_for]) }, `The queue ${message.meant_for}`))),
       told.damage && h('p', { class: 'bad' }, told.damage),
       h('div', { class: 'tools' }, actionsOf(queue, message, back), h('a', { href: to(['trace', message.msg_id]) }, 'Its trace'))),
     h('section', { class: 'panel stack', 'aria-labelledby': 'data' }, h('h2', { id: 'data' }, 'Data'),
-      message.state === 'uncommitted' ? h('p', { class: 'quiet' }, 'Nobody sees the data before the commit.') : bodyView(told.data, async (ccsid) => (await load({ ccsid })).data)),
+      message.state === 'uncommitted' ? h('p', { class: 'quiet' }, 'Nobody sees the data before the commit.') : bodyView(told.data, async (ccsid) => (await load({ ccsid: ccsid || null })).data)),
     h('h2', {}, 'Properties'), propertyTable(told.properties),
     h('div', { class: 'panels wide' },
       h('section', { class: 'panel', 'aria-labelledby': 'facts' }, h('h2', { id: 'facts' }, 'Message'), factsOf(message)),
       told.headers.map((/** @type {any} */ header, /** @type {number} */ index) => h('section', { class: 'panel', 'aria-labelledby': `header-${index}` },
         h('h2', { id: `header-${index}` }, header.name, h('span', { class: 'quiet' }, ` at ${header.offset}, ${bytes(header.length_bytes)}`)),
-        fieldList(header.fields), header.folders.map((/** @type {string} */ folder) => h('pre', { class: 'body', tabindex: '0', 'aria-label': 'Folder' }, folder)))),
+        fieldList(header.fields), header.folders.map((/** @type {string} */ folder) => h('pre', { class: 'body', tabindex: '0', role: 'region', 'aria-label': `Folder ${folder.slice(1, 9)}` }, folder)))),
       h('section', { class: 'panel', 'aria-labelledby': 'md' }, h('h2', { id: 'md' }, 'MQMD'), fieldList(told.descriptor))),
   );
 }
@@ -93,8 +94,9 @@ const fieldList = (fields) => factList(...fields.map(({ name, value, meaning }) 
 
 /** @param {any[]} properties */
 function propertyTable(properties) {
+  if (!properties.length) return h('p', { class: 'quiet' }, 'It has none.');
   const table = dataTable({
-    label: 'Properties', wraps: true, key: ({ name }) => name, empty: 'It has no properties.',
+    label: 'Properties', wraps: true, key: ({ name }) => name,
     columns: [
       { key: 'name', label: 'Property', value: ({ name }) => name, cell: ({ name }) => h('code', {}, name) },
       { key: 'type', label: 'Type', value: ({ type }) => type },

@@ -10,11 +10,14 @@ import { roleButton, whyNot } from '../roles.js';
 import { keep, to } from '../router.js';
 import { change } from '../schedule_actions.js';
 import { here } from '../session.js';
+import { hear } from '../signals.js';
 import { dataTable } from '../table.js';
 
 const PAGE = 200;
 /** Pages that are asked for one after the other while nothing is found. */
 const MOST_EMPTY = 50;
+/** Below this width in px the filter is folded. */
+const NARROW = 600;
 const STATES = ['live', 'staged', 'uncommitted', 'locked', 'expired_present'];
 const AGES = { 'any age': 0, 'older than 1 min': 60_000, 'older than 1 h': 3_600_000, 'older than 1 d': 86_400_000, 'older than 7 d': 604_800_000 };
 
@@ -110,9 +113,12 @@ export async function show(main, { args: [queue], query, signal }) {
   main.append(
     h('div', { class: 'page-head' }, h('h1', {}, `Messages of ${queue}`), told,
       h('div', { class: 'tools' }, h('a', { href: to(['queue', queue]) }, 'The queue'), h('a', { class: 'button', href: to(['put', queue]) }, 'Put a message'))),
-    form, h('div', { class: 'tools' }, scope, buttons, next), notes, table.element,
+    h('details', { open: innerWidth > NARROW || query.size > 0 }, h('summary', {}, 'Filter'), form),
+    h('div', { class: 'tools' }, scope, buttons, next), notes, table.element,
   );
   await load(true);
+  // A change of one message may be undone while this page is seen.
+  hear('messages', done, signal);
   let figures = '';
   watch((snapshot) => {
     const found = snapshot.queues.get(queue);
