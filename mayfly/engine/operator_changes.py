@@ -1,8 +1,9 @@
 """Operators move, copy and delete messages on queues, and undo moves and cancels.
 
 A change is one transaction with its audit. MsgId, CorrelId, context, time of the put in the MQMD
-and deadline stay; only a CAPEXPRY of the new queue may shorten the life. No report is made by it. A
-message that is locked, uncommitted, delayed or gone is left as it is, and the receipt says so.
+and deadline stay; only a CAPEXPRY of the new queue may shorten the life. Backouts are counted anew.
+No report is made by a change. A message that is locked, uncommitted, delayed or gone is left as it
+is, and the receipt says so.
 """
 
 from __future__ import annotations
@@ -166,8 +167,8 @@ def undo_cancel(engine: Engine, session: Session, cancelled: Sequence[Found]) ->
 
     Each has its MsgId, delivery time and deadline again; one whose delivery time has passed is due
     at once. One that has expired meanwhile is left away, and so is one whose MsgId another delayed
-    message has by now (``replaced``). Raises MQRC_NOT_AUTHORIZED as a cancel does, and the error
-    with which the staging queue refuses one of them; then none is delayed again.
+    message has by now (``replaced``). The caller has checked the authority of the user. Raises the
+    error with which the staging queue refuses one of them; then none is delayed again.
     """
     counts, transaction = Counter[str](), Transaction()
     with engine.engine_lock:
@@ -289,7 +290,7 @@ def _put(
         window = capped_from(window, now_ms, path.cap_ms, path.capped_by)
     ids = MessageIds(row.msg_id, row.correl_id, row.msg_id)
     made = new_row(core, path, OutgoingMessage(prepared, window, ids, row.body))
-    made = made._replace(backout_count=row.backout_count, topic=row.topic)
+    made = made._replace(topic=row.topic)
     queue_state.arrive(core, transaction, path.queue, made, persistent=prepared.persistent)
     return made
 

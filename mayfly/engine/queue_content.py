@@ -43,11 +43,14 @@ _WORDS: Final = {
     State.UNCOMMITTED: "uncommitted",
     State.LOCKED: "locked",
 }
-#: Messages read in one turn of the lock, and looked at for one page; less when contents are read.
-_STEP, _PAGE_ROWS, _PAGE_CONTENTS = 200, 20_000, 2_000
+#: Messages of each persistence read in one turn of the lock, and looked at for one page; less when
+#: contents are read.
+_STEP, _STEP_CONTENTS, _PAGE_ROWS, _PAGE_CONTENTS = 200, 50, 20_000, 2_000
 #: Of each message a search looks at so much data, and for one page at so much together.
 SEARCHED_BYTES: Final = 2**20
 _PAGE_BYTES: Final = 2**25
+#: Data that is read in one turn of the lock, some ms.
+_STEP_BYTES: Final = 2**22
 #: Enough for the messages that share an id.
 _WITH_ID: Final = 1_000
 _TOKEN_BYTES: Final = 16
@@ -393,6 +396,7 @@ class _Walk:
         self.sees_staged = True
         self._in_staging, self._low = _cursor(after, queue)
         self.after: str | None = after
+        self._step_rows = _STEP_CONTENTS if where.reads_contents else _STEP
         self._left_rows = _PAGE_CONTENTS if where.reads_contents else _PAGE_ROWS
         self._left_bytes = _PAGE_BYTES
 
@@ -446,9 +450,9 @@ class _Walk:
                 continue
             messages, high = owner.messages(persistence), place.high if end is None else end
             heads = (
-                messages.heads_for_target(self._low, high, queue.number, 2 * _STEP)
+                messages.heads_for_target(self._low, high, queue.number, 2 * self._step_rows)
                 if self._in_staging
-                else messages.heads(self._low, high, 2 * _STEP)
+                else messages.heads(self._low, high, 2 * self._step_rows)
             )
             for head in heads:
                 # It is about to leave, or to arrive.
@@ -462,10 +466,11 @@ class _Walk:
             if self._low <= pending.row.k < high
         ]
         found.sort(key=lambda each: each[0].row.k)
-        self._left_rows -= _STEP if end is not None else len(found)
+        self._left_rows -= self._step_rows if end is not None else len(found)
         read = list[tuple[PresentMessage, bytes]]()
+        enough_bytes = max(self._left_bytes - _STEP_BYTES, 0)
         for message, store in found:
-            if self._left_bytes <= 0 and read:
+            if self._left_bytes <= enough_bytes and read:
                 return read, message.row.k
             read.append((message, self._data(message, store)))
         return read, end
@@ -473,13 +478,13 @@ class _Walk:
     def _end_of_step(self, owner: Core, place: LocalQueue) -> int | None:
         """Return the key at which a step that begins at the present place ends; None for the last.
 
-        At most _STEP messages of each persistence are before it.
+        At most ``_step_rows`` messages of each persistence are before it.
         """
         ends = [
             key
             for persistence in (VOLATILE, PERSISTENT)
             if place.present[persistence]
-            and (key := owner.messages(persistence).nth_key(self._low, place.high, _STEP))
+            and (key := owner.messages(persistence).nth_key(self._low, place.high, self._step_rows))
             is not None
         ]
         return min(ends, default=None)

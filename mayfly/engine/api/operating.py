@@ -27,6 +27,7 @@ from mayfly.engine.properties import with_properties
 from mayfly.engine.queue_content import (
     ContentFilter,
     PresentMessage,
+    audit,
     list_messages,
     look_at,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "TraceCollector",
     "DelayTimeline",
     "Watch",
+    "audit",
     "copy_messages",
     "counts_of",
     "delete_messages",

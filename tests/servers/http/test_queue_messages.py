@@ -124,6 +124,7 @@ def test_filters_find_by_id_property_text_age_and_sender(
     assert ids("sender=anna") == [first, second]
     assert ids("text=nowhere") == []
     assert web.ask("GET", f"{MESSAGES}?property=order").said[0] == 400
+    assert web.ask("GET", f"{MESSAGES}?id=00").said[:2] == (400, "id '00' has no byte but zeros")
     assert changes(web) == [("admin", "search", "on Q1 text 'nowhere'", "searched", 0)]
 
 
@@ -181,6 +182,10 @@ def test_a_dead_letter_tells_why_in_words_and_is_redriven_alone(
     assert foreseen["redriven"] == 1
     assert web.ask("POST", f"{QM1}/dead-letters", body).content["redriven"] == 1
     assert web.ask("POST", f"{QM1}/dead-letters", body).content["gone"] == 1
+    assert changes(web, 2) == [
+        ("admin", "redrive", "on DLQ", "1 gone", 0),
+        ("admin", "redrive", "on DLQ", "1 redriven", 1),
+    ]
     with queue_manager.session() as session:
         message = session.get("Q2")
         assert message is not None
@@ -403,6 +408,22 @@ def test_the_schedule_is_filtered_by_a_property_and_by_a_part(
         assert web.ask("POST", f"{QM1}/schedule/{other}/cancel").status == 200
 
 
+def test_a_search_in_contents_is_bounded_by_bytes_and_goes_on(
+    web: Web, queue_manager: QueueManager
+) -> None:
+    with queue_manager.session() as session:
+        for number in range(40):
+            session.put(
+                "Q1", bytes(2**20) + b"beyond" if number == 3 else bytes(2**20 - 9) + b"needle"
+            )
+    found, after, pages = 0, "", 0
+    while after is not None:
+        page = web.ask("GET", f"{MESSAGES}?text=needle&limit=1000&after={after}").content
+        found, after, pages = found + len(page["messages"]), page["next"], pages + 1
+    assert (found, pages) == (39, 2)
+    assert listed(web.ask("GET", f"{MESSAGES}?text=beyond")) == []
+
+
 # Authority
 
 
@@ -435,6 +456,7 @@ def test_who_may_look_and_not_browse_sees_figures_and_no_content(
     refused = [
         ask("GET", f"{MESSAGES}?text=secret"),
         ask("GET", f"{MESSAGES}?property=order&value=1"),
+        ask("GET", f"{QM1}/schedule?property=order&value=1"),
         ask("GET", f"{MESSAGES}/{place}"),
         ask("GET", f"{MESSAGES}/{staged}"),
         ask("POST", f"{MESSAGES}/move", {"places": [place], "to": "Q2"}),

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
+from mayfly.engine.api.operating import audit
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqi.reasons import reason_text
@@ -30,7 +31,7 @@ from mayfly.services.dead_letter import (
     redrive_letters,
 )
 from mayfly.services.dead_letter.dead_letters import LetterJson, letter_as_json
-from mayfly.services.dead_letter.handler import RedrivenJson, summary_as_json
+from mayfly.services.dead_letter.handler import RedrivenJson, SummaryJson, summary_as_json
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message, token_of
 
@@ -115,10 +116,20 @@ def redriven(call: Call[NoQuery, Redrive]) -> RedrivenJson:
         elif dry_run:
             summary = summary_as_json(preview(connection, table, queue), Counter())
         else:
-            with DeadLetterHandler(connection, table, queue=queue) as handler:
+            # It closes its connection.
+            with call.connection() as own, DeadLetterHandler(own, table, queue=queue) as handler:
                 handler.run_once()
             summary = summary_as_json(handler.counts, handler.failures)
+        if not dry_run:
+            _audit(connection, queue or dead_letter_queue(connection), summary)
     return {**summary, "dry_run": dry_run}
+
+
+def _audit(connection: LocalConnection, queue: str, summary: SummaryJson) -> None:
+    """Write a redrive into the audit, with the numbers of letters by outcome."""
+    counts = {name: count for name, count in summary.items() if isinstance(count, int) and count}
+    receipt = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
+    audit(connection.session, "redrive", b"", f"on {queue}", receipt, summary["redriven"])
 
 
 def _placed(message: Message) -> PlacedLetterJson:

@@ -254,7 +254,7 @@ def listed(call: Call[MessageListing, None]) -> MessagesOnQueue:
         raise HttpError(HTTPStatus.BAD_REQUEST, "property and value are given together, or neither")
     where = ContentFilter(
         asked.state,
-        None if asked.id is None else stored_id(asked.id, "id"),
+        None if asked.id is None else _id(asked.id),
         asked.sender,
         asked.put_from_ms,
         asked.put_before_ms,
@@ -406,6 +406,14 @@ def _changed(
     places = [_place(each) for each in call.body.places]
     with call.authenticated.connection() as connection:
         return change(call.manager.engine, connection.session, call.names["queue"], places)
+
+
+def _id(text: str) -> bytes:
+    """Return an id of 24 bytes; MQRC_MD_ERROR for a wrong text, HttpError (400) for zeros."""
+    found = stored_id(text, "id")
+    if not found:
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"id {text!r} has no byte but zeros")
+    return found
 
 
 def _place(text: str) -> bytes:

@@ -17,7 +17,13 @@ from mayfly.client.connection.json_values import (
     scheduled_as_json,
 )
 from mayfly.engine import Engine, Session
-from mayfly.engine.api.operating import KeptMessages, Receipts, SessionSchedule, undo_cancel
+from mayfly.engine.api.operating import (
+    KeptMessages,
+    Receipts,
+    SessionSchedule,
+    audit,
+    undo_cancel,
+)
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import (
@@ -210,7 +216,8 @@ def listed(call: Call[DelayedListing, None]) -> DelayedPage:
     """List delayed messages by delivery time.
 
     A page has at most ``limit`` messages; ``next`` is null on the last page. With ``find`` a page
-    looks at 20,000 messages, so it may be short and still have a ``next``.
+    looks at 20,000 messages, so it may be short and still have a ``next``. ``property`` needs
+    BROWSE on SYSTEM.DDELAY.LOCAL.QUEUE, unless ``sender`` is the user, and is audited.
     """
     asked = call.query
     if (asked.property_name is None) != (asked.value is None):
@@ -221,11 +228,15 @@ def listed(call: Call[DelayedListing, None]) -> DelayedPage:
     where = ScheduleFilter(
         asked.queue, asked.sender, properties, asked.due_from_ms, asked.due_before_ms
     )
-    with call.connection() as connection:
+    # A property is content: it takes the user's own authority, which the schedule asks.
+    with call.authenticated.connection() if properties else call.connection() as connection:
         schedule = connection.session.schedule
         if asked.find:
             return _found(schedule, where, asked.find.lower(), asked.limit, asked.after)
         page = schedule.list(where, limit=asked.limit, after=asked.after)
+        if properties and asked.after is None:
+            detail = f"on the schedule property {asked.property_name}={asked.value}"
+            audit(connection.session, "search", b"", detail, "searched", len(page))
     following = str(page[-1].position) if len(page) == asked.limit else None
     return DelayedPage([scheduled_as_json(one) for one in page], following)
 
