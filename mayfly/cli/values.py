@@ -9,24 +9,14 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.times import read_duration
 from mayfly.mqi import constants as c
 from mayfly.verbs.contracts import files
 
-_MINUTE_MS = 60 * SECOND_MS
-_UNITS_MS = {
-    "ms": 1,
-    "s": SECOND_MS,
-    "m": _MINUTE_MS,
-    "min": _MINUTE_MS,
-    "h": 60 * _MINUTE_MS,
-    "d": 24 * 60 * _MINUTE_MS,
-}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 #: Fewer digits are the year 1973 or before: seconds, or a date without its hyphens.
 _MS_DIGITS = re.compile(r"[0-9]{12,14}")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 ID_BYTES = 24
 #: Waits until there is a message.
 FOREVER_MS = -1
@@ -52,23 +42,10 @@ def duration_ms(text: str) -> int:
 
     Raises BadParameter for another text, a missing unit, and parts of a ms.
     """
-    typed = text.strip().lower()
-    if typed == "0":
-        return 0
-    found = _DURATION.fullmatch(typed)
-    if found is not None and not found[2]:
-        raise typer.BadParameter(
-            f"{text!r} has no unit: {found[1]}ms, {found[1]}s, {found[1]}m, {found[1]}h or "
-            f"{found[1]}d"
-        )
-    if found is None or found[2] not in _UNITS_MS:
-        raise typer.BadParameter(
-            f"{text!r} is not a duration: a number and ms, s, m, h or d, as in 20s"
-        )
-    duration = float(found[1]) * _UNITS_MS[found[2]]
-    if not duration.is_integer():
-        raise typer.BadParameter(f"{text!r} is not a whole number of milliseconds")
-    return int(duration)
+    try:
+        return read_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def moment_ms(text: str) -> int:

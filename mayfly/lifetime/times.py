@@ -6,6 +6,7 @@ second (Expiry, CAPEXPRY) and seconds (EXPRYINT); only this module converts them
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Protocol, TypeVar
@@ -22,6 +23,19 @@ SLEW_MS = 1_000
 STORED_TIME_STEP_MS = 1_000
 #: ... nor while a queue manager is idle and anything in the store has a deadline or a delay.
 STORED_TIME_IDLE_MS = 10_000
+_UNITS_MS = {
+    unit: size_ms
+    for units, size_ms in (
+        ("ms millisecond milliseconds", 1),
+        ("s sec second seconds", SECOND_MS),
+        ("m min minute minutes", _MINUTE_MS),
+        ("h hour hours", _HOUR_MS),
+        ("d day days", _DAY_MS),
+    )
+    for unit in units.split()
+}
+_LEADING_WORD = re.compile(r"(in|for|after|lives) +")
+_PART_OF_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _T = TypeVar("_T")
@@ -40,6 +54,34 @@ def tenths_of_ms(duration_ms: int) -> int:
 def ms_of_seconds(seconds: int) -> int:
     """Return whole seconds as milliseconds."""
     return seconds * SECOND_MS
+
+
+def read_duration(text: str) -> int:
+    """Return a duration in ms, as ``20s``, ``1.5 h``, ``3 days`` or ``1 h 30 min`` spell it.
+
+    A word before it does not count: ``in 3 days``, ``lives 1 h``. 0 needs no unit. Raises
+    ValueError for another text, a number without a unit, and parts of a ms.
+    """
+    typed = text.strip().lower()
+    meant = _LEADING_WORD.sub("", typed)
+    if meant == "0":
+        return 0
+    parts = _PART_OF_DURATION.findall(meant)
+    if not parts or _PART_OF_DURATION.sub("", meant).strip():
+        raise ValueError(f"{text!r} is not a duration: a number and ms, s, m, h or d, as in 20s")
+    total_ms = 0.0
+    for number, unit in parts:
+        if not unit:
+            units = ", ".join(f"{number}{each}" for each in ("ms", "s", "m", "h"))
+            raise ValueError(f"{text!r} has no unit: {units} or {number}d")
+        if unit not in _UNITS_MS:
+            raise ValueError(
+                f"{text!r} is not a duration: a number and ms, s, m, h or d, as in 20s"
+            )
+        total_ms += float(number) * _UNITS_MS[unit]
+    if not total_ms.is_integer():
+        raise ValueError(f"{text!r} is not a whole number of milliseconds")
+    return int(total_ms)
 
 
 def ms_of_duration(value: _T | timedelta) -> _T | int:

@@ -94,6 +94,13 @@ HEAD_BYTES = 4_096
 #: SQLite takes the beginning of no bytes for null.
 SHORT_BODY = f"ifnull(substr(body, 1, {HEAD_BYTES}), x'')"
 _SHORT_COLUMNS = ", ".join(SHORT_BODY if name == "body" else name for name in StoredMessage._fields)
+_HEADS = f"SELECT body_bytes, {_SHORT_COLUMNS} FROM whole_message WHERE k >= ? AND k < ? ORDER BY k"
+_HEADS_FOR_TARGET = (
+    f"SELECT body_bytes, {_SHORT_COLUMNS} FROM whole_message "
+    "WHERE k >= ? AND k < ? AND target_number = ? ORDER BY k"
+)
+_BEGINNING = "SELECT substr(body, 1, ?) FROM whole_message WHERE k = ?"
+_NTH_KEY = "SELECT k FROM message WHERE k >= ? AND k < ? ORDER BY k LIMIT 1 OFFSET ?"
 _WITH_MSG_ID = f"""
 SELECT length(body), {_SHORT_COLUMNS} FROM message WHERE msg_hash = ?1 AND msg_id = ?2
 UNION ALL
@@ -523,6 +530,32 @@ class Messages:
     def present(self, keys: Iterable[int]) -> set[int]:
         """Return those of these keys for which a message is stored."""
         return {int(row[0]) for row in self.fetch(_PRESENT, (json.dumps(list(keys)),))}
+
+    def heads(self, low: int, high: int, limit: int) -> list[MessageHead]:
+        """Return up to ``limit`` messages with ``low <= k < high``, by key, with shortened data."""
+        return self._message_heads(_HEADS, (low, high), limit)
+
+    def heads_for_target(
+        self, low: int, high: int, target_number: int, limit: int
+    ) -> list[MessageHead]:
+        """Return up to ``limit`` staged messages of a key range for one target, by key.
+
+        ``target_number`` is the number of the target queue. Their data is shortened.
+        """
+        return self._message_heads(_HEADS_FOR_TARGET, (low, high, target_number), limit)
+
+    def nth_key(self, low: int, high: int, count: int) -> int | None:
+        """Return the key behind the first ``count`` messages with ``low <= k < high``.
+
+        None when no more than ``count`` messages are in the range.
+        """
+        rows = self.fetch(_NTH_KEY, (low, high, count))
+        return int(rows[0][0]) if rows else None
+
+    def beginning(self, key: int, length_bytes: int) -> bytes:
+        """Return the first bytes of the data of a message; empty when no message has the key."""
+        rows = self.fetch(_BEGINNING, (length_bytes, key))
+        return bytes(rows[0][0] or b"") if rows else b""
 
     def with_id(self, numbers: Iterable[int], identifier: bytes, limit: int) -> list[MessageHead]:
         """Return messages with an id of 24 bytes as MsgId, then messages with it as CorrelId.

@@ -1,6 +1,7 @@
 """The engine's API for operators: a group, counts, figures, traces of messages."""
 
 from mayfly.engine.counting import counts_of, depth_of, verify
+from mayfly.engine.delay.schedule import KeptMessages, SessionSchedule
 from mayfly.engine.delay.timeline import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
@@ -13,7 +14,23 @@ from mayfly.engine.erasure import erase_lives, erasures
 from mayfly.engine.expiry import Expired, watch_expiry
 from mayfly.engine.figures import PUT, Figures, LiveFigures, QueueFigures, Watch, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
+from mayfly.engine.operator_changes import (
+    Receipts,
+    copy_messages,
+    delete_messages,
+    move_messages,
+    undo_cancel,
+    undo_moves,
+)
 from mayfly.engine.own_time import follow_wall, own_time
+from mayfly.engine.properties import with_properties
+from mayfly.engine.queue_content import (
+    ContentFilter,
+    PresentMessage,
+    audit,
+    list_messages,
+    look_at,
+)
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
 from mayfly.engine.trace.entries import message_trace
@@ -21,20 +38,28 @@ from mayfly.engine.trace.sources import TraceCollector
 
 __all__ = [
     "BOUNDS_MS",
+    "ContentFilter",
     "EndedFilter",
     "Expired",
     "Figures",
+    "KeptMessages",
     "LatenessCounts",
     "LiveFigures",
     "PUT",
+    "PresentMessage",
     "QueueFigures",
     "QueueSharingGroup",
+    "Receipts",
+    "SessionSchedule",
     "Settings",
     "Span",
     "TraceCollector",
     "DelayTimeline",
     "Watch",
+    "audit",
+    "copy_messages",
     "counts_of",
+    "delete_messages",
     "depth_of",
     "ended_messages",
     "ended_summary",
@@ -43,9 +68,15 @@ __all__ = [
     "expired_present",
     "figures",
     "follow_wall",
+    "list_messages",
+    "look_at",
+    "move_messages",
     "own_time",
+    "undo_cancel",
+    "undo_moves",
     "verify",
     "watch_expiry",
     "message_trace",
+    "with_properties",
     "write_trace",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from mayfly.engine import queue_state
 from mayfly.engine.authority import words
@@ -206,7 +206,7 @@ class SessionSchedule:
                 count += len(scan.step())
         return count
 
-    def cancel(self, msg_id: Identifier) -> Receipt:
+    def cancel(self, msg_id: Identifier, *, kept: KeptMessages | None = None) -> Receipt:
         """Cancel the delivery of a message: it is removed from the staging queue.
 
         In a transacted session the change belongs to its unit of work, else it is durable on
@@ -214,9 +214,9 @@ class SessionSchedule:
         EXPIRED and others, UNKNOWN for an unknown MsgId. Like :meth:`reschedule` and
         :meth:`release` it changes all delayed messages with this MsgId that the session may change,
         or none: if one is locked or cannot have the new time, none changes.
-        ``Receipt.message_count`` is their number.
+        ``Receipt.message_count`` is their number. ``kept`` receives the messages, for an undo.
         """
-        return self._change_one(msg_id, Cancellation(self._core, self._ending))
+        return self._change_one(msg_id, Cancellation(self._core, self._ending, kept))
 
     def reschedule(
         self, msg_id: Identifier, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
@@ -240,14 +240,17 @@ class SessionSchedule:
         """
         return self._change_one(msg_id, Releasing(self._core, self._ending))
 
-    def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
+    def cancel_all(
+        self, where: ScheduleFilter, *, kept: KeptMessages | None = None
+    ) -> Iterator[int]:
         """Cancel all messages that match a filter; yield the running total after each batch.
 
         Nothing happens before the first total is asked for. In a transacted session the changes
         belong to its unit of work, else each batch is durable when its total is yielded. Messages
-        put meanwhile may be left out. Yields 0 when no message matches.
+        put meanwhile may be left out. Yields 0 when no message matches. ``kept`` receives the
+        messages, for an undo.
         """
-        return self._change_all(where, Cancellation(self._core, self._ending))
+        return self._change_all(where, Cancellation(self._core, self._ending, kept))
 
     def reschedule_all(
         self,
@@ -513,16 +516,46 @@ class ScheduleChange(ABC):
         """Change a visible message in the unit of work, or in the transaction if that is None."""
 
 
+class KeptMessages:
+    """Messages that a cancel has removed, kept so that it can be undone; for one thread.
+
+    At more than 1,000 messages or 16 MiB of data none is kept.
+    """
+
+    MAX_MESSAGES: Final = 1_000
+    MAX_BYTES: Final = 2**24
+
+    def __init__(self) -> None:
+        """Begin with no message."""
+        self.found: list[Found] = []
+        self._left_bytes = self.MAX_BYTES
+        self._is_over = False
+
+    def add(self, found: Found) -> None:
+        """Keep a message, or give up all when they are too many."""
+        self._left_bytes -= len(found[1].body)
+        self._is_over |= len(self.found) >= self.MAX_MESSAGES or self._left_bytes < 0
+        if self._is_over:
+            self.found.clear()
+        else:
+            self.found.append(found)
+
+
 class Cancellation(ScheduleChange):
     """Removes messages from the staging queue; the ledger records them as cancelled."""
 
     action: ClassVar = "cancel"
     receipt: ClassVar = Receipt.CANCELLED
 
-    def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
-        """Keep the user and program to be recorded as those who ended the messages."""
+    def __init__(
+        self, core: Core, terminated_by: TerminatedBy, kept: KeptMessages | None = None
+    ) -> None:
+        """Keep the user and program to be recorded as those who ended the messages.
+
+        ``kept`` receives each message that is removed.
+        """
         super().__init__(core)
-        self._ending = terminated_by
+        self._ending, self._kept = terminated_by, kept
 
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
@@ -539,6 +572,8 @@ class Cancellation(ScheduleChange):
         else:
             unit_of_work.check_capacity()
             unit_of_work.take(*found, now_ms)
+        if self._kept is not None:
+            self._kept.add(found)
 
 
 class Rescheduling(ScheduleChange):

@@ -14,16 +14,13 @@ from mayfly.engine.engine import Engine
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.transmission import embedded_or_none
-from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
-from mayfly.engine.settlement import Deliveries
 from mayfly.engine.trace.sentences import sentence_of, sentence_of_nothing, steps_of
+from mayfly.engine.trace.standing import Standing, standing_of, unit_of
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.transit import ChannelBatch
-from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import LifeRecord, State
-from mayfly.lifetime.times import SECOND_MS, spelled_moment
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQFB_EXPIRATION,
@@ -47,8 +44,6 @@ from mayfly.verbs.trace import MAX_TRACE_ENTRIES, MessageTrace, Relation, TraceE
 #: most; one that keeps moving is reported where it was last.
 _LOOKS = 3
 _LOST = State.LOST_AT_RESTART.value
-#: Why the queue manager releases nothing, where its status does not say so itself.
-_OF_STATUS = {"running": "", "spark": "DDELAY(SPARK) leaves that to a pipeline"}
 #: A life of a non-persistent message is written up to a second after its end, on a full disk later.
 _LATE_MS = 60 * SECOND_MS
 
@@ -175,17 +170,6 @@ def as_report(entry: TraceEntry) -> TraceEntry:
     return entry._replace(relation=Relation.REPORT.value, reason=entry.reason or MQFB_EXPIRATION)
 
 
-class _Status(NamedTuple):
-    """The state of a message on its queue, what has locked it, and why it cannot be got.
-
-    ``holder`` and ``hindrance`` are texts, empty when nothing has locked it or hinders a get.
-    """
-
-    state: State
-    holder: str = ""
-    hindrance: str = ""
-
-
 class _Present:
     """The search for messages with one id that exist now on a queue manager."""
 
@@ -253,42 +237,11 @@ class _Present:
         # A deleted queue has no messages; those of other members are not searched.
         assert queue is not None
         return self._entry(
-            queue, found, self._status(queue_owner, queue, row), persistent=bool(persistence)
+            queue,
+            found,
+            standing_of(self._engine, queue_owner, queue, row, self._processor_status),
+            persistent=bool(persistence),
         )
-
-    def _status(self, queue_owner: Core, queue: LocalQueue, row: StoredMessage) -> _Status:
-        """Return the state of a message on a queue: locked, delayed or available, and why."""
-        owner = queue_owner.hidden.get(row.k)
-        until_ms = queue_owner.redeliveries.until_ms(row.k)
-        if until_ms is not None:
-            times = "once" if row.backout_count == 1 else f"{row.backout_count:,} times"
-            text = f"backed out {times}, it is delayed until {spelled_moment(until_ms)} (BODELAY)"
-            return _Status(State.DELAYED, hindrance=text)
-        if owner is not None and owner is not queue_owner.staging.releasing:
-            return _Status(State.LOCKED, self._holder(owner))
-        if queue.is_staging:
-            if owner is not None:
-                return _Status(State.DELAYED, holder="a pipeline that is about to release it")
-            status = self._processor_status
-            return _Status(State.DELAYED, hindrance=_OF_STATUS.get(status, status))
-        return _Status(State.AVAILABLE, hindrance=_hindrance(queue_owner, queue))
-
-    def _holder(self, owner: object) -> str:
-        """Return text that names the owner of a lock, for example ``a channel that is sending it``.
-
-        The text for an unknown owner is ``a change that is on its way to the disk``.
-        """
-        if isinstance(owner, UnitOfWork):
-            for session in list(self._engine.sessions):
-                if owner in session.unit_of_work.parts():
-                    return _unit_of(session)
-        if isinstance(owner, UnitOfWork | Deliveries):
-            return "an open unit of work"
-        if isinstance(owner, Requester):
-            return "a browse that has locked it"
-        if isinstance(owner, ChannelBatch):
-            return "a channel that is sending it"
-        return "a change that is on its way to the disk"
 
     def _uncommitted(self, session: Session) -> Iterator[TraceEntry]:
         """Yield the entries of messages with the id that a session has put and not committed."""
@@ -296,8 +249,8 @@ class _Present:
             row = pending.row
             if self._asked_id in (row.msg_id, row.correl_id):
                 # P9: a message that the same unit of work has got is never visible to others.
-                place = _Status(
-                    State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session)
+                place = Standing(
+                    State.LOCKED if is_through else State.UNCOMMITTED, unit_of(session)
                 )
                 found = MessageHead(len(row.body), row)
                 yield self._entry(pending.queue, found, place, persistent=pending.persistent)
@@ -305,13 +258,13 @@ class _Present:
     def _claimed(self, claimed: ClaimedMessage) -> TraceEntry:
         """Return the entry of a message that a consumer, such as a pipeline, has reserved."""
         queue = self._engine.registry.queue(claimed.queue)
-        place = _Status(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
+        place = Standing(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
         descriptor = unpack_descriptor(claimed.message.row.descriptor)
         is_persistent = descriptor.persistence == MQPER_PERSISTENT
         return self._entry(queue, claimed.message, place, persistent=is_persistent)
 
     def _entry(
-        self, queue: LocalQueue, found: MessageHead, place: _Status, *, persistent: bool
+        self, queue: LocalQueue, found: MessageHead, place: Standing, *, persistent: bool
     ) -> TraceEntry:
         """Return the entry of a row with its status; ids and length are those its sender knows.
 
@@ -409,23 +362,6 @@ def _relation(asked_id: bytes, row: StoredMessage, sent: _AsSent) -> Relation:
         # With MQRO_PASS_MSG_ID a report has the MsgId of what it is about.
         return Relation.REPORT if sent.is_report else Relation.MESSAGE
     return Relation.CORRELATED
-
-
-def _hindrance(queue_owner: Core, queue: LocalQueue) -> str:
-    """Return why gets from a queue fail or wait, such as ``GET(DISABLED)``; empty if neither."""
-    if queue_owner.registry.resolve(queue.name).get_inhibited:
-        return "GET(DISABLED)"
-    if queue.exclusive_holder is not None:
-        return "a program has it open for exclusive input"
-    return ""
-
-
-def _unit_of(session: Session) -> str:
-    """Return text such as ``the open unit of work of alice (app)`` for a session."""
-    context = session.context
-    user, program = context.user_identifier.strip(), context.put_appl_name.strip()
-    who = f"{user} ({program})" if user else program
-    return f"the open unit of work of {who}"
 
 
 def _ended_entries(core: Core, asked_id: bytes, present: Iterable[TraceEntry]) -> list[TraceEntry]:

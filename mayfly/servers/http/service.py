@@ -37,6 +37,7 @@ from mayfly.servers.http.connection import (
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.problems import HttpError, Unauthorized
+from mayfly.servers.http.undos import Undos
 from mayfly.servers.http.waits import GetWaits, VerbFutures
 from mayfly.servers.status import ServerStatus, ServingState
 
@@ -71,6 +72,8 @@ class Service:
         self.logins = Logins(SystemClock().now_ms)
         self.outcomes, self.message_waits = VerbFutures(), GetWaits()
         self.feeds, self.experiments = Feeds(), Experiments()
+        #: Changes of messages that can still be undone.
+        self.undos = Undos(SystemClock().now_ms)
         self._instances = ChannelInstances()
         self._admission = admission
 

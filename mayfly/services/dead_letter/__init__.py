@@ -1,7 +1,7 @@
 """The dead-letter handler: a table of rules decides where dead letters go; see docs."""
 
 from mayfly.services.dead_letter.dead_letters import DeadLetter, dead_letter_of, dead_letter_queue
-from mayfly.services.dead_letter.handler import DeadLetterHandler, Outcome, preview
+from mayfly.services.dead_letter.handler import DeadLetterHandler, Outcome, preview, redrive_letters
 from mayfly.services.dead_letter.rules import (
     Action,
     Rule,
@@ -24,4 +24,5 @@ __all__ = [
     "parse_patterns",
     "parse_rules",
     "preview",
+    "redrive_letters",
 ]

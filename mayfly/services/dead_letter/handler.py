@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -510,9 +511,66 @@ def preview(connection: Connection, table: RuleTable, queue: str = "") -> Counte
     return counts
 
 
+def redrive_letters(
+    connection: Connection,
+    table: RuleTable,
+    queue: str,
+    tokens: Iterable[bytes],
+    *,
+    dry_run: bool = False,
+) -> tuple[Counter[Outcome], Counter[int]]:
+    """Apply the first matching rule to chosen letters, once, each in a unit of work of its own.
+
+    ``tokens`` are their MsgTokens. Returns how many had each outcome, and failures by reason code;
+    a letter that has left is GONE, and one that is refused stays. With ``dry_run`` nothing is
+    changed, and the counts are those of a preview. ``queue`` is as for :func:`preview`. Raises the
+    reason codes of an open, and the errors that concern the whole queue.
+    """
+    counts = Counter(dict.fromkeys(Outcome, 0))
+    failures = Counter[int]()
+    name = queue or table.queue.strip() or dead_letter_queue(connection)
+    letters = connection.call(ask.Open(name, _OPEN, dynamic_name="")).handle
+    for token in dict.fromkeys(tokens):
+        try:
+            message = connection.get(
+                letters, c.MQGMO_BROWSE_FIRST | _BROWSE_OPTIONS, token=token
+            ).message
+        except NoMessage:
+            counts[Outcome.GONE] += 1
+            continue
+        letter = dead_letter_of(message)
+        outcome = Outcome.WITHOUT_HEADER if letter is None else _expected_outcome(table, letter)
+        rule = None if letter is None else _rule_for(table, letter)
+        if (
+            not dry_run
+            and letter is not None
+            and rule is not None
+            and outcome is not Outcome.IGNORED
+        ):
+            try:
+                apply_rule(connection, letters, rule, letter)
+            except MQError as error:
+                if error.reason in _FATAL:
+                    raise
+                connection.call(ask.Backout())
+                outcome = Outcome.FAILED
+                if error.reason == rc.MQRC_NO_MSG_UNDER_CURSOR:
+                    outcome = Outcome.GONE
+                else:
+                    failures[error.reason] += 1
+        counts[outcome] += 1
+    connection.call(ask.CloseObject(letters))
+    return counts, failures
+
+
+def _rule_for(table: RuleTable, letter: DeadLetter) -> Rule | None:
+    """Return the first rule that matches a letter; None if none does."""
+    return next((rule for rule in table.rules if rule.matches(letter)), None)
+
+
 def _expected_outcome(table: RuleTable, letter: DeadLetter) -> Outcome:
     """Return the outcome that the first matching rule would have if it succeeds."""
-    rule = next((rule for rule in table.rules if rule.matches(letter)), None)
+    rule = _rule_for(table, letter)
     if rule is None:
         return Outcome.LEFT
     return Outcome.IGNORED if rule.action is Action.IGNORE else DONE[rule.action]

@@ -143,7 +143,7 @@ def test_all_that_a_filter_finds_is_released_or_cancelled_after_a_question(
     console.sees(page.get_by_text("All 3 shown above:"))
     buttons(console, "Cancel…")
     console.sees(page.get_by_role("dialog", name="Cancel 3 messages?"))
-    console.sees(page.get_by_text("will never be delivered. This cannot be undone."))
+    console.sees(page.get_by_text("will never be delivered. For ten minutes this can be undone."))
     assert page.evaluate("document.activeElement.textContent") == "Leave it"
     page.keyboard.press("Enter")
     assert due_hours(queue_manager) == [1, 2, 3, 4]

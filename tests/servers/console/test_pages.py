@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ pytestmark = pytest.mark.pages
 #: ``make pages`` fetches it from npm, once.
 AXE = Path(__file__).parents[3] / ".venv" / "axe-core" / "package" / "axe.min.js"
 HOUR_MS = 3_600_000
-#: Pages by their headings; ID is a message with a trace.
+#: Pages by their headings; ID is a message with a trace, PLACE one on DLQ.
 PAGES = {
     "overview": "Overview",
     "queues": "Queues",
     "queue/ORDERS": "ORDERS",
+    "messages/ORDERS": "Messages of ORDERS",
+    "message/DLQ/PLACE": "Message",
+    "put/ORDERS": "Put a message on ORDERS",
+    "find?text=x": "Found",
     "schedule": "Schedule",
     "trace/ID": "Trace of a message",
     "deadletters": "Dead letters",
@@ -42,8 +47,11 @@ PAGES = {
 
 
 @pytest.fixture
-def busy(site: Site, queue_manager: QueueManager, clock: VirtualClock) -> str:
-    """A queue manager with messages in each state; the MsgId of one that has expired."""
+def busy(site: Site, queue_manager: QueueManager, clock: VirtualClock) -> Iterator[tuple[str, str]]:
+    """A queue manager with messages in each state; the MsgId of one that has expired.
+
+    Beside it comes the place of a dead letter.
+    """
     assert queue_manager.mqsc(
         "DEFINE QLOCAL(SHUT)\nDEFINE CHANNEL(SYSTEM.DEF.SVRCONN) +\n CHLTYPE(SVRCONN) REPLACE"
     ).ok
@@ -57,18 +65,27 @@ def busy(site: Site, queue_manager: QueueManager, clock: VirtualClock) -> str:
             session.put("ORDERS", b"x", delay_ms=hours * HOUR_MS)
         session.put("REPORTS", b"x", time_to_live_ms=1_000)
         session.put("REPORTS", b"x")
+        session.put("ORDERS", b'{"order": 4242}', properties={"order": "4242"})
         clock.advance(2_000)
-    return msg_id.hex()
+    letters = site.web.ask("GET", "/mayfly/v1/qmgr/QM1/dead-letters").content["letters"]
+    with queue_manager.session(user="bert", transacted=True) as open_unit:
+        open_unit.put("ORDERS", b"x")
+        assert open_unit.get("REPORTS", wait_ms=0) is not None
+        yield msg_id.hex(), letters[0]["place"]
+        open_unit.backout()
 
 
-def test_axe_finds_no_violation_on_any_page_in_either_colours(busy: str, console: Console) -> None:
+def test_axe_finds_no_violation_on_any_page_in_either_colours(
+    busy: tuple[str, str], console: Console
+) -> None:
     if not AXE.exists():
         pytest.skip("axe-core is not there: make fetches it where npm is")
     page = console.page
     page.evaluate(AXE.read_text("utf-8"))
     found: list[str] = []
     for place, heading in PAGES.items():
-        page.evaluate(f"location.hash = '#/{place.replace('ID', busy)}'")
+        address = place.replace("ID", busy[0]).replace("PLACE", busy[1])
+        page.evaluate(f"location.hash = '#/{address}'")
         console.heading(heading)
         sync_api.expect(page.locator("main .panel, main .table").first).to_be_visible()
         page.emulate_media(color_scheme="light")

@@ -109,6 +109,8 @@ def test_D3_a_message_is_cancelled_once(
     one = f"{SCHEDULE}/{delayed[0]}"
     assert web.ask("GET", one).content["target"] == "Q1"
     answer = web.ask("POST", f"{one}/cancel")
+    undo = answer.content.pop("undo")
+    assert len(undo) == 16
     assert (answer.status, answer.content) == (
         200,
         {"msg_id": delayed[0], "receipt": "cancelled", "message_count": 1},
@@ -193,13 +195,12 @@ def test_all_that_match_are_changed_and_a_dry_run_only_counts(
         "receipt": "cancelled",
         "message_count": 2,
         "dry_run": True,
+        "undo": None,
     }
     assert queue_manager.counts("Q1").staged == 2
-    assert web.ask("POST", SCHEDULE, asked).content == {
-        "receipt": "cancelled",
-        "message_count": 2,
-        "dry_run": False,
-    }
+    changed = web.ask("POST", SCHEDULE, asked).content
+    assert len(changed.pop("undo")) == 16
+    assert changed == {"receipt": "cancelled", "message_count": 2, "dry_run": False}
     assert (queue_manager.counts("Q1").staged, queue_manager.counts("Q2").staged) == (0, 2)
     moved = {"action": "reschedule", "where": {"sender": "anna"}, "by_ms": 60_000}
     assert web.ask("POST", SCHEDULE, moved).content["message_count"] == 2

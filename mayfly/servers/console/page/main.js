@@ -28,7 +28,13 @@ const PAGES = [
   { page: 'users', title: 'Users', key: 'u', role: 'administer', load: () => import('./views/users.js') },
   { page: 'about', title: 'About', key: 'a', load: () => import('./views/about.js') },
 ];
-const OTHERS = { queue: { title: 'Queue', of: 'queues', load: () => import('./views/queue.js') } };
+const OTHERS = {
+  queue: { title: 'Queue', of: 'queues', load: () => import('./views/queue.js') },
+  messages: { title: 'Messages', of: 'queues', load: () => import('./views/messages.js') },
+  message: { title: 'Message', of: 'queues', load: () => import('./views/message.js') },
+  put: { title: 'Put a message', of: 'queues', load: () => import('./views/put.js') },
+  find: { title: 'Found', of: 'queues', load: () => import('./views/find.js') },
+};
 
 /** @type {AbortController|null} */
 let shown = null;

@@ -4,18 +4,19 @@ import { open } from './dialog.js';
 import { h } from './dom.js';
 import { durationField, momentField } from './fields.js';
 import { count, counted, local } from './format.js';
+import { undoChange } from './message_actions.js';
 import { fail, say } from './notices.js';
 import { here } from './session.js';
 
 /**
  * @typedef {{msg_id: string, deliver_at_ms: number, target: string}} Delayed
- * @typedef {{queue?: string, sender?: string, due_from_ms?: number, due_before_ms?: number}} Filter
+ * @typedef {{queue?: string, sender?: string, properties?: Record<string, string>, due_from_ms?: number, due_before_ms?: number}} Filter
  * @typedef {{messages: Delayed[]} | {where: Filter}} Scope some messages, or all that a filter finds
  */
 
 const DONE = { cancel: 'cancelled', release: 'released', reschedule: 'rescheduled' };
 const EFFECTS = {
-  cancel: (/** @type {string} */ what) => `${what} will never be delivered. This cannot be undone.`,
+  cancel: (/** @type {string} */ what) => `${what} will never be delivered. For ten minutes this can be undone.`,
   release: (/** @type {string} */ what) => `${what} will go to the queue now, before the delivery time. This cannot be undone.`,
 };
 const MOST_UNDONE = 1_000;
@@ -37,7 +38,9 @@ export async function change(action, scope, { now_ms, done }) {
     if (!times) return;
     const before = action === 'reschedule' ? await timesOf(scope, found) : null;
     const told = 'messages' in scope ? await changeEach(action, scope.messages, times) : await changeAll(action, scope.where, times);
-    say(told, before ? { action: { label: 'Undo', run: () => undo(before, done) } } : {});
+    const { text, undos } = told;
+    if (before) say(text, { action: { label: 'Undo', run: () => undo(before, done) } });
+    else say(text, undos.length ? { action: { label: 'Undo', run: () => undoChange(undos, done) } } : {});
     done();
   } catch (error) {
     fail(error);
@@ -80,8 +83,9 @@ function targetsOf(messages) {
 }
 
 /** @param {Filter} where */
-function filterText({ queue, sender, due_from_ms, due_before_ms }) {
-  const parts = [queue && `for ${queue}`, sender && `of ${sender}`, due_from_ms && `due from ${local(due_from_ms)}`, due_before_ms && `due before ${local(due_before_ms)}`];
+function filterText({ queue, sender, properties, due_from_ms, due_before_ms }) {
+  const named = Object.entries(properties ?? {}).map(([name, value]) => `with ${name}=${value}`);
+  const parts = [queue && `for ${queue}`, sender && `of ${sender}`, ...named, due_from_ms && `due from ${local(due_from_ms)}`, due_before_ms && `due before ${local(due_before_ms)}`];
   return `All delayed messages ${parts.filter(Boolean).join(', ')}.`;
 }
 
@@ -103,7 +107,7 @@ function timeForm(now_ms, messages) {
 /** @param {string} action @param {Filter} where @param {Record<string, number>} times */
 async function changeAll(action, where, times) {
   const told = await ask('POST', here('schedule'), { body: { action, where, all: true, ...times } });
-  return `${counted(told.message_count, 'message')} ${told.receipt}.`;
+  return { text: `${counted(told.message_count, 'message')} ${told.receipt}.`, undos: told.undo ? [told.undo] : [] };
 }
 
 /**
@@ -114,22 +118,24 @@ async function changeAll(action, where, times) {
  */
 async function changeEach(action, messages, { by_ms, ...times }) {
   /** @type {Record<string, number>} */ const receipts = {};
+  /** @type {string[]} */ const undos = [];
   const chosen = new Map([...messages].reverse().map((message) => [message.msg_id, message]));
   for (const { msg_id, deliver_at_ms } of [...chosen.values()].reverse()) {
     const body = action === 'reschedule' ? (by_ms === undefined ? times : { deliver_at_ms: deliver_at_ms + by_ms }) : undefined;
-    const { receipt, message_count } = await changeOne(action, msg_id, body);
+    const { receipt, message_count, undo: undoId } = await changeOne(action, msg_id, body);
+    if (undoId) undos.push(undoId);
     receipts[receipt] = (receipts[receipt] ?? 0) + message_count;
   }
   const told = Object.entries(receipts).map(([receipt, found]) => `${count(found)} ${receipt}`);
   const isOne = messages.length === 1 && Object.values(receipts)[0] === 1;
-  return isOne ? `Message ${Object.keys(receipts)[0]}.` : `${told.join(', ')}.`;
+  return { text: isOne ? `Message ${Object.keys(receipts)[0]}.` : `${told.join(', ')}.`, undos };
 }
 
 /**
  * @param {string} action
  * @param {string} msg_id
  * @param {object} [body]
- * @returns {Promise<{receipt: string, message_count: number}>} the receipt, and the number of messages it is for
+ * @returns {Promise<{receipt: string, message_count: number, undo?: string|null}>} the receipt, and the number of messages it is for
  */
 async function changeOne(action, msg_id, body) {
   try {
@@ -144,7 +150,9 @@ async function changeOne(action, msg_id, body) {
 async function timesOf(scope, found) {
   if ('messages' in scope) return scope.messages;
   if (found > MOST_UNDONE) return null;
-  return (await ask('GET', here('schedule'), { query: { ...scope.where, limit: MOST_UNDONE } })).messages;
+  const { properties, ...where } = scope.where;
+  const [property, value] = Object.entries(properties ?? {})[0] ?? [];
+  return (await ask('GET', here('schedule'), { query: { ...where, property, value, limit: MOST_UNDONE } })).messages;
 }
 
 /** @param {Delayed[]} before @param {() => void} done */

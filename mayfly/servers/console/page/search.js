@@ -1,4 +1,4 @@
-/** The search of the bar: a MsgId or CorrelId leads to its trace, the name of a queue to the queue. */
+/** The search of the bar: an id leads to its trace, a queue to the queue, a property or text to messages. */
 import { ask } from './api.js';
 import { h } from './dom.js';
 import { fail } from './notices.js';
@@ -7,13 +7,16 @@ import { here } from './session.js';
 
 const ID = /^(?:ID:)?([0-9a-fA-F]{2}){1,24}$/;
 
+/** Other texts are no name of a queue. */
+const NAME = /^[A-Za-z0-9._/%]{1,48}$/;
+
 /** Digits of a whole id. */
 const WHOLE = 48;
 
 /** The form with the field. */
 export function search() {
   const input = h('input', {
-    id: 'search', type: 'search', placeholder: 'MsgId, CorrelId or queue', 'aria-label': 'Search for MsgId, CorrelId or queue',
+    id: 'search', type: 'search', placeholder: 'Id, queue, name=value or text', 'aria-label': 'Search for an id, a queue, name=value or text',
     autocomplete: 'off', spellcheck: 'false',
   });
   const find = (/** @type {Event} */ event) => {
@@ -26,9 +29,9 @@ export function search() {
 
 /** @param {string} text */
 async function lead(text) {
-  if (text.length < WHOLE && (await isQueue(text))) go(['queue', text]);
+  if (text.length < WHOLE && NAME.test(text) && (await isQueue(text))) go(['queue', text]);
   else if (ID.test(text)) go(['trace', text.replace(/^ID:/, '').toLowerCase()]);
-  else go(['queues'], { find: text });
+  else go(['find'], { text });
 }
 
 /** @param {string} name */

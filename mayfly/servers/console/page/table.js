@@ -1,5 +1,6 @@
 /** A table for many rows: only those that are seen are in the page. Sorting, keys, choosing; cards on a phone. */
 import { fill, h } from './dom.js';
+import { hear } from './signals.js';
 
 const ROW = 28;
 const HEAD = 32;
@@ -8,6 +9,11 @@ const PAGE = 16;
 /** On a phone rows are cards of any height, and so many are in the page until the last one is seen. */
 const CARDS = 40;
 const phone = matchMedia('(max-width: 599px)');
+/** What was chosen and looked at in tables that keep it, by their names. @type {Map<string, {chosen: Set<string>, active: string}>} */
+const kept = new Map();
+
+hear('signedout', () => kept.clear());
+hear('manager', () => kept.clear());
 
 /**
  * @template T
@@ -18,15 +24,18 @@ const phone = matchMedia('(max-width: 599px)');
 /**
  * @template T
  * @param {{label: string, columns: Column<T>[], key: (row: T) => string, open?: (row: T) => void,
- *   sort?: string, chooses?: (count: number) => void, empty?: string, fills?: boolean, wraps?: boolean}} asked
+ *   sort?: string, chooses?: (count: number) => void, empty?: string, fills?: boolean, wraps?: boolean, keeps?: string}} asked
  *   `sort` is the key of a column, with "-" before it downwards; without it rows stay as they come;
- *   `chooses` is called when rows are chosen; a table that `wraps` has few rows, of any height
+ *   `chooses` is called when rows are chosen; a table that `wraps` has few rows, of any height; by
+ *   the name `keeps` the rows that are chosen, and the one that was opened, are so again after a
+ *   look at another page
  */
 export function dataTable(asked) {
   const { columns, key } = asked;
   /** @type {T[]} */ let rows = [];
   let [sortKey, isDown] = [asked.sort?.replace(/^-/, '') ?? '', asked.sort?.startsWith('-') ?? false];
   let active = 0;
+  let before = asked.keeps === undefined ? undefined : kept.get(asked.keeps);
   /** @type {Map<string, {row: T, element: HTMLElement}>} */ let drawn = new Map();
   /** @type {Map<string, T>} */ const chosen = new Map();
 
@@ -178,7 +187,20 @@ export function dataTable(asked) {
     const box = /** @type {HTMLInputElement} */ (all);
     box.checked = chosen.size > 0 && chosen.size === rows.length;
     box.indeterminate = chosen.size > 0 && chosen.size < rows.length;
+    keepPlace();
     asked.chooses?.(chosen.size);
+  }
+
+  function keepPlace() {
+    if (asked.keeps !== undefined && rows.length) kept.set(asked.keeps, { chosen: new Set(chosen.keys()), active: key(rows[active]) });
+  }
+
+  /** Choose again what was chosen before a look at another page. */
+  function takeUp() {
+    if (!before || !rows.length) return;
+    for (const row of rows) if (before.chosen.has(key(row))) chosen.set(key(row), row);
+    active = Math.max(0, rows.findIndex((row) => key(row) === before?.active));
+    before = undefined;
   }
 
   /** @param {MouseEvent} event */
@@ -203,6 +225,7 @@ export function dataTable(asked) {
     if (top < element.scrollTop) element.scrollTop = top;
     else if (bottom > element.scrollTop + element.clientHeight) element.scrollTop = bottom - element.clientHeight;
     draw();
+    keepPlace();
     drawn.get(key(rows[active]))?.element.focus({ preventScroll: true });
   }
 
@@ -227,7 +250,9 @@ export function dataTable(asked) {
       for (const name of chosen.keys()) if (!names.has(name)) chosen.delete(name);
       active = Math.min(active, Math.max(0, rows.length - 1));
       arrange();
+      takeUp();
       draw();
+      for (const [name, each] of drawn) if (asked.chooses) show(each.element, chosen.has(name));
       if (asked.chooses) tellChosen();
     },
     /** The rows that are chosen. @returns {T[]} */

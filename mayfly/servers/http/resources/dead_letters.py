@@ -13,8 +13,10 @@ from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
+from mayfly.engine.api.operating import audit
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
+from mayfly.mqi.reasons import reason_text
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, NoQuery, Operation
 from mayfly.services.dead_letter import (
@@ -26,9 +28,10 @@ from mayfly.services.dead_letter import (
     parse_patterns,
     parse_rules,
     preview,
+    redrive_letters,
 )
 from mayfly.services.dead_letter.dead_letters import LetterJson, letter_as_json
-from mayfly.services.dead_letter.handler import RedrivenJson, summary_as_json
+from mayfly.services.dead_letter.handler import RedrivenJson, SummaryJson, summary_as_json
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message, token_of
 
@@ -51,11 +54,18 @@ class DeadLetterListing(Struct, forbid_unknown_fields=True):
     ] = ""
 
 
+class PlacedLetterJson(LetterJson):
+    """A dead letter with its place on its queue, and what its reason means, null without one."""
+
+    place: str
+    reason_text: str | None
+
+
 class Letters(Struct):
     """Dead letters in the order of gets."""
 
     queue: Annotated[str, Meta(description="the queue that they are on")]
-    letters: list[LetterJson]
+    letters: list[PlacedLetterJson]
     next: Next
 
 
@@ -68,6 +78,10 @@ class Redrive(Struct, forbid_unknown_fields=True):
         Meta(description="patterns as in a table of rules, DESTQ(ORDERS); all letters if empty"),
     ] = ""
     queue: Annotated[str, Meta(description=_QUEUE)] = ""
+    places: Annotated[
+        list[Annotated[str, Meta(pattern="^[0-9a-f]{32}$", title="a place of a letter")]],
+        Meta(max_length=1_000, description="these letters alone; all that match if empty"),
+    ] = []
     dry_run: Annotated[bool, Meta(description="letters are counted, and stay")] = False
 
 
@@ -81,7 +95,7 @@ def listed(call: Call[DeadLetterListing, None]) -> Letters:
     with call.connection() as connection:
         queue = asked.queue or dead_letter_queue(connection)
         found = list(islice(_browsed(connection, queue, bytes.fromhex(asked.after)), asked.limit))
-    letters = [letter_as_json(message, dead_letter_of(message)) for message in found]
+    letters = [_placed(message) for message in found]
     is_full = len(found) == asked.limit
     return Letters(queue, letters, token_of(found[-1]).hex() if is_full else None)
 
@@ -94,14 +108,35 @@ def redriven(call: Call[NoQuery, Redrive]) -> RedrivenJson:
     would be tried. 400 for wrong patterns, 404 for an unknown queue.
     """
     table, queue, dry_run = _table(call.body.where), call.body.queue, call.body.dry_run
+    places = [bytes.fromhex(place) for place in call.body.places]
     with call.connection() as connection:
-        if dry_run:
+        if places:
+            chosen = redrive_letters(connection, table, queue, places, dry_run=dry_run)
+            summary = summary_as_json(*chosen)
+        elif dry_run:
             summary = summary_as_json(preview(connection, table, queue), Counter())
         else:
-            with DeadLetterHandler(connection, table, queue=queue) as handler:
+            # It closes its connection.
+            with call.connection() as own, DeadLetterHandler(own, table, queue=queue) as handler:
                 handler.run_once()
             summary = summary_as_json(handler.counts, handler.failures)
+        if not dry_run:
+            _audit(connection, queue or dead_letter_queue(connection), summary)
     return {**summary, "dry_run": dry_run}
+
+
+def _audit(connection: LocalConnection, queue: str, summary: SummaryJson) -> None:
+    """Write a redrive into the audit, with the numbers of letters by outcome."""
+    counts = {name: count for name, count in summary.items() if isinstance(count, int) and count}
+    receipt = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
+    audit(connection.session, "redrive", b"", f"on {queue}", receipt, summary["redriven"])
+
+
+def _placed(message: Message) -> PlacedLetterJson:
+    """Return a message of a dead-letter queue as the API shows it."""
+    letter = letter_as_json(message, dead_letter_of(message))
+    text = None if letter["reason"] is None else reason_text(letter["reason"])
+    return {**letter, "place": token_of(message).hex(), "reason_text": text}
 
 
 def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[Message]:

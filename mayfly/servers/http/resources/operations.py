@@ -63,6 +63,8 @@ NAMES: Final = {
     "connection": "CONN of a connection: 16 hexadecimal digits",
     "consumer": "a consumer of a pipeline; `/` is written `%2F`",
     "experiment": "an experiment that was begun here, by its id",
+    "place": "the place of a message in a list: 32 hexadecimal digits",
+    "undo": "the undo of a change, by its id",
     "id": "a MsgId or CorrelId in hexadecimal; of the schedule, the MsgId of the sender",
 }
 

@@ -16,6 +16,14 @@ from mayfly.client.connection.json_values import (
     audit_as_json,
     scheduled_as_json,
 )
+from mayfly.engine import Engine, Session
+from mayfly.engine.api.operating import (
+    KeptMessages,
+    Receipts,
+    SessionSchedule,
+    audit,
+    undo_cancel,
+)
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import (
@@ -31,21 +39,35 @@ from mayfly.servers.http.resources.operations import (
     etag_of,
     is_conditional,
 )
-from mayfly.verbs.schedule import Receipt, ScheduleFilter
+from mayfly.verbs.schedule import Receipt, Scheduled, ScheduleFilter
 
 _T = TypeVar("_T")
 _MAX: Final = 1_000
+#: Messages that one page of a search for a part looks at.
+_MOST_LOOKED_AT: Final = 20_000
 #: Positions have 64 bits; a page begins behind any but the last.
 _LAST_POSITION: Final = 2**63 - 2
 _Moment = Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="ms since 1970, UTC")]
 _Limit = Annotated[int, Meta(ge=1, le=_MAX, description="the most entries of a page")]
 
 
-class DelayedListing(Struct, forbid_unknown_fields=True):
+class DelayedListing(Struct, forbid_unknown_fields=True, rename={"property_name": "property"}):
     """Query parameters of the list of delayed messages."""
 
     queue: Annotated[str | None, Meta(description="their target")] = None
     sender: Annotated[str | None, Meta(description="their UserIdentifier")] = None
+    property_name: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(description="the name of a message property; needs ``value``"),
+    ] = None
+    value: Annotated[str | None, Meta(description="its value as text")] = None
+    find: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="a part of their MsgId in hexadecimal, of their target or their sender",
+        ),
+    ] = ""
     due_from_ms: Annotated[_Moment | None, Meta(description="delivery times from this one on")] = (
         None
     )
@@ -130,50 +152,61 @@ class Change(Struct, forbid_unknown_fields=True):
 
 
 class Receipted(Struct):
-    """The receipt for a MsgId, and the number of messages under this MsgId that were changed."""
+    """The receipt for a MsgId, and the number of messages under this MsgId that were changed.
+
+    ``undo`` is the id of an undo of the change, null where there is none.
+    """
 
     msg_id: str
     receipt: Receipt
     message_count: int
+    undo: str | None
 
 
 class ChangedMessages(Struct):
-    """The number of messages that were changed, or would be."""
+    """The number of messages that were changed, or would be.
+
+    ``undo`` is the id of an undo of the change, null where there is none.
+    """
 
     receipt: Receipt
     message_count: int
     dry_run: bool
+    undo: str | None
 
 
 class _Action(NamedTuple):
     """One kind of change of delayed messages: the receipt that means success, and its calls.
 
     ``one`` takes the schedule and a MsgId, ``many`` the schedule and a filter; both take the
-    ``times`` that a request may have.
+    ``times`` that a request may have. One that ``keeps`` also takes ``kept``, which receives the
+    messages for an undo.
     """
 
     receipt: Receipt
     one: Callable[..., Receipt]
     many: Callable[..., Iterator[int]]
     times: tuple[str, ...] = ()
+    keeps: bool = False
 
 
 #: By the word in the path.
 ACTIONS: Final = {
     "cancel": _Action(
         Receipt.CANCELLED,
-        Schedule.cancel,
-        Schedule.cancel_all,
+        SessionSchedule.cancel,
+        SessionSchedule.cancel_all,
+        keeps=True,
     ),
     "release": _Action(
         Receipt.RELEASED,
-        Schedule.release,
-        Schedule.release_all,
+        SessionSchedule.release,
+        SessionSchedule.release_all,
     ),
     "reschedule": _Action(
         Receipt.RESCHEDULED,
-        Schedule.reschedule,
-        Schedule.reschedule_all,
+        SessionSchedule.reschedule,
+        SessionSchedule.reschedule_all,
         ("delay_ms", "deliver_at_ms", "by_ms"),
     ),
 }
@@ -182,16 +215,52 @@ ACTIONS: Final = {
 def listed(call: Call[DelayedListing, None]) -> DelayedPage:
     """List delayed messages by delivery time.
 
-    A page has at most ``limit`` messages; ``next`` is null on the last page.
+    A page has at most ``limit`` messages; ``next`` is null on the last page. With ``find`` a page
+    looks at 20,000 messages, so it may be short and still have a ``next``. ``property`` needs
+    BROWSE on SYSTEM.DDELAY.LOCAL.QUEUE, unless ``sender`` is the user, and is audited.
     """
     asked = call.query
+    if (asked.property_name is None) != (asked.value is None):
+        raise HttpError(HTTPStatus.BAD_REQUEST, "property and value are given together, or neither")
+    properties: tuple[tuple[str, str], ...] = ()
+    if asked.property_name is not None and asked.value is not None:
+        properties = ((asked.property_name, asked.value),)
     where = ScheduleFilter(
-        asked.queue, asked.sender, due_from_ms=asked.due_from_ms, due_before_ms=asked.due_before_ms
+        asked.queue, asked.sender, properties, asked.due_from_ms, asked.due_before_ms
     )
-    with call.connection() as connection:
-        page = Schedule(connection.call).list(where, limit=asked.limit, after=asked.after)
+    # A property is content: it takes the user's own authority, which the schedule asks.
+    with call.authenticated.connection() if properties else call.connection() as connection:
+        schedule = connection.session.schedule
+        if asked.find:
+            return _found(schedule, where, asked.find.lower(), asked.limit, asked.after)
+        page = schedule.list(where, limit=asked.limit, after=asked.after)
+        if properties and asked.after is None:
+            detail = f"on the schedule property {asked.property_name}={asked.value}"
+            audit(connection.session, "search", b"", detail, "searched", len(page))
     following = str(page[-1].position) if len(page) == asked.limit else None
     return DelayedPage([scheduled_as_json(one) for one in page], following)
+
+
+def _found(
+    schedule: SessionSchedule, where: ScheduleFilter, part: str, limit: int, after: int | None
+) -> DelayedPage:
+    """Return a page of delayed messages with a text in MsgId, target or sender.
+
+    ``part`` is in lower case.
+    """
+    found = list[Scheduled]()
+    for _ in range(_MOST_LOOKED_AT // _MAX):
+        page = schedule.list(where, limit=_MAX, after=after)
+        for one in page:
+            after = one.position
+            texts = one.msg_id.hex(), one.target.lower(), one.user_identifier.lower()
+            if any(part in text for text in texts):
+                found.append(one)
+                if len(found) == limit:
+                    return DelayedPage([scheduled_as_json(each) for each in found], str(after))
+        if len(page) < _MAX:
+            return DelayedPage([scheduled_as_json(each) for each in found], None)
+    return DelayedPage([scheduled_as_json(each) for each in found], str(after))
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
@@ -224,8 +293,8 @@ def audited(call: Call[Audited, None]) -> Changes:
 def cancelled(call: Call[NoQuery, None]) -> Receipted:
     """Cancel all delayed messages with a MsgId: they are never delivered.
 
-    404 if no such message is delayed, 409 if they have been delivered or an open unit of work has
-    them.
+    For ten minutes ``undo`` delays them again. 404 if no such message is delayed, 409 if they have
+    been delivered or an open unit of work has them.
     """
     return _change_one(call, ACTIONS["cancel"], {})
 
@@ -267,10 +336,10 @@ def changed(call: Call[NoQuery, Change]) -> ChangedMessages:
         raise HttpError(HTTPStatus.BAD_REQUEST, text)
     with call.connection() as connection:
         if asked.dry_run:
-            count = _count(where, connection)
-        else:
-            count = _change_many(action, where, times, connection)
-    return ChangedMessages(action.receipt, count, asked.dry_run)
+            return ChangedMessages(action.receipt, _count(where, connection), True, None)
+        kept = KeptMessages() if action.keeps else None
+        count = _change_many(action, where, times, connection, kept)
+    return ChangedMessages(action.receipt, count, False, _undo_of(call, kept))
 
 
 def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
@@ -281,26 +350,43 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
     unknown MsgId, 409 otherwise.
     """
     msg_id = call.names["id"]
+    kept = KeptMessages() if action.keeps else None
+    more = {} if kept is None else {"kept": kept}
     with call.connection() as connection:
-        receipt = action.one(_schedule_if_match(call, connection), msg_id, **times)
+        receipt = action.one(_schedule_if_match(call, connection), msg_id, **times, **more)
         if receipt == Receipt.RELEASED:
             # It can be got when the answer comes.
             Administration(connection.call).run_due()
     if receipt == action.receipt:
-        return Receipted(msg_id, action.receipt, receipt.message_count)
+        undo = _undo_of(call, kept)
+        return Receipted(msg_id, action.receipt, receipt.message_count, undo)
     is_known = receipt != Receipt.UNKNOWN
     status = HTTPStatus.CONFLICT if is_known else HTTPStatus.NOT_FOUND
     text = f"message {msg_id}: {receipt}"
     raise HttpError(status, text, msg_id=msg_id, receipt=receipt)
 
 
-def _schedule_if_match(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
+def _undo_of(call: Call[Any, Any], kept: KeptMessages | None) -> str | None:
+    """Return the id of an undo of a cancel; None if none of its messages is kept."""
+    if kept is None or not kept.found:
+        return None
+    found = kept.found
+
+    def run(engine: Engine, session: Session) -> Receipts:
+        return undo_cancel(engine, session, found)
+
+    data_bytes = sum(len(row.body) for _queue, row, _persistence in found)
+    user = call.authenticated.admitted.user
+    return call.service.undos.add(call.manager.name, user, run, data_bytes)
+
+
+def _schedule_if_match(call: Call[Any, Any], connection: LocalConnection) -> SessionSchedule:
     """Return a schedule whose changes apply only to the message that If-Match names.
 
     Without If-Match, or if no message has the MsgId, the schedule has no such restriction. Raises
     HttpError (412) if the ETag is that of another message.
     """
-    schedule = Schedule(connection.call)
+    schedule = connection.session.schedule
     if not is_conditional(call.request):
         return schedule
     found = schedule.show(call.names["id"])
@@ -316,13 +402,15 @@ def _change_many(
     where: ScheduleFilter,
     times: Mapping[str, int],
     connection: LocalConnection,
+    kept: KeptMessages | None,
 ) -> int:
     """Do ``action`` (cancel, release, reschedule) to all delayed messages that match a filter.
 
-    ``times`` has the new delivery time, for reschedule only. Returns the number of messages.
-    Released messages can be got on return.
+    ``times`` has the new delivery time, for reschedule only; ``kept`` is for cancel only. Returns
+    the number of messages. Released messages can be got on return.
     """
-    counts = list(action.many(Schedule(connection.call), where, **times))
+    more = {} if kept is None else {"kept": kept}
+    counts = list(action.many(connection.session.schedule, where, **times, **more))
     if action.receipt is Receipt.RELEASED:
         Administration(connection.call).run_due()
     return counts[-1] if counts else 0

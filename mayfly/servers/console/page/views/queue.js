@@ -16,8 +16,8 @@ export async function show(main, { args: [name], signal }) {
   const facts = h('div');
   const ends = h('div');
   main.append(
-    h('div', { class: 'page-head' }, h('h1', {}, name), h('a', { href: to(['queues']) }, 'All queues'), h('a', { href: to(['schedule'], { queue: name }) }, 'Its schedule')),
-    h('div', { class: 'panel tiles' }, STATES.map(([word, title]) => h('div', { class: 'tile', 'data-figure': word }, state(word, title), numbers[word]))),
+    h('div', { class: 'page-head' }, h('h1', {}, name), h('a', { href: to(['messages', name]) }, 'Its messages'), h('a', { href: to(['put', name]) }, 'Put a message'), h('a', { href: to(['queues']) }, 'All queues'), h('a', { href: to(['schedule'], { queue: name }) }, 'Its schedule')),
+    h('div', { class: 'panel tiles' }, STATES.map(([word, title]) => h('a', { class: 'tile', 'data-figure': word, href: to(['messages', name], { state: word }) }, state(word, title), numbers[word]))),
     h('div', { class: 'panels' },
       h('section', { class: 'panel', 'aria-labelledby': 'use' }, h('h2', { id: 'use' }, 'Use'), facts),
       h('section', { class: 'panel', 'aria-labelledby': 'ends' }, h('h2', { id: 'ends' }, 'Lives by how they ended'), ends)),

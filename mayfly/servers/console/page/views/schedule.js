@@ -30,14 +30,15 @@ const COLUMNS = [
 /** @param {HTMLElement} main @param {{query: URLSearchParams, signal: AbortSignal}} place */
 export async function show(main, { query, signal }) {
   const input = (/** @type {string} */ name, /** @type {string} */ label) =>
-    /** @type {HTMLInputElement} */ (h('input', { type: 'search', value: query.get(name) ?? '', 'aria-label': label, placeholder: label, onchange: refilter }));
+    /** @type {HTMLInputElement} */ (h('input', { type: 'search', value: query.get(name) ?? '', 'aria-label': label, placeholder: label, autocomplete: 'off', oninput: refilter }));
   const queue = input('queue', 'Queue');
   const sender = input('sender', 'Sender');
+  const find = input('find', 'Part of MsgId or sender, or property=value');
   const told = h('span', { class: 'quiet', role: 'status' });
   const scope = h('span', { class: 'quiet' });
   const more = h('button', { type: 'button', onclick: () => fetchPage().catch(fail) }, 'Show more');
   const table = dataTable({
-    label: 'Delayed messages', columns: COLUMNS, key: (message) => message.position, fills: true, empty: 'Nothing is due here.',
+    label: 'Delayed messages', columns: COLUMNS, key: (message) => message.position, fills: true, empty: 'Nothing is due here.', keeps: 'schedule',
     open: (message) => go(['trace', message.msg_id]), chooses: sayScope,
   });
   const buttons = ACTIONS.map((action) => roleButton('operate', { class: action === 'cancel' ? 'destroys' : null, onclick: () => act(action) }, `${action[0].toUpperCase()}${action.slice(1)}…`));
@@ -48,34 +49,50 @@ export async function show(main, { query, signal }) {
   const nextSignal = newest(signal);
 
   const filter = () => ({ ...(queue.value && { queue: queue.value.trim() }), ...(sender.value && { sender: sender.value.trim() }) });
-  const where = () => ({ ...filter(), due_from_ms: range.from_ms, due_before_ms: range.before_ms });
+  const span = () => ({ due_from_ms: range.from_ms, due_before_ms: range.before_ms });
+  /** A property and its value, or null while there is none. */
+  const property = () => find.value.trim().match(/^([^=\s]+)=(.*)$/);
+  const where = () => {
+    const found = property();
+    return { ...filter(), ...(found && { properties: { [found[1]]: found[2] } }), ...span() };
+  };
+  const asked = () => {
+    const found = property();
+    return { ...filter(), ...span(), ...(found ? { property: found[1], value: found[2] } : { find: find.value.trim() }) };
+  };
+  /** Whether the timeline counts other messages than the list has. */
+  const isNarrowed = () => Boolean(sender.value || find.value.trim());
 
   async function fetchPage() {
-    const found = await ask('GET', here('schedule'), { query: { ...where(), limit: PAGE, after: next }, signal: nextSignal() });
+    const found = await ask('GET', here('schedule'), { query: { ...asked(), limit: PAGE, after: next }, signal: nextSignal() });
     messages = next === null ? found.messages : [...messages, ...found.messages];
     next = found.next;
     more.hidden = next === null;
     table.set(messages);
     // The timeline does not know senders: with one, only a page that is whole says how many there are.
     if (next === null) total = messages.length;
-    fill(told, next === null ? counted(total, 'message') : `first ${count(messages.length)} of ${sender.value ? 'more' : count(total)} messages`);
+    fill(told, next === null ? counted(total, 'message') : `first ${count(messages.length)} of ${isNarrowed() ? 'more' : count(total)} messages`);
     sayScope();
   }
 
   function sayScope() {
     const chosen = table.chosen().length;
-    fill(scope, whyNot('operate') ?? (chosen ? `${counted(chosen, 'message')} chosen:` : sender.value && next !== null ? `All of ${sender.value} shown above:` : `All ${count(total)} shown above:`));
+    // A part of an id or sender is no filter of a change: it takes the messages of the list.
+    const isPart = Boolean(find.value.trim()) && !property();
+    for (const button of buttons) button.disabled = Boolean(whyNot('operate')) || (!chosen && isPart && (next !== null || !messages.length));
+    fill(scope, whyNot('operate') ?? (chosen ? `${counted(chosen, 'message')} chosen:` : isPart && next !== null ? 'Choose messages:' : isNarrowed() && next !== null ? 'All that the filter finds:' : `All ${count(total)} shown above:`));
   }
 
   function refilter() {
-    keep(['schedule'], { queue: queue.value.trim(), sender: sender.value.trim() });
+    keep(['schedule'], { queue: queue.value.trim(), sender: sender.value.trim(), find: find.value.trim() });
     line.ask();
   }
 
   /** @param {'cancel'|'release'|'reschedule'} action */
   function act(action) {
     const chosen = table.chosen();
-    change(action, chosen.length ? { messages: chosen } : { where: where() }, { now_ms: now(), done: line.ask });
+    const isPart = Boolean(find.value.trim()) && !property();
+    change(action, chosen.length ? { messages: chosen } : isPart ? { messages } : { where: where() }, { now_ms: now(), done: line.ask });
   }
 
   const line = timeline({
@@ -87,7 +104,7 @@ export async function show(main, { query, signal }) {
     },
   });
   main.append(
-    h('div', { class: 'page-head' }, h('h1', {}, 'Schedule'), told, h('div', { class: 'tools' }, queue, sender)),
+    h('div', { class: 'page-head' }, h('h1', {}, 'Schedule'), told, h('div', { class: 'tools' }, queue, sender, find)),
     h('section', { class: 'panel', 'aria-label': 'Timeline' }, line.element),
     h('div', { class: 'tools' }, scope, buttons, more),
     table.element,

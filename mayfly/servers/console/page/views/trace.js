@@ -3,7 +3,10 @@ import { ask } from '../api.js';
 import { h } from '../dom.js';
 import { bytes, duration, id as idOf, moment, state, withMoments } from '../format.js';
 import { now } from '../live.js';
+import { fail } from '../notices.js';
+import { roleButton } from '../roles.js';
 import { go, to } from '../router.js';
+import { change } from '../schedule_actions.js';
 import { here, session } from '../session.js';
 import { picture } from '../trace_picture.js';
 import { dataTable } from '../table.js';
@@ -27,12 +30,30 @@ export async function show(main, { args: [wanted], query, signal }) {
   main.append(h('p', { class: 'panel sentence' }, withMoments(told.sentence)));
   main.append(...told.notes.map((/** @type {string} */ note) => h('p', { class: 'quiet' }, note)));
   if (!told.is_known) return;
+  const again = () => (main.replaceChildren(), show(main, { args: [wanted], query, signal }).catch(fail));
+  main.append(acts(told, again));
   const lanes = picture(told, signal);
   main.append(
     h('section', { class: 'panel', 'aria-labelledby': 'lives' }, h('h2', { id: 'lives' }, 'Lives'), lanes),
     h('h2', {}, 'Steps'), stepTable(told), h('h2', {}, 'Each life'), lifeTable(told),
   );
   if (told.is_cut) main.append(h('p', { class: 'quiet' }, 'There is more than is told here: the latest of each place are shown.'));
+}
+
+/**
+ * What can be done with a message that is here: while it is delayed it is released, rescheduled or
+ * cancelled; where it lies its content is shown.
+ * @param {any} told @param {() => void} done
+ */
+function acts(told, done) {
+  const present = told.entries.filter((/** @type {any} */ entry) => entry.ended_ms === null && entry.queue_manager === session.manager);
+  const delayed = present.filter((/** @type {any} */ { state: word, target }) => word === 'delayed' && target);
+  const scope = { messages: delayed };
+  const button = (/** @type {'release'|'reschedule'|'cancel'} */ action) =>
+    roleButton('operate', { class: action === 'cancel' ? 'destroys' : null, onclick: () => change(action, scope, { now_ms: now(), done }) }, `${action[0].toUpperCase()}${action.slice(1)}…`);
+  const places = [...new Map(present.map((/** @type {any} */ entry) => [entry.target && entry.state === 'delayed' ? entry.target : entry.queue, entry])).entries()];
+  const links = places.filter(([queue]) => !queue.includes('@')).map(([queue, entry]) => h('a', { href: to(['messages', queue], { id: entry.msg_id }) }, `Its content on ${queue}`));
+  return h('div', { class: 'tools' }, delayed.length > 0 && ['release', 'reschedule', 'cancel'].map(button), links);
 }
 
 /** Ask for a property. @param {URLSearchParams} query */

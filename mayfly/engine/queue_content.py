@@ -1,0 +1,550 @@
+"""The messages of a queue as operators look at them: in every state, page by page, and one whole.
+
+A list has no content: ids, times, sender, size and state alone. To search in contents, and to look
+at one message, takes BROWSE on the queue, and is audited. Nothing changes: an expired message stays
+until a get, browse or scan discards it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from mayfly.engine.authority import words
+from mayfly.engine.core import Core
+from mayfly.engine.delay.schedule import note_audit
+from mayfly.engine.delay.schedule_query import property_text
+from mayfly.engine.engine import Engine
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.session import Session
+from mayfly.engine.trace.standing import Standing, standing_of, unit_of
+from mayfly.engine.transaction import Transaction
+from mayfly.lifetime.dead_letters import is_letter, read_letter
+from mayfly.lifetime.life import State
+from mayfly.lifetime.moments import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.code_pages import codec_name
+from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.properties import read_properties
+from mayfly.mqi.structures import DLH
+from mayfly.store.keys import STAGING_LOW, queue_number_of
+from mayfly.store.messages import HEAD_BYTES, MessageHead, Messages
+from mayfly.store.units import StoredMessage
+from mayfly.verbs.messages import message_token
+from mayfly.verbs.schedule import AuditEntry
+
+#: The states of messages in lists, with the words of ``verbs.facts.Counts``.
+STATES: Final = ("live", "staged", "uncommitted", "locked", "expired_present")
+_WORDS: Final = {
+    State.AVAILABLE: "live",
+    State.DELAYED: "staged",
+    State.UNCOMMITTED: "uncommitted",
+    State.LOCKED: "locked",
+}
+#: Messages of each persistence read in one turn of the lock, and looked at for one page; less when
+#: contents are read.
+_STEP, _STEP_CONTENTS, _PAGE_ROWS, _PAGE_CONTENTS = 200, 50, 20_000, 2_000
+#: Of each message a search looks at so much data, and for one page at so much together.
+SEARCHED_BYTES: Final = 2**20
+_PAGE_BYTES: Final = 2**25
+#: Data that is read in one turn of the lock, some ms.
+_STEP_BYTES: Final = 2**22
+#: Enough for the messages that share an id.
+_WITH_ID: Final = 1_000
+_TOKEN_BYTES: Final = 16
+
+
+class ContentFilter(NamedTuple):
+    """A filter of the messages of a queue; a field that is None matches all.
+
+    ``state`` is one of STATES, ``identifier`` a MsgId or CorrelId of 24 bytes, ``sender`` the
+    UserIdentifier. ``put_before_ms`` and ``put_from_ms`` bound the time of the put in epoch ms.
+    ``property_value`` is the name of a message property and its value as text, ``text`` a text
+    within the data: these two read contents.
+    """
+
+    state: str | None = None
+    identifier: bytes | None = None
+    sender: str | None = None
+    put_from_ms: int | None = None
+    put_before_ms: int | None = None
+    property_value: tuple[str, str] | None = None
+    text: str | None = None
+
+    @property
+    def reads_contents(self) -> bool:
+        """Whether it takes the content of a message to decide."""
+        return self.property_value is not None or self.text is not None
+
+
+class PresentMessage(NamedTuple):
+    """A message that is on a queue now, with its state there.
+
+    ``queue`` is the queue where it lies: SYSTEM.DDELAY.LOCAL.QUEUE for a delayed one. ``state`` is
+    one of STATES. ``holder`` names what has locked it, ``hindrance`` what keeps gets from it; both
+    are empty for nothing. In lists ``row.body`` has the first 4,096 bytes alone; ``body_bytes`` is
+    the whole length.
+    """
+
+    queue: str
+    row: StoredMessage
+    persistence: int
+    body_bytes: int
+    state: str
+    holder: str
+    hindrance: str
+
+    @property
+    def place(self) -> bytes:
+        """The MsgToken, 16 bytes, which identifies the message while it is on its queue."""
+        return message_token(self.row.k, self.row.put_ms)
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The message descriptor, as it was put."""
+        return unpack_descriptor(self.row.descriptor)
+
+
+class ContentPage(NamedTuple):
+    """A page of messages; ``after`` begins the next one, None at the end.
+
+    It may have fewer messages than were asked for, or none, and still not be the last one: one page
+    looks at 20,000 messages at most, and into 2,000. ``notes`` say what was not searched.
+    """
+
+    messages: list[PresentMessage]
+    after: str | None
+    notes: list[str]
+
+
+def list_messages(
+    engine: Engine, session: Session, name: str, where: ContentFilter, limit: int, after: str = ""
+) -> ContentPage:
+    """Return a page of the messages that a queue has, or that wait to come there.
+
+    First come those on the queue in the order of gets, then delayed ones by delivery time. Those
+    that pipelines have claimed are not among them. ``after`` is that of the page before, empty for
+    the first. Call it without the engine lock. Raises MQRC_UNKNOWN_OBJECT_NAME if the name leads to
+    no local queue, MQRC_OPTIONS_ERROR for another ``after``, and MQRC_NOT_AUTHORIZED if the filter
+    reads contents that the user may not browse.
+    """
+    queue, notes = local_queue(engine, name), list[str]()
+    accepts = accepting(where)
+    if not where.reads_contents:
+        return _page(_Walk(engine, queue, where, after), accepts, limit, notes)
+    check_browse(session, name)
+    walk = _Walk(engine, queue, where, after)
+    if not queue.is_staging and not may_browse_staged(session):
+        walk.sees_staged = False
+        notes.append(f"Delayed messages were not searched: that takes BROWSE on {STAGING_QUEUE}.")
+    page = _page(walk, accepts, limit, notes)
+    if not after:
+        audit(session, "search", b"", _spelled(name, where), "searched", len(page.messages))
+    return page
+
+
+def look_at(engine: Engine, session: Session, name: str, place: bytes) -> PresentMessage:
+    """Return one message with its whole content; the look is audited.
+
+    ``place`` is its MsgToken. An uncommitted message comes without its data, which nobody sees
+    before the commit. Raises MQRC_NO_MSG_AVAILABLE when it has left its queue, MQRC_NOT_AUTHORIZED
+    without BROWSE on the queue where it lies; the sender of a delayed message needs none.
+    """
+    queue = local_queue(engine, name)
+    with engine.engine_lock:
+        engine.check_running()
+        found = find_present(engine, queue, place)
+    if found is None:
+        raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"message {place.hex()} is on {name} no more")
+    authority = session.authority
+    is_own = authority is not None and authority.user == found.descriptor.user_identifier
+    if found.queue != STAGING_QUEUE or queue.is_staging:
+        check_browse(session, name)
+    elif not is_own:
+        check_browse(session, STAGING_QUEUE)
+    audit(session, "look", found.row.msg_id, f"on {found.queue}", "shown", 1)
+    if found.state == "uncommitted":
+        return found._replace(row=found.row._replace(body=b""))
+    return found
+
+
+def local_queue(core: Core, name: str) -> LocalQueue:
+    """Return the local queue that a name leads to; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    with core.engine_lock:
+        core.check_running()
+        return core.registry.resolve(name).queue
+
+
+def check_browse(session: Session, name: str) -> None:
+    """Raise MQRC_NOT_AUTHORIZED unless the user of a session may browse a queue."""
+    if session.authority is not None:
+        session.authority.check_queue(name, words.BROWSE)
+
+
+def may_browse_staged(session: Session) -> bool:
+    """Return True if the user of a session may browse all delayed messages."""
+    try:
+        check_browse(session, STAGING_QUEUE)
+    except MQError:
+        return False
+    return True
+
+
+def audit(
+    session: Session, action: str, msg_id: bytes, detail: str, receipt: str, message_count: int
+) -> None:
+    """Write what the user of a session has done into the audit; durable on return."""
+    transaction = Transaction()
+    entry = audit_entry(session, action, msg_id, detail, receipt, message_count)
+    note_audit(entry, transaction, None)
+    session.core.committer.run(transaction)
+
+
+def audit_entry(
+    session: Session, action: str, msg_id: bytes, detail: str, receipt: str, message_count: int
+) -> AuditEntry:
+    """Return an audit entry of the user of a session, with the present time."""
+    user = session.context.user_identifier.strip()
+    return AuditEntry(session.core.now_ms(), user, action, msg_id, detail, receipt, message_count)
+
+
+def find_present(engine: Engine, queue: LocalQueue, place: bytes) -> PresentMessage | None:
+    """Return a message of a queue, or one delayed for it, by its MsgToken; None if it is gone.
+
+    Its row is complete. Needs the engine lock.
+    """
+    assert engine.engine_lock.is_held()
+    if len(place) != _TOKEN_BYTES:
+        return None
+    key = int.from_bytes(place[:8], "big", signed=True)
+    for pending in _open_puts(engine, queue, staged=key < 0 and not queue.is_staging):
+        if pending.place == place:
+            return pending
+    owner: Core = engine
+    if key >= 0 or queue.is_staging:
+        if queue_number_of(key) != queue.number:
+            return None
+        holder = queue
+        if queue.owner is not engine:
+            assert engine.group is not None
+            owner = engine.group
+    else:
+        staging = engine.registry.staging()
+        if staging is None:
+            return None
+        holder = staging
+    for persistence in (VOLATILE, PERSISTENT):
+        row = owner.messages(persistence).row(key)
+        if row is None or message_token(row.k, row.put_ms) != place:
+            continue
+        if holder is not queue and row.target_number != queue.number:
+            return None
+        if isinstance(owner.hidden.get(key), Transaction):
+            return None
+        head = MessageHead(len(row.body), row)
+        status = engine.delay_processor.status()
+        return _present(engine, owner, holder, head, persistence, status)
+    return None
+
+
+def _page(
+    walk: _Walk, accepts: Callable[[PresentMessage, bytes], bool], limit: int, notes: list[str]
+) -> ContentPage:
+    """Return the next messages of a walk that are accepted, up to ``limit``."""
+    found = list[PresentMessage]()
+    for message, body in walk.messages():
+        if accepts(message, body):
+            found.append(message)
+            if len(found) == limit:
+                return ContentPage(found, walk.behind(message), notes)
+    return ContentPage(found, walk.after, notes)
+
+
+def accepting(where: ContentFilter) -> Callable[[PresentMessage, bytes], bool]:
+    """Return a function that says whether a message matches a filter.
+
+    It takes the message, and the data that the filter may read.
+    """
+
+    def accepts(message: PresentMessage, body: bytes) -> bool:
+        row = message.row
+        if where.state is not None and message.state != where.state:
+            return False
+        if where.put_from_ms is not None and row.put_ms < where.put_from_ms:
+            return False
+        if where.put_before_ms is not None and row.put_ms >= where.put_before_ms:
+            return False
+        if where.sender is None and not where.reads_contents:
+            return True
+        descriptor = message.descriptor
+        if where.sender is not None and descriptor.user_identifier.strip() != where.sender:
+            return False
+        if where.reads_contents and message.state == "uncommitted":
+            return False
+        if where.property_value is not None and not _has_property(
+            descriptor, body, *where.property_value
+        ):
+            return False
+        return where.text is None or _has_text(descriptor, body, where.text)
+
+    return accepts
+
+
+def _has_property(descriptor: Descriptor, body: bytes, name: str, value: str) -> bool:
+    """Return True if a message has a property with this value as text; a dead letter, too."""
+    try:
+        if is_letter(descriptor):
+            descriptor = read_letter(descriptor, body).original
+            body = body[DLH.length(1) :]
+        form = descriptor.format, descriptor.encoding, descriptor.coded_char_set_id
+        found = read_properties(*form, body)
+    except MQError:
+        return False
+    return name in found and property_text(found[name]) == value
+
+
+def _has_text(descriptor: Descriptor, body: bytes, text: str) -> bool:
+    """Return True if data has a text, in UTF-8 or in the character set that the MQMD names."""
+    if text.encode() in body:
+        return True
+    codec = codec_name(descriptor.coded_char_set_id, descriptor.encoding)
+    try:
+        return codec is not None and text.encode(codec) in body
+    except UnicodeEncodeError:
+        return False
+
+
+def _spelled(name: str, where: ContentFilter) -> str:
+    """Return queue and filter as text for the audit."""
+    parts = [f"on {name}"]
+    if where.property_value is not None:
+        parts.append("property {}={}".format(*where.property_value))
+    if where.text is not None:
+        parts.append(f"text {where.text!r}")
+    return " ".join(parts)
+
+
+def _present(
+    engine: Engine,
+    owner: Core,
+    queue: LocalQueue,
+    head: MessageHead,
+    persistence: int,
+    status: str,
+) -> PresentMessage:
+    """Return a stored message with its state on its queue; needs the engine lock."""
+    row = head.row
+    standing = standing_of(engine, owner, queue, row, status)
+    state = _WORDS[standing.state]
+    if state != "locked" and is_expired(row.expire_at_ms, engine.now_ms()):
+        state = "expired_present"
+    return _with_standing(queue, head, persistence, state, standing)
+
+
+def _with_standing(
+    queue: LocalQueue, head: MessageHead, persistence: int, state: str, standing: Standing
+) -> PresentMessage:
+    """Return a message with its state, and the texts of its standing."""
+    return PresentMessage(
+        queue.name,
+        head.row,
+        persistence,
+        head.body_bytes,
+        state,
+        standing.holder,
+        standing.hindrance,
+    )
+
+
+def _open_puts(engine: Engine, queue: LocalQueue, *, staged: bool) -> Iterator[PresentMessage]:
+    """Yield the uncommitted puts on a queue, or with ``staged`` the delayed ones for it.
+
+    Needs the engine lock.
+    """
+    for session in list(engine.sessions):
+        for pending, is_through in session.unit_of_work.open_puts():
+            row, place = pending.row, pending.queue
+            is_meant = (
+                place.is_staging and row.target_number == queue.number if staged else place is queue
+            )
+            if not is_meant:
+                continue
+            state = State.LOCKED if is_through else State.UNCOMMITTED
+            standing = Standing(state, unit_of(session))
+            head = MessageHead(len(row.body), row)
+            persistence = PERSISTENT if pending.persistent else VOLATILE
+            yield _with_standing(place, head, persistence, _WORDS[state], standing)
+
+
+class _Walk:
+    """Goes through the messages of a queue by key, then through those delayed for it.
+
+    It stops after so many messages or bytes as one page may look at; ``after`` is then where the
+    next walk begins, and None at the end.
+    """
+
+    def __init__(self, engine: Engine, queue: LocalQueue, where: ContentFilter, after: str) -> None:
+        """Begin behind a place, which is that of another walk; empty is the first message.
+
+        Raises MQRC_OPTIONS_ERROR for another text.
+        """
+        self._engine, self._queue, self._where = engine, queue, where
+        self._status = engine.delay_processor.status()
+        #: Whether delayed messages are walked through as well.
+        self.sees_staged = True
+        self._in_staging, self._low = _cursor(after, queue)
+        self.after: str | None = after
+        self._step_rows = _STEP_CONTENTS if where.reads_contents else _STEP
+        self._left_rows = _PAGE_CONTENTS if where.reads_contents else _PAGE_ROWS
+        self._left_bytes = _PAGE_BYTES
+
+    def behind(self, message: PresentMessage) -> str:
+        """Return the place behind a message of this walk."""
+        is_staged = message.queue == STAGING_QUEUE and not self._queue.is_staging
+        return f"{'s' if is_staged else 'q'}{message.row.k + 1}"
+
+    def messages(self) -> Iterator[tuple[PresentMessage, bytes]]:
+        """Yield each message with the data that a filter may read."""
+        if self._where.identifier is not None:
+            self.after = None
+            yield from ((each, each.row.body) for each in self._with_id(self._where.identifier))
+            return
+        while True:
+            with self._engine.engine_lock:
+                self._engine.check_running()
+                found, end = self._step()
+            yield from found
+            if end is None and not self._in_staging and self._goes_on():
+                self._in_staging, end = True, STAGING_LOW
+            if end is None:
+                self.after = None
+                return
+            self._low = end
+            self.after = f"{'s' if self._in_staging else 'q'}{end}"
+            if self._left_rows <= 0 or self._left_bytes <= 0:
+                return
+
+    def _goes_on(self) -> bool:
+        """Return True if delayed messages for the queue come next."""
+        return self.sees_staged and not self._queue.is_staging
+
+    def _step(self) -> tuple[list[tuple[PresentMessage, bytes]], int | None]:
+        """Return the next messages with their data, and the key at which the next step begins.
+
+        The key is None when no message follows here.
+        """
+        engine, queue = self._engine, self._queue
+        place = engine.registry.staging() if self._in_staging else queue
+        if place is None:
+            return [], None
+        owner: Core = engine
+        if place.owner is not engine:
+            assert engine.group is not None
+            owner = engine.group
+        end = self._end_of_step(owner, place)
+        found = list[tuple[PresentMessage, Messages | None]]()
+        for persistence in (VOLATILE, PERSISTENT):
+            if not place.present[persistence]:
+                continue
+            messages, high = owner.messages(persistence), place.high if end is None else end
+            heads = (
+                messages.heads_for_target(self._low, high, queue.number, 2 * self._step_rows)
+                if self._in_staging
+                else messages.heads(self._low, high, 2 * self._step_rows)
+            )
+            for head in heads:
+                # It is about to leave, or to arrive.
+                if not isinstance(owner.hidden.get(head.row.k), Transaction):
+                    made = _present(engine, owner, place, head, persistence, self._status)
+                    found.append((made, messages))
+        high = place.high if end is None else end
+        found += [
+            (pending, None)
+            for pending in _open_puts(engine, queue, staged=self._in_staging)
+            if self._low <= pending.row.k < high
+        ]
+        found.sort(key=lambda each: each[0].row.k)
+        self._left_rows -= self._step_rows if end is not None else len(found)
+        read = list[tuple[PresentMessage, bytes]]()
+        enough_bytes = max(self._left_bytes - _STEP_BYTES, 0)
+        for message, store in found:
+            if self._left_bytes <= enough_bytes and read:
+                return read, message.row.k
+            read.append((message, self._data(message, store)))
+        return read, end
+
+    def _end_of_step(self, owner: Core, place: LocalQueue) -> int | None:
+        """Return the key at which a step that begins at the present place ends; None for the last.
+
+        At most ``_step_rows`` messages of each persistence are before it.
+        """
+        ends = [
+            key
+            for persistence in (VOLATILE, PERSISTENT)
+            if place.present[persistence]
+            and (key := owner.messages(persistence).nth_key(self._low, place.high, self._step_rows))
+            is not None
+        ]
+        return min(ends, default=None)
+
+    def _data(self, message: PresentMessage, store: Messages | None) -> bytes:
+        """Return the data that the filter may read: nothing unless it reads contents."""
+        if not self._where.reads_contents:
+            return b""
+        body = message.row.body
+        if store is not None and message.body_bytes > HEAD_BYTES:
+            body = store.beginning(message.row.k, SEARCHED_BYTES)
+        self._left_bytes -= len(body)
+        return body
+
+    def _with_id(self, identifier: bytes) -> Iterator[PresentMessage]:
+        """Yield the messages of the queue, and those delayed for it, with a MsgId or CorrelId."""
+        engine, queue, found = self._engine, self._queue, list[PresentMessage]()
+        with engine.engine_lock:
+            engine.check_running()
+            owner = engine if queue.owner is engine or engine.group is None else engine.group
+            for core in dict.fromkeys((owner, engine)):
+                found += self._stored_with_id(core, identifier)
+            for staged in (False, True):
+                found += [
+                    pending
+                    for pending in _open_puts(engine, queue, staged=staged)
+                    if identifier in (pending.row.msg_id, pending.row.correl_id)
+                ]
+        yield from found
+
+    def _stored_with_id(self, core: Core, identifier: bytes) -> Iterator[PresentMessage]:
+        """Yield the stored messages of one engine for the queue with an id; needs the lock."""
+        queue, staging = self._queue, core.registry.staging()
+        for persistence in (VOLATILE, PERSISTENT):
+            messages = core.messages(persistence)
+            for head in messages.with_id([queue.number], identifier, _WITH_ID):
+                number = queue_number_of(head.row.k)
+                is_staged = head.row.k < 0 and not queue.is_staging
+                if is_staged and (staging is None or head.row.target_number != queue.number):
+                    continue
+                if not is_staged and number != queue.number:
+                    continue
+                place = staging if is_staged else queue
+                assert place is not None
+                yield _present(self._engine, core, place, head, persistence, self._status)
+
+
+def _cursor(after: str, queue: LocalQueue) -> tuple[bool, int]:
+    """Return whether a walk begins among delayed messages, and its first key.
+
+    Raises MQRC_OPTIONS_ERROR for a text that no page has given.
+    """
+    if not after:
+        return False, queue.low
+    try:
+        kind, key = after[0], int(after[1:])
+    except ValueError:
+        kind, key = "", 0
+    if kind not in ("q", "s") or abs(key) >= 2**63:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"after {after!r} is no place in a list")
+    if kind == "s":
+        return True, min(max(key, STAGING_LOW), 0)
+    return False, min(max(key, queue.low), queue.high)
