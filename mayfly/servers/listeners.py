@@ -17,6 +17,7 @@ from mayfly.runtime import Runtime
 from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, connection_of
+from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.settings import ClientLimits, TlsFiles
 from mayfly.servers.status import ServerStatus
 from mayfly.servers.wire.link import Limits
@@ -368,11 +369,13 @@ class HttpListener(ClientListener):
         admin_channel: str,
         tls: TlsFiles,
         server_status: ServerStatus,
+        histories: Mapping[str, FigureHistory],
         budget: Budget | None = None,
     ) -> None:
         """Configure the listener; ``budget`` may be shared with other listeners.
 
-        ``admission`` checks users; ``tls`` has the files for TLS. ``server_status`` is shown by
+        ``admission`` checks users; ``tls`` has the files for TLS. ``histories`` has the figures
+        over time of each queue manager, by name. ``server_status`` is shown by
         health probes. The rules of ``channel`` apply to programs, those of ``admin_channel`` to
         administrators.
         """
@@ -380,6 +383,7 @@ class HttpListener(ClientListener):
         self._is_on_loopback = address.is_loopback
         self._channel, self._admin_channel = channel, admin_channel
         self._server_status = server_status
+        self._histories = histories
         self.service: Service | None = None
 
     def start(self) -> str:
@@ -401,6 +405,7 @@ class HttpListener(ClientListener):
             self._server_status,
             channel=self._channel,
             admin_channel=self._admin_channel,
+            histories=self._histories,
         )
         is_loopback = self._is_on_loopback and self._context is None
         made = Application(service, is_loopback=is_loopback)

@@ -5,6 +5,7 @@ from mayfly.engine.delay.timeline import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
     ended_messages,
+    ended_steps,
     ended_summary,
     expired_present,
     write_trace,
@@ -37,6 +38,7 @@ __all__ = [
     "counts_of",
     "depth_of",
     "ended_messages",
+    "ended_steps",
     "ended_summary",
     "erase_lives",
     "erasures",

@@ -27,6 +27,7 @@ from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.servers.clients import Admits, ChannelClient, ChannelInstances, connection_of
+from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.http.connection import (
     APPLICATION,
     ChannelAdmission,
@@ -60,12 +61,15 @@ class Service:
         *,
         channel: str,
         admin_channel: str,
+        histories: Mapping[str, FigureHistory],
     ) -> None:
         """Serve ``managers``, by name; ``admission`` checks the users of requests.
 
         The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
+        ``histories`` has the figures over time of each queue manager, by name.
         """
         self.managers, self.server_status = managers, server_status
+        self.histories = histories
         #: Their rules are for programs, and for administrators.
         self.channel, self.admin_channel = channel, admin_channel
         self.logins = Logins(SystemClock().now_ms)

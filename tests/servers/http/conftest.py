@@ -7,7 +7,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from mayfly.admin.security.users import users_of
 from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits
+from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import TlsFiles
 from mayfly.servers.status import ServerStatus, ServingState
@@ -136,21 +137,22 @@ def listening(
     """Listen for queue managers that are ready."""
     server_status = ServerStatus(managers)
     server_status.state = ServingState.READY
-    listener = HttpListener(
-        managers,
-        admission,
-        ListenAddress("127.0.0.1", 0),
-        channel=channel,
-        admin_channel=admin_channel,
-        tls=tls or TlsFiles(),
-        server_status=server_status,
-        budget=budget,
-    )
-    port = int(listener.start().rpartition(":")[2])
-    try:
+    with ExitStack() as stack:
+        histories = {each.name: stack.enter_context(FigureHistory(each)) for each in managers}
+        listener = HttpListener(
+            managers,
+            admission,
+            ListenAddress("127.0.0.1", 0),
+            channel=channel,
+            admin_channel=admin_channel,
+            tls=tls or TlsFiles(),
+            server_status=server_status,
+            histories=histories,
+            budget=budget,
+        )
+        port = int(listener.start().rpartition(":")[2])
+        stack.callback(listener.stop)
         yield Site(listener, server_status, Web(port))
-    finally:
-        listener.stop()
 
 
 @pytest.fixture
