@@ -20,6 +20,7 @@ HOUR_MS = 3_600_000
 #: Pages by their headings; ID is a message with a trace.
 PAGES = {
     "overview": "Overview",
+    "history": "Over time",
     "queues": "Queues",
     "queue/ORDERS": "ORDERS",
     "schedule": "Schedule",

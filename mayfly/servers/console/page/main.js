@@ -13,6 +13,7 @@ import { show as showSignIn } from './views/signin.js';
 /** The pages in the order of the menu; a group begins where `begins` stands; a page may need a role. */
 const PAGES = [
   { page: 'overview', title: 'Overview', key: 'o', load: () => import('./views/overview.js') },
+  { page: 'history', title: 'Over time', key: 'h', load: () => import('./views/history.js') },
   { page: 'queues', title: 'Queues', key: 'q', load: () => import('./views/queues.js') },
   { page: 'schedule', title: 'Schedule', key: 's', load: () => import('./views/schedule.js') },
   { page: 'trace', title: 'Trace', key: 't', load: () => import('./views/trace.js') },
