@@ -372,7 +372,7 @@ def _reloaded(
     for the next start.
     """
     _LOG.info("reloads")
-    for name in ("queue_managers", "listen", "tls", "token_file", "log"):
+    for name in ("queue_managers", "listen", "tls", "token_file", "log", "fleet"):
         if getattr(before, name) != getattr(after, name):
             _LOG.warning("%s: the change counts from the next start", name)
     host.reload()
@@ -582,6 +582,7 @@ def _listeners(
                 tls=tls,
                 server_status=server_status,
                 histories=histories,
+                fleet=settings.fleet,
                 budget=budget,
             )
         )

@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import blake2b, shake_256
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
@@ -62,14 +63,16 @@ class Service:
         channel: str,
         admin_channel: str,
         histories: Mapping[str, FigureHistory],
+        fleet: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Serve ``managers``, by name; ``admission`` checks the users of requests.
 
         The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
-        ``histories`` has the figures over time of each queue manager, by name.
+        ``histories`` has the figures over time of each queue manager, by name. ``fleet`` has the
+        origins of the servers that the console shows together; their pages may read here.
         """
         self.managers, self.server_status = managers, server_status
-        self.histories = histories
+        self.histories, self.fleet = histories, fleet
         #: Their rules are for programs, and for administrators.
         self.channel, self.admin_channel = channel, admin_channel
         self.logins = Logins(SystemClock().now_ms)

@@ -21,6 +21,7 @@ HOUR_MS = 3_600_000
 PAGES = {
     "overview": "Overview",
     "history": "Over time",
+    "fleet": "Fleet",
     "queues": "Queues",
     "queue/ORDERS": "ORDERS",
     "schedule": "Schedule",

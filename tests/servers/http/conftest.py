@@ -6,9 +6,10 @@ import base64
 import http.client
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -133,6 +134,7 @@ def listening(
     channel: str = PROGRAMS,
     tls: TlsFiles | None = None,
     budget: Budget | None = None,
+    fleet: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Site]:
     """Listen for queue managers that are ready."""
     server_status = ServerStatus(managers)
@@ -148,6 +150,7 @@ def listening(
             tls=tls or TlsFiles(),
             server_status=server_status,
             histories=histories,
+            fleet=fleet,
             budget=budget,
         )
         port = int(listener.start().rpartition(":")[2])

@@ -1,6 +1,7 @@
 /** The trace of a message: one sentence, its lives as a picture, each step. */
-import { ask } from '../api.js';
+import { ask, ofManager, Problem } from '../api.js';
 import { h } from '../dom.js';
+import { askAt, otherServers } from '../fleet.js';
 import { bytes, duration, id as idOf, moment, state, withMoments } from '../format.js';
 import { now } from '../live.js';
 import { go, to } from '../router.js';
@@ -23,9 +24,12 @@ export async function show(main, { args: [wanted], query, signal }) {
     else input.focus();
     return;
   }
-  const told = await ask('GET', here('messages', wanted, 'trace'), { signal });
-  main.append(h('p', { class: 'panel sentence' }, withMoments(told.sentence)));
-  main.append(...told.notes.map((/** @type {string} */ note) => h('p', { class: 'quiet' }, note)));
+  const [own, ...others] = await Promise.all([ask('GET', here('messages', wanted, 'trace'), { signal }), ...(await tracesElsewhere(wanted, signal))]);
+  const known = others.filter(({ is_known }) => is_known);
+  const told = joined(own, known);
+  if (own.is_known || !known.length) main.append(h('p', { class: 'panel sentence' }, withMoments(own.sentence)));
+  main.append(...known.map(({ server, sentence }) => h('p', { class: 'panel sentence' }, h('span', { class: 'quiet' }, `At ${server}: `), withMoments(sentence))));
+  main.append(...[own, ...others].flatMap(({ notes }) => notes).map((/** @type {string} */ note) => h('p', { class: 'quiet' }, note)));
   if (!told.is_known) return;
   const lanes = picture(told, signal);
   main.append(
@@ -33,6 +37,37 @@ export async function show(main, { args: [wanted], query, signal }) {
     h('h2', {}, 'Steps'), stepTable(told), h('h2', {}, 'Each life'), lifeTable(told),
   );
   if (told.is_cut) main.append(h('p', { class: 'quiet' }, 'There is more than is told here: the latest of each place are shown.'));
+}
+
+/**
+ * What the other servers of the fleet know of a message. One that does not answer, or where nobody
+ * has signed in, knows nothing, and a note says so.
+ * @param {string} wanted @param {AbortSignal} signal
+ */
+async function tracesElsewhere(wanted, signal) {
+  const servers = await otherServers(signal);
+  return servers.map(async (server) => {
+    try {
+      const { queue_managers } = await askAt(server, '/health/ready', signal);
+      const [manager] = Object.keys(queue_managers);
+      return { ...(await askAt(server, ofManager(manager, 'messages', wanted, 'trace'), signal)), server: server.name };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const why = error instanceof Problem && error.status === 401 ? 'nobody has signed in there (Fleet)' : String(error instanceof Problem ? error.said : 'it does not answer');
+      return { server: server.name, is_known: false, notes: [`${server.name} was not asked: ${why}.`] };
+    }
+  });
+}
+
+/** One trace of several servers: steps in the order of their times. @param {any} own @param {any[]} others */
+function joined(own, others) {
+  if (!others.length) return own;
+  const every = [own, ...others].filter(({ is_known }) => is_known);
+  const all = (/** @type {string} */ field) => every.flatMap((each) => each[field]);
+  return {
+    ...own, is_known: true, is_cut: every.some(({ is_cut }) => is_cut),
+    steps: all('steps').sort((a, b) => a.at_ms - b.at_ms), entries: all('entries').sort((a, b) => a.put_ms - b.put_ms),
+  };
 }
 
 /** Ask for a property. @param {URLSearchParams} query */
