@@ -35,6 +35,8 @@ ALL, OTHERS = "", "(others)"
 #: Queues that a sample looks at one by one.
 _MOST_LOOKED_AT: Final = 10_000
 _VERSION: Final = 1
+#: Errors of a file that is of no use; a full disk, or a file of another user, may mend.
+_DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 _LOG = logging.getLogger("mayfly.figures")
 
 
@@ -205,7 +207,7 @@ class FiguresTable:
         """Open the database; one that is damaged, or of another version, is made anew."""
         try:
             self._connection = self._connected()
-        except apsw.Error as error:
+        except (apsw.Error, OSError) as error:
             self._fail(error)
 
     def _connected(self) -> apsw.Connection:
@@ -232,9 +234,9 @@ class FiguresTable:
             raise
         return connection
 
-    def _fail(self, error: apsw.Error) -> None:
+    def _fail(self, error: apsw.Error | OSError) -> None:
         """Log an error of the database once; make a damaged file anew."""
-        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        if isinstance(error, _DAMAGED):
             self._make_anew(f"it is damaged: {error}")
         elif repr(error) != self._told:
             self._told = repr(error)
@@ -244,12 +246,12 @@ class FiguresTable:
         """Replace the file by an empty one, with a line in the log that says why."""
         _LOG.warning("%s of %s is made anew: %s", FIGURES_FILE, self._manager, why)
         self._close()
-        if self._file is not None:
-            for suffix in ("", "-wal", "-shm"):
-                self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
         try:
+            if self._file is not None:
+                for suffix in ("", "-wal", "-shm"):
+                    self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
             self._connection = self._connected()
-        except apsw.Error as error:
+        except (apsw.Error, OSError) as error:
             # The next sample tries again.
             self._told = repr(error)
             _LOG.warning("%s of %s keeps no figures: %s", FIGURES_FILE, self._manager, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
 import apsw
@@ -185,3 +186,28 @@ def test_a_queue_manager_that_has_stopped_has_its_past(
         manager.crash()
         clock.advance(10_000)
         assert len(history.table.steps(ALL, HOUR, clock.now_ms())) == 1
+
+
+def test_a_kill_keeps_the_samples_before(tmp_path: Path) -> None:
+    one = Step(0, 10_000, 1, 0, 0, 0, 1, 0, 0)
+    (tmp_path / "left").mkdir()
+    table = FiguresTable(tmp_path, "QM1")
+    table.add(START_MS, {ALL: one})
+    # What a killed process leaves: the database, and its log, which nobody has written back.
+    for file in tmp_path.glob("figures*"):
+        shutil.copy(file, tmp_path / "left")
+    again = FiguresTable(tmp_path / "left", "QM1")
+    assert again.steps(ALL, HOUR, START_MS) == [one._replace(start_ms=START_MS)]
+    again.close()
+    table.close()
+
+
+def test_a_folder_that_cannot_be_written_costs_the_figures_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FIGURES_FILE).mkdir()
+    table = FiguresTable(tmp_path, "QM1")
+    table.add(START_MS, {ALL: Step(0, 10_000, 1, 0, 0, 0, 1, 0, 0)})
+    assert table.steps(ALL, HOUR, START_MS) == []
+    assert caplog.text.count("figures.db of QM1 keeps no figures") == 1
+    table.close()

@@ -29,13 +29,14 @@ def fleet_of(here: list[QueueManager], elsewhere: QueueManager) -> Iterator[tupl
     assert elsewhere.mqsc(DEFINITIONS).ok
     everybody = AdmitEverybody(operators=frozenset({"admin"}))
     with closing(Admission([elsewhere.engine], token="t" * 43)) as by_password:
-        north = listening(*here, admission=everybody, fleet=fleet)
-        south = listening(elsewhere, admission=by_password, fleet=fleet)
-        with closing(north), closing(south):
-            sites = next(north), next(south)
-            for name, site in zip(("north", "south"), sites, strict=True):
+        served = contextmanager(listening)
+        with (
+            served(*here, admission=everybody, fleet=fleet) as north,
+            served(elsewhere, admission=by_password, fleet=fleet) as south,
+        ):
+            for name, site in (("north", north), ("south", south)):
                 fleet[name] = f"http://127.0.0.1:{site.web.port}"
-            yield sites
+            yield north, south
 
 
 @pytest.fixture
