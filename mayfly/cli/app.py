@@ -14,7 +14,7 @@ from mayfly.cli.outcomes import EXIT_CODES, Commands
 
 #: Command or group of commands -> the first sentence of its help.
 COMMANDS = {
-    "create": "Make a queue manager, as crtmqm does.",
+    "qm": "Make, list, start, stop and delete queue managers of this machine.",
     "mqsc": "Run MQSC commands, as runmqsc does.",
     "apply": "Change what differs from a script, and nothing else.",
     "export": "Write the MQSC script that defines a queue manager again, as dmpmqcfg does.",
@@ -42,7 +42,7 @@ COMMANDS = {
 }
 #: Modules with several commands; any other command is in the module of its name.
 _MODULES = {
-    **dict.fromkeys(("create", "verify", "compact"), "folders"),
+    **dict.fromkeys(("verify", "compact"), "folders"),
     **dict.fromkeys(("put", "get", "browse"), "messages"),
 }
 

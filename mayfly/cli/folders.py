@@ -1,4 +1,4 @@
-"""``mayfly create``, ``verify`` and ``compact``: make and check the folder of a queue manager."""
+"""``mayfly verify`` and ``mayfly compact``: check the folder of a queue manager, and shrink it."""
 
 from __future__ import annotations
 
@@ -8,54 +8,16 @@ import typer
 
 from mayfly.cli.managers import (
     FolderOption,
-    LevelOption,
     Name,
     PlaceOption,
-    PlatformOption,
-    SettingOption,
-    configuration_of,
     connected,
     existing_folder,
-    folder_of,
     is_remote,
-    opened,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import JsonOption, print_json
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Administration
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
-from mayfly.store.database import DATABASE_FILE
-
-
-def create(
-    name: Name,
-    *,
-    platform: PlatformOption = None,
-    command_level: LevelOption = None,
-    setting: SettingOption = None,
-    path: FolderOption = None,
-) -> None:
-    """Make a queue manager, as crtmqm does.
-
-    A platform determines the rules of its edition and the defaults of its settings, for good. A
-    queue manager that exists stays as it is: exit code 3.
-
-    \b
-    Examples:
-      mayfly create QM1
-      mayfly create QMI --platform ibmi
-      mayfly create QMZ --platform zos --setting expiry.max_check=always
-    """
-    folder = folder_of(name, path)
-    if (folder / DATABASE_FILE).exists():
-        text = f"there is a queue manager in {folder}; ALTER SETTING changes what it was made with"
-        raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, text)
-    given = configuration_of(platform, command_level, setting)
-    with opened(name, path, make=True, given=given):
-        pass
-
 
 AcceptOption = Annotated[
     bool,

@@ -48,6 +48,7 @@ from mayfly.runtime import Runtime, SystemClock
 from mayfly.runtime.files import Files
 from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.servers.budget import Budget
+from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import (
     AmqpListener,
@@ -230,6 +231,9 @@ def run_server(
         token, token_file = _token(settings.token_file, first_folder)
         admission = Admission([manager.engine for manager in opened.managers], token=token)
         stack.callback(admission.close)
+        histories = {
+            manager.name: stack.enter_context(FigureHistory(manager)) for manager in opened.managers
+        }
         server_status = ServerStatus(opened.managers)
         served = Served(_absolute(token_file), _absolute(tls.certificate))
         budget = Budget(settings.limits.memory_bytes)
@@ -248,7 +252,13 @@ def run_server(
         listeners: list[Listener] = [
             mq,
             *_listeners(
-                settings._replace(tls=tls), opened, token, admission, server_status, budget
+                settings._replace(tls=tls),
+                opened,
+                token,
+                admission,
+                server_status,
+                histories,
+                budget,
             ),
         ]
         host = Host(opened.managers, listeners, admission, server_status)
@@ -362,7 +372,7 @@ def _reloaded(
     for the next start.
     """
     _LOG.info("reloads")
-    for name in ("queue_managers", "listen", "tls", "token_file", "log"):
+    for name in ("queue_managers", "listen", "tls", "token_file", "log", "fleet"):
         if getattr(before, name) != getattr(after, name):
             _LOG.warning("%s: the change counts from the next start", name)
     host.reload()
@@ -516,13 +526,15 @@ def _listeners(
     token: str,
     admission: Admission,
     server_status: ServerStatus,
+    histories: Mapping[str, FigureHistory],
     budget: Budget,
 ) -> list[Listener]:
     """Return the listeners for Flight, AMQP and HTTP that the settings name, in starting order.
 
     None of them is started yet. They serve the ``opened`` queue managers. ``token`` admits an
-    operator to Flight, ``admission`` checks the programs of AMQP and HTTP. ``budget`` is the memory
-    that all share. Logs a warning for one that other machines reach without TLS.
+    operator to Flight, ``admission`` checks the programs of AMQP and HTTP. ``histories`` has the
+    figures over time that HTTP shows. ``budget`` is the memory that all share. Logs a warning for
+    one that other machines reach without TLS.
     """
     tls = settings.tls
     for name, address in settings.listen._asdict().items():
@@ -569,6 +581,8 @@ def _listeners(
                 admin_channel=settings.http_admin_channel or default_admin,
                 tls=tls,
                 server_status=server_status,
+                histories=histories,
+                fleet=settings.fleet,
                 budget=budget,
             )
         )

@@ -150,8 +150,7 @@ def existing_folder(name: str, path: Path | None) -> Path:
     if not (folder / DATABASE_FILE).exists():
         raise mq_error(
             rc.MQRC_Q_MGR_NAME_ERROR,
-            f"there is no queue manager in {folder}; "
-            f"make one: mayfly mqsc {name} -c 'DEFINE QLOCAL(Q1)'",
+            f"there is no queue manager in {folder}; make one: mayfly qm create {name}",
         )
     return folder
 

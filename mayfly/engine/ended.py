@@ -105,6 +105,23 @@ class Summary(NamedTuple):
     is_cut: bool
 
 
+class EndedInStep(NamedTuple):
+    """How many messages ended in one step of time, and how many of them by expiry."""
+
+    ended_count: int
+    expired_count: int
+
+
+class EndedSteps(NamedTuple):
+    """Ended messages by steps of time, as ``ended_steps`` returns them.
+
+    ``is_cut`` is True when older records are not counted.
+    """
+
+    steps: list[EndedInStep]
+    is_cut: bool
+
+
 class ExpiredPresent(NamedTuple):
     """The expired messages that are still on a queue, and the earliest of their deadlines."""
 
@@ -157,6 +174,36 @@ def ended_summary(core: Core, where: EndedFilter) -> Summary:
         for queue, outcome, count in core.store.statistics_reader.rows(sql, (low, high, *values)):
             counts[queue, outcome] += count
     return Summary(counts, floor, last, floor > first)
+
+
+def ended_steps(
+    core: Core, queue: str | None, from_ms: int, step_ms: int, step_count: int
+) -> EndedSteps:
+    """Return how many messages ended in each of ``step_count`` steps that begin at ``from_ms``.
+
+    ``queue`` None counts all queues. An expired message counts in the step of its deadline, however
+    late it was met; another one in the step of its end. A release from the staging queue is no end.
+    Only the newest two million ledger rows are read. Raises MQRC_CONNECTION_BROKEN.
+    """
+    first, last = _span(core, EndedFilter(queue, from_ms=from_ms))
+    condition, values = EndedFilter(queue).condition()
+    is_expired = f"outcome = '{State.EXPIRED}'"
+    sql = (
+        f"SELECT (iif({is_expired}, expire_at_ms, ended_ms) - ?) / ? AS step, count(*), "
+        f"sum({is_expired}) FROM ledger WHERE {_WITHIN}{condition} "
+        f"AND outcome <> '{State.RELEASED}' AND iif({is_expired}, expire_at_ms, ended_ms) >= ? "
+        "GROUP BY step"
+    )
+    ended, expired, floor = [0] * step_count, [0] * step_count, max(first, last + 1 - MAX_COUNTED)
+    for low, high in _reads(floor, last + 1):
+        asked = (from_ms, step_ms, low, high, *values, from_ms)
+        for step, ended_count, expired_count in core.store.statistics_reader.rows(sql, asked):
+            if step < step_count:
+                ended[step] += ended_count
+                expired[step] += expired_count
+    return EndedSteps(
+        [EndedInStep(*one) for one in zip(ended, expired, strict=True)], floor > first
+    )
 
 
 def expired_present(core: Core) -> list[ExpiredPresent]:

@@ -7,6 +7,7 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from mayfly.channel import Clients, clients_known
@@ -17,6 +18,7 @@ from mayfly.runtime import Runtime
 from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, connection_of
+from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.settings import ClientLimits, TlsFiles
 from mayfly.servers.status import ServerStatus
 from mayfly.servers.wire.link import Limits
@@ -368,18 +370,22 @@ class HttpListener(ClientListener):
         admin_channel: str,
         tls: TlsFiles,
         server_status: ServerStatus,
+        histories: Mapping[str, FigureHistory],
+        fleet: Mapping[str, str] = MappingProxyType({}),
         budget: Budget | None = None,
     ) -> None:
         """Configure the listener; ``budget`` may be shared with other listeners.
 
-        ``admission`` checks users; ``tls`` has the files for TLS. ``server_status`` is shown by
+        ``admission`` checks users; ``tls`` has the files for TLS. ``histories`` has the figures
+        over time of each queue manager, by name. ``server_status`` is shown by
         health probes. The rules of ``channel`` apply to programs, those of ``admin_channel`` to
-        administrators.
+        administrators. ``fleet`` has the origins of servers whose consoles show this one, by name.
         """
         super().__init__(managers, admission, address, tls, budget)
         self._is_on_loopback = address.is_loopback
         self._channel, self._admin_channel = channel, admin_channel
         self._server_status = server_status
+        self._histories, self._fleet = histories, fleet
         self.service: Service | None = None
 
     def start(self) -> str:
@@ -401,6 +407,8 @@ class HttpListener(ClientListener):
             self._server_status,
             channel=self._channel,
             admin_channel=self._admin_channel,
+            histories=self._histories,
+            fleet=self._fleet,
         )
         is_loopback = self._is_on_loopback and self._context is None
         made = Application(service, is_loopback=is_loopback)

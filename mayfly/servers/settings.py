@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from mayfly.engine import PLATFORMS, Configuration, SettingValue, setting_value
 from mayfly.servers.addresses import ListenAddress, is_loopback, listen_address
@@ -135,6 +138,8 @@ class ServeSettings(NamedTuple):
     #: The channel whose rules are for administrators by HTTP; "" is HTTP_ADMIN_CHANNEL, or that of
     #: --dev.
     http_admin_channel: str = ""
+    #: Servers that the console shows together, by name: their origins, as ``https://HOST:PORT``.
+    fleet: Mapping[str, str] = MappingProxyType({})
 
 
 def check_settings(settings: ServeSettings) -> None:
@@ -220,6 +225,7 @@ def read_settings(path: Path) -> ServeSettings:
         amqp_channel=amqp_channel,
         http_channel=http_channel,
         http_admin_channel=http_admin_channel,
+        fleet=_fleet(top),
     )
     top.refuse_unknown_keys()
     try:
@@ -273,6 +279,21 @@ def _listen(table: Table) -> Listen:
     listen = Listen(*(_address(table, name) for name in Listen._fields))
     table.refuse_unknown_keys()
     return listen if any(listen) else DEFAULT_LISTEN
+
+
+def _fleet(top: Table) -> dict[str, str]:
+    """Return the origins in the table [fleet] by the names of the servers; {} if it is missing.
+
+    Raises ConfigurationError for a value that is not ``http://HOST:PORT`` or ``https://HOST:PORT``.
+    """
+    found = top.texts("fleet")
+    for name, origin in found.items():
+        parts = urlsplit(origin)
+        is_origin = parts.hostname and origin == f"{parts.scheme}://{parts.netloc}".lower()
+        if not is_origin or parts.scheme not in ("http", "https") or "@" in parts.netloc:
+            text = f"{origin!r} is not as https://qm1.example.com:9443"
+            raise top.table("fleet").error(name, text)
+    return found
 
 
 def _address(table: Table, key: str) -> ListenAddress | None:

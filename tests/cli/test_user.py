@@ -15,7 +15,7 @@ from tests.cli.conftest import Invoke, run_process
 @pytest.fixture
 def users(mayfly: Invoke, home: Path) -> Users:
     """Return the users of QM1, which is there."""
-    assert mayfly("create", "QM1").exit_code == 0
+    assert mayfly("qm", "create", "QM1").exit_code == 0
     return Users(home / "QM1")
 
 

@@ -34,7 +34,6 @@ COMMANDS = [
     "serve",
     "demo",
     "ping",
-    "create",
     "export",
 ]
 LEDGER_COMMANDS = ["run", "report", "verify", "compact", "export"]
@@ -51,7 +50,8 @@ def one_line(text: str) -> str:
     "words",
     [[name] for name in COMMANDS]
     + [["ledger", name] for name in LEDGER_COMMANDS]
-    + [["clock", name] for name in ("show", "accept", "advance")],
+    + [["clock", name] for name in ("show", "accept", "advance")]
+    + [["qm", name] for name in ("create", "list", "status", "start", "stop", "delete")],
 )
 def test_every_command_has_help_with_an_example(mayfly: Invoke, words: list[str]) -> None:
     answer = mayfly(*words, "--help")

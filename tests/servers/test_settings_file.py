@@ -42,6 +42,9 @@ certificate = "chain.pem"
 key = "key.pem"
 client_roots = "roots.pem"
 
+[fleet]
+north = "https://qm1.example.com:9443"
+
 [[queue_manager]]
 name = "QM1"
 path = "/var/lib/mayfly/QM1"
@@ -86,6 +89,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         log=LogForm.JSON,
         drain_seconds=30,
         token_file=tmp_path / "secret" / "token",
+        fleet={"north": "https://qm1.example.com:9443"},
     )
 
 
@@ -101,6 +105,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         (f'{SMALLEST}path = "s3a://b/x"\n', ", line 3: [[queue_manager]] 1, path: s3a://b/x is no"),
         (f'{SMALLEST}[listen]\nflihgt = ""\n', ", line 4: [listen], flihgt: is no key here, did"),
         (f"{SMALLEST}[limits]\nconnections = 0\n", ", line 4: [limits], connections: 0 is not a"),
+        (f'{SMALLEST}[fleet]\nx = "a:1"\n', ", line 4: [fleet], x: 'a:1' is not as https://"),
+        (f'{SMALLEST}[fleet]\nx = "http://a/b"\n', ", line 4: [fleet], x: 'http://a/b' is not as"),
         (f"{SMALLEST}{SMALLEST}", ": queue manager QM1 is named twice"),
         (f'{SMALLEST}platform = "vms"\n', ", line 3: [[queue_manager]] 1, platform: 'vms' is none"),
         (f'{SMALLEST}settings = {{ foo = "1" }}\n', ", line 3: [[queue_manager]] 1, settings: "),

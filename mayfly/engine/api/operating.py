@@ -6,6 +6,7 @@ from mayfly.engine.delay.timeline import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
     ended_messages,
+    ended_steps,
     ended_summary,
     expired_present,
     write_trace,
@@ -62,6 +63,7 @@ __all__ = [
     "delete_messages",
     "depth_of",
     "ended_messages",
+    "ended_steps",
     "ended_summary",
     "erase_lives",
     "erasures",

@@ -16,6 +16,7 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,6 +31,8 @@ from mayfly.servers.http.resources import (
     definitions,
     events,
     experiments,
+    figures,
+    fleet,
     health,
     kinds,
     ledger,
@@ -53,6 +56,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_POLICY_BYTES: Final = POLICY.encode()
 _PAGE: Final = "index.html"
 _METHODS: Final = ("GET", "HEAD")
 _ALLOW: Final = {"Allow": ", ".join(_METHODS)}
@@ -178,6 +182,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *messages.OPERATIONS,
     *events.OPERATIONS,
     *timeline.OPERATIONS,
+    *figures.OPERATIONS,
+    *fleet.OPERATIONS,
     *experiments.OPERATIONS,
     *ledger.OPERATIONS,
     *channels.OPERATIONS,
@@ -219,6 +225,7 @@ class Application:
         With ``is_loopback`` requests for the host name of another site are refused.
         """
         self._is_loopback = is_loopback
+        self._fleet = service.fleet
         self._rest = RestApi(service)
         self._own = OwnResources(service, ApiDescription(OPERATIONS).operations)
 
@@ -235,12 +242,36 @@ class Application:
                 headers = list(message.get("headers", ()))
                 given = {name for name, _value in headers}
                 headers += [each for each in _USUAL if each[0] not in given]
+                headers = [
+                    (name, self._policy() if value == _POLICY_BYTES else value)
+                    for name, value in headers
+                ]
                 if is_script:
                     headers = [each for each in headers if each[0].lower() != b"www-authenticate"]
                 message["headers"] = headers
             await send(message)
 
-        await self._of(scope)(scope, receive, send_guarded)
+        await self._shared(scope)(scope, receive, send_guarded)
+
+    def _shared(self, scope: Scope) -> ASGIApp:
+        """Return the application for a request; a page of the fleet's other servers may read.
+
+        It may read with the login that its user has at this server, and change nothing: a browser
+        sends the cookie, and no other site can read an answer.
+        """
+        origin = Headers(scope=scope).get("origin", "")
+        if origin not in self._fleet.values():
+            return self._of(scope)
+        return CORSMiddleware(
+            self._of(scope), allow_origins=[origin], allow_methods=("GET",), allow_credentials=True
+        )
+
+    def _policy(self) -> bytes:
+        """Return the policy of the pages, which may ask the servers of the fleet as well."""
+        origins = " ".join(self._fleet.values())
+        return POLICY.replace(
+            "connect-src 'self'", f"connect-src 'self' {origins}".rstrip()
+        ).encode()
 
     def _of(self, scope: Scope) -> ASGIApp:
         """Return the ASGI application for a request: REST API, page, redirect or JSON resources.

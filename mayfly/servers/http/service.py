@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import blake2b, shake_256
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
@@ -27,6 +28,7 @@ from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.servers.clients import Admits, ChannelClient, ChannelInstances, connection_of
+from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.http.connection import (
     APPLICATION,
     ChannelAdmission,
@@ -61,12 +63,17 @@ class Service:
         *,
         channel: str,
         admin_channel: str,
+        histories: Mapping[str, FigureHistory],
+        fleet: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Serve ``managers``, by name; ``admission`` checks the users of requests.
 
         The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
+        ``histories`` has the figures over time of each queue manager, by name. ``fleet`` has the
+        origins of the servers that the console shows together; their pages may read here.
         """
         self.managers, self.server_status = managers, server_status
+        self.histories, self.fleet = histories, fleet
         #: Their rules are for programs, and for administrators.
         self.channel, self.admin_channel = channel, admin_channel
         self.logins = Logins(SystemClock().now_ms)

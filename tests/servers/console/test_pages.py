@@ -21,6 +21,8 @@ HOUR_MS = 3_600_000
 #: Pages by their headings; ID is a message with a trace, PLACE one on DLQ.
 PAGES = {
     "overview": "Overview",
+    "history": "Over time",
+    "fleet": "Fleet",
     "queues": "Queues",
     "queue/ORDERS": "ORDERS",
     "messages/ORDERS": "Messages of ORDERS",

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message
 
 from mayfly import QueueManager
 from mayfly.servers.clients import Peer
+from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.http.application import Application
 from mayfly.servers.http.connection import HttpConnection
 from mayfly.servers.http.service import Service
@@ -34,8 +35,16 @@ def application_of(*managers: QueueManager) -> ASGIApp:
     server_status = ServerStatus(managers)
     server_status.state = ServingState.READY
     named = {manager.name: manager for manager in managers}
+    histories = {name: FigureHistory(manager) for name, manager in named.items()}
     return Application(
-        Service(named, AdmitEverybody(), server_status, channel="A", admin_channel="B")
+        Service(
+            named,
+            AdmitEverybody(),
+            server_status,
+            channel="A",
+            admin_channel="B",
+            histories=histories,
+        )
     )
 
 

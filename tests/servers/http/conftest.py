@@ -6,9 +6,10 @@ import base64
 import http.client
 import json
 import ssl
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,6 +21,7 @@ from mayfly.admin.security.users import users_of
 from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits
+from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import TlsFiles
 from mayfly.servers.status import ServerStatus, ServingState
@@ -132,25 +134,28 @@ def listening(
     channel: str = PROGRAMS,
     tls: TlsFiles | None = None,
     budget: Budget | None = None,
+    fleet: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Site]:
     """Listen for queue managers that are ready."""
     server_status = ServerStatus(managers)
     server_status.state = ServingState.READY
-    listener = HttpListener(
-        managers,
-        admission,
-        ListenAddress("127.0.0.1", 0),
-        channel=channel,
-        admin_channel=admin_channel,
-        tls=tls or TlsFiles(),
-        server_status=server_status,
-        budget=budget,
-    )
-    port = int(listener.start().rpartition(":")[2])
-    try:
+    with ExitStack() as stack:
+        histories = {each.name: stack.enter_context(FigureHistory(each)) for each in managers}
+        listener = HttpListener(
+            managers,
+            admission,
+            ListenAddress("127.0.0.1", 0),
+            channel=channel,
+            admin_channel=admin_channel,
+            tls=tls or TlsFiles(),
+            server_status=server_status,
+            histories=histories,
+            fleet=fleet,
+            budget=budget,
+        )
+        port = int(listener.start().rpartition(":")[2])
+        stack.callback(listener.stop)
         yield Site(listener, server_status, Web(port))
-    finally:
-        listener.stop()
 
 
 @pytest.fixture

@@ -277,6 +277,7 @@ def test_an_address_that_is_taken_is_named(site: Site, queue_manager: QueueManag
         admin_channel="",
         tls=TlsFiles(),
         server_status=ServerStatus([queue_manager]),
+        histories={},
     )
     said = f"cannot listen on 127.0.0.1:{site.web.port}: Address already in use"
     with pytest.raises(OSError, match=said):

@@ -15,10 +15,10 @@ export function colour(name) {
 
 /**
  * A chart of lines over time.
- * @param {{label: string, lines: {label: string, colour: string, isStepped?: boolean}[], format?: (value: number) => string,
- *   height?: number, isTime?: boolean, signal: AbortSignal}} asked
+ * @param {{label: string, lines: {label: string, colour: string, isStepped?: boolean}[], format?: (value: number) => string, most?: number,
+ *   height?: number, isTime?: boolean, signal: AbortSignal}} asked `most` is where the scale ends at least
  */
-export function lineChart({ label, lines, format = String, height = 136, isTime = true, signal }) {
+export function lineChart({ label, lines, format = String, most = 1, height = 136, isTime = true, signal }) {
   const element = h('div', { class: 'chart', role: 'img', 'aria-label': label });
   element.style.height = `${height}px`;
   /** @type {any} */ let plot = null;
@@ -33,7 +33,7 @@ export function lineChart({ label, lines, format = String, height = 136, isTime 
     const options = {
       width: element.clientWidth, height, legend: { show: false }, padding: [8, 24, 0, 0],
       cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-      scales: { x: { time: isTime }, y: { range: (_plot, _low, high) => [0, Math.max(1, high ?? 1) * 1.08] } },
+      scales: { x: { time: isTime }, y: { range: (_plot, _low, high) => [0, Math.max(most, high ?? most) * 1.08] } },
       axes: [
         { ...axis, size: 22, space: 72, grid: { show: false }, values: isTime ? clockTimes : undefined },
         { ...axis, size: 44, space: 28, values: (_plot, values) => values.map(format) },
@@ -66,7 +66,12 @@ export function lineChart({ label, lines, format = String, height = 136, isTime 
 /** A colour made faint, for the area below a line. @param {string} given */
 const wash = (given) => given.replace(/^rgb\(/, 'rgba(').replace(/\)$/, ', 0.12)');
 
-/** @param {any} _plot @param {number[]} values seconds since 1970 */
+/** Times in the zone of the browser, as exact as the distance of two of them. @param {any} _plot @param {number[]} values seconds since 1970 */
 function clockTimes(_plot, values) {
-  return values.map((value) => new Date(value * 1_000).toTimeString().slice(0, 8));
+  const apart = values.length > 1 ? values[1] - values[0] : 0;
+  return values.map((value) => {
+    const at = new Date(value * 1_000);
+    if (apart >= 43_200) return at.toLocaleDateString([], { weekday: 'short', day: 'numeric' });
+    return at.toTimeString().slice(0, apart >= 60 ? 5 : 8);
+  });
 }

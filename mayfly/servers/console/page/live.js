@@ -14,6 +14,8 @@ import { hear, tell } from './signals.js';
 const RETRY_MS = 2_000;
 const MOST_SAMPLES = 600;
 const SAMPLE_MS = 1_500;
+/** How often the past is asked for anew: the figures that the server keeps. */
+const PAST_MS = 60_000;
 
 /** @type {Set<(snapshot: Snapshot) => void>} */
 const watchers = new Set();
@@ -27,6 +29,8 @@ let latest = null;
 let queues = new Map();
 /** @type {{now_ms: number, rates: Record<string, number>}[]} */
 let samples = [];
+/** Those of the last hour before, from the server. @type {{now_ms: number, rates: Record<string, number>}[]} */
+let past = [];
 let isVirtual = false;
 let heardAt = 0;
 
@@ -41,8 +45,11 @@ export function watch(watcher, signal) {
   if (latest?.queues) watcher(latest);
 }
 
-/** Rates a second over the time of the queue manager, the oldest first. */
-export const history = () => samples;
+/** Rates a second in the last hour of the queue manager, the oldest first; the latest each second. */
+export function history() {
+  const known_ms = past.at(-1)?.now_ms ?? 0;
+  return [...past, ...samples.filter(({ now_ms }) => now_ms > known_ms)];
+}
 
 /** The time of the queue manager, whose clock may be another than the browser's. */
 export function now() {
@@ -55,6 +62,7 @@ export function restart() {
   latest = null;
   queues = new Map();
   samples = [];
+  past = [];
   look();
 }
 
@@ -64,6 +72,7 @@ export function start() {
   document.addEventListener('visibilitychange', look);
   hear('manager', restart);
   hear('signedout', stop);
+  setInterval(() => source && lookBack(), PAST_MS);
   restart();
 }
 
@@ -84,8 +93,23 @@ function look() {
   take('gone', (told) => told.queues.forEach((/** @type {string} */ name) => queues.delete(name)));
   mine.onopen = () => tell('found');
   mine.onerror = () => mine === source && lose();
+  lookBack();
   // It does not change while a server runs.
   ask('GET', '/mayfly/v1/clock').then((told) => (isVirtual = told.is_virtual), () => {});
+}
+
+/** Ask for the last hour, which the server has kept; without an answer it stays as it was. */
+async function lookBack() {
+  const manager = session.manager;
+  const found = await ask('GET', here('figures'), { query: { over: 'hour' } }).catch(() => null);
+  if (found && manager === session.manager) past = found.steps.map((step) => ({ now_ms: step.start_ms + found.step_ms, rates: ratesOf(step) }));
+  show();
+}
+
+/** The rates of a step, by the names of events. @param {Record<string, number>} step */
+function ratesOf(step) {
+  const each_s = (/** @type {string} */ figure) => (1_000 * step[figure]) / Math.max(1, step.covered_ms);
+  return { put_per_s: each_s('put_count'), got_per_s: each_s('got_count'), expired_per_s: each_s('expired_count'), released_per_s: each_s('released_count') };
 }
 
 /** Ask why there are no events, which an EventSource does not tell, and begin again. */

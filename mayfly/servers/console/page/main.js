@@ -13,6 +13,8 @@ import { show as showSignIn } from './views/signin.js';
 /** The pages in the order of the menu; a group begins where `begins` stands; a page may need a role. */
 const PAGES = [
   { page: 'overview', title: 'Overview', key: 'o', load: () => import('./views/overview.js') },
+  { page: 'history', title: 'Over time', key: 'h', load: () => import('./views/history.js') },
+  { page: 'fleet', title: 'Fleet', key: 'f', load: () => import('./views/fleet.js') },
   { page: 'queues', title: 'Queues', key: 'q', load: () => import('./views/queues.js') },
   { page: 'schedule', title: 'Schedule', key: 's', load: () => import('./views/schedule.js') },
   { page: 'trace', title: 'Trace', key: 't', load: () => import('./views/trace.js') },
@@ -129,7 +131,9 @@ function managers() {
     showPlace();
   };
   const options = names.map((name) => h('option', { selected: name === session.manager }, name));
-  return h('select', { 'aria-label': 'Queue manager', onchange: change }, options);
+  const select = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': 'Queue manager', onchange: change }, options));
+  hear('manager', () => (select.value = session.manager));
+  return select;
 }
 
 /** Show the page that the address says. */
@@ -140,6 +144,12 @@ async function showPlace() {
   if (!found) {
     go(['overview']);
     return;
+  }
+  const manager = place.query.get('qmgr');
+  if (manager && manager !== session.manager && manager in session.managers) {
+    // Another server's page has led here.
+    choose(manager);
+    tell('manager');
   }
   shown?.abort();
   const mine = (shown = new AbortController());

@@ -1,10 +1,13 @@
 /** Everything at a glance: messages by state, rates, what is due next, and problems. */
 import { lineChart } from '../chart.js';
+import { ask } from '../api.js';
 import { depthLimits } from '../depths.js';
 import { factList, fill, h } from '../dom.js';
 import { count, counted, duration, moment, rate } from '../format.js';
 import { history, now, watch } from '../live.js';
 import { go, to } from '../router.js';
+import { refreshing } from '../refresh.js';
+import { here } from '../session.js';
 import { dataTable } from '../table.js';
 
 /** @typedef {import('../live.js').Snapshot} Snapshot */
@@ -47,11 +50,12 @@ export async function show(main, { signal }) {
   );
   const limitsOf = depthLimits(() => last && draw(last), signal);
   /** @type {Snapshot|null} */ let last = null;
+  /** @type {HTMLElement[]} */ let down = [];
   /** @param {Snapshot} snapshot */
   function draw(snapshot) {
     last = snapshot;
     const deepest = busiest(snapshot);
-    fill(problems, problemList(snapshot, deepest.flatMap((queue) => depthProblem(queue, limitsOf(queue.name)))));
+    fill(problems, problemList(snapshot, [...down, ...deepest.flatMap((queue) => depthProblem(queue, limitsOf(queue.name)))]));
     busy.set(deepest);
   }
   watch((snapshot) => {
@@ -60,6 +64,19 @@ export async function show(main, { signal }) {
     fill(due, dueFacts(snapshot));
     draw(snapshot);
   }, signal);
+  await refreshing(async () => {
+    const { channels } = await ask('GET', here('channels'), { signal });
+    down = channels.flatMap(channelProblems);
+    if (last) draw(last);
+  }, signal);
+}
+
+/** Channels that retry or have stopped. @param {{name: string, is_stopped: boolean, partners: {partner: string, status: string, failure: string|null}[]}} channel @returns {HTMLElement[]} */
+function channelProblems({ name, is_stopped, partners }) {
+  const link = h('a', { href: to(['channels', name]) }, `Channel ${name}`);
+  const retrying = partners.find(({ status }) => status === 'RETRYING');
+  if (is_stopped || partners.some(({ status }) => status === 'STOPPED')) return [h('li', { class: 'bad' }, link, ' is stopped.')];
+  return retrying ? [h('li', { class: 'warn' }, link, ` retries${retrying.failure ? `: ${retrying.failure}` : ''}.`)] : [];
 }
 
 /** @param {Snapshot} snapshot */

@@ -1,17 +1,22 @@
-/** One queue: where its messages stand, how lives ended, its attributes. */
+/** One queue: where its messages stand, how lives ended, its last week, its attributes. */
 import { ask } from '../api.js';
 import { definition } from '../definition.js';
 import { factList, fill, h } from '../dom.js';
 import { count, moment, state } from '../format.js';
+import { heatMap } from '../heat_map.js';
 import { now, watch } from '../live.js';
-import { to } from '../router.js';
+import { overTime, SPANS } from '../over_time.js';
+import { keep, to } from '../router.js';
 import { here } from '../session.js';
 import { withOldest } from './queues.js';
 
 const STATES = [['live', 'Live'], ['staged', 'Waiting'], ['uncommitted', 'Uncommitted'], ['locked', 'Locked'], ['expired_present', 'Expired, still there']];
 
-/** @param {HTMLElement} main @param {{args: string[], signal: AbortSignal}} place */
-export async function show(main, { args: [name], signal }) {
+/** @param {HTMLElement} main @param {{args: string[], query: URLSearchParams, signal: AbortSignal}} place */
+export async function show(main, { args: [name], query, signal }) {
+  const over = query.get('over') ?? 'hour';
+  const charts = overTime({ queue: name, over: over in SPANS ? over : 'hour', signal, changed: (chosen) => keep(['queue', name], { over: chosen }) });
+  const deaths = heatMap({ queue: name, signal });
   const numbers = Object.fromEntries(STATES.map(([word]) => [word, h('strong', {}, '·')]));
   const facts = h('div');
   const ends = h('div');
@@ -21,6 +26,7 @@ export async function show(main, { args: [name], signal }) {
     h('div', { class: 'panels' },
       h('section', { class: 'panel', 'aria-labelledby': 'use' }, h('h2', { id: 'use' }, 'Use'), facts),
       h('section', { class: 'panel', 'aria-labelledby': 'ends' }, h('h2', { id: 'ends' }, 'Lives by how they ended'), ends)),
+    deaths.element, h('div', { class: 'tools' }, h('h2', {}, 'Over time'), charts.span), charts.element,
   );
   const draw = (/** @type {any} */ queue) => {
     for (const [word] of STATES) fill(numbers[word], count(queue.present?.[word] ?? 0));
@@ -40,6 +46,7 @@ export async function show(main, { args: [name], signal }) {
     if (found && !isFirst) draw(found);
     isFirst = false;
   }, signal);
+  await Promise.all([charts.load(), deaths.load()]);
   main.append(await definition('qlocal', name, signal));
 }
 

@@ -1,6 +1,7 @@
 /** The trace of a message: one sentence, its lives as a picture, each step. */
-import { ask } from '../api.js';
+import { ask, ofManager, Problem } from '../api.js';
 import { h } from '../dom.js';
+import { askAt, otherServers } from '../fleet.js';
 import { bytes, duration, id as idOf, moment, state, withMoments } from '../format.js';
 import { now } from '../live.js';
 import { fail } from '../notices.js';
@@ -26,12 +27,15 @@ export async function show(main, { args: [wanted], query, signal }) {
     else input.focus();
     return;
   }
-  const told = await ask('GET', here('messages', wanted, 'trace'), { signal });
-  main.append(h('p', { class: 'panel sentence' }, withMoments(told.sentence)));
-  main.append(...told.notes.map((/** @type {string} */ note) => h('p', { class: 'quiet' }, note)));
+  const [own, ...others] = await Promise.all([ask('GET', here('messages', wanted, 'trace'), { signal }), ...(await tracesElsewhere(wanted, signal))]);
+  const known = others.filter(({ is_known }) => is_known);
+  const told = joined(own, known);
+  if (own.is_known || !known.length) main.append(h('p', { class: 'panel sentence' }, withMoments(own.sentence)));
+  main.append(...known.map(({ server, sentence }) => h('p', { class: 'panel sentence' }, h('span', { class: 'quiet' }, `At ${server}: `), withMoments(sentence))));
+  main.append(...[own, ...others].flatMap(({ notes }) => notes).map((/** @type {string} */ note) => h('p', { class: 'quiet' }, note)));
   if (!told.is_known) return;
   const again = () => (main.replaceChildren(), show(main, { args: [wanted], query, signal }).catch(fail));
-  main.append(acts(told, again));
+  if (own.is_known) main.append(acts(own, again));
   const lanes = picture(told, signal);
   main.append(
     h('section', { class: 'panel', 'aria-labelledby': 'lives' }, h('h2', { id: 'lives' }, 'Lives'), lanes),
@@ -54,6 +58,37 @@ function acts(told, done) {
   const places = [...new Map(present.map((/** @type {any} */ entry) => [entry.target && entry.state === 'delayed' ? entry.target : entry.queue, entry])).entries()];
   const links = places.filter(([queue]) => !queue.includes('@')).map(([queue, entry]) => h('a', { href: to(['messages', queue], { id: entry.msg_id }) }, `Its content on ${queue}`));
   return h('div', { class: 'tools' }, delayed.length > 0 && ['release', 'reschedule', 'cancel'].map(button), links);
+}
+
+/**
+ * What the other servers of the fleet know of a message. One that does not answer, or where nobody
+ * has signed in, knows nothing, and a note says so.
+ * @param {string} wanted @param {AbortSignal} signal
+ */
+async function tracesElsewhere(wanted, signal) {
+  const servers = await otherServers(signal);
+  return servers.map(async (server) => {
+    try {
+      const { queue_managers } = await askAt(server, '/health/ready', signal);
+      const [manager] = Object.keys(queue_managers);
+      return { ...(await askAt(server, ofManager(manager, 'messages', wanted, 'trace'), signal)), server: server.name };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const why = error instanceof Problem && error.status === 401 ? 'nobody has signed in there (Fleet)' : String(error instanceof Problem ? error.said : 'it does not answer');
+      return { server: server.name, is_known: false, notes: [`${server.name} was not asked: ${why}.`] };
+    }
+  });
+}
+
+/** One trace of several servers: steps in the order of their times. @param {any} own @param {any[]} others */
+function joined(own, others) {
+  if (!others.length) return own;
+  const every = [own, ...others].filter(({ is_known }) => is_known);
+  const all = (/** @type {string} */ field) => every.flatMap((each) => each[field]);
+  return {
+    ...own, is_known: true, is_cut: every.some(({ is_cut }) => is_cut),
+    steps: all('steps').sort((a, b) => a.at_ms - b.at_ms), entries: all('entries').sort((a, b) => a.put_ms - b.put_ms),
+  };
 }
 
 /** Ask for a property. @param {URLSearchParams} query */

@@ -1,0 +1,87 @@
+/** When messages die: lives that expired by day and hour, from the ledger. */
+import { ask } from './api.js';
+import { fill, h, svg } from './dom.js';
+import { count } from './format.js';
+import { now } from './live.js';
+import { newest } from './newest.js';
+import { fail } from './notices.js';
+import { here } from './session.js';
+
+const HOUR_MS = 3_600_000;
+const RANGES = { week: ['Last 7 days', 7], month: ['Last 28 days, by weekday', 28] };
+const [CELL, GAP, LEFT, TOP] = [24, 2, 88, 20];
+const WIDTH = LEFT + 24 * CELL;
+
+/** @typedef {{label: string, hour: number, ended: number, expired: number}} Cell */
+
+/**
+ * A panel with a choice of days, a sentence about the worst hour, and a picture.
+ * @param {{queue?: string, signal: AbortSignal}} asked without `queue` all queues together
+ */
+export function heatMap({ queue, signal }) {
+  const nextSignal = newest(signal);
+  const options = Object.entries(RANGES).map(([value, [text]]) => h('option', { value }, text));
+  const range = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': 'Days', onchange: () => load().catch(fail) }, options));
+  const sentence = h('p', { class: 'worst', role: 'status' });
+  const picture = h('div', { class: 'heat' });
+  const element = h('section', { class: 'panel stack', 'aria-labelledby': 'die' },
+    h('div', { class: 'tools' }, h('h2', { id: 'die' }, 'When messages die'), range), sentence, picture);
+
+  async function load() {
+    const [, days] = RANGES[range.value];
+    const first = new Date(now());
+    first.setHours(0, 0, 0, 0);
+    first.setDate(first.getDate() - Number(days) + 1);
+    // One hour more: a day on which clocks go back has 25.
+    const asked = { from_ms: first.getTime(), hours: Number(days) * 24 + 1, queue };
+    const found = await ask('GET', here('ledger', 'hours'), { query: asked, signal: nextSignal() });
+    const rows = rowsOf(found, days === 7);
+    const cells = rows.flatMap((row) => row);
+    fill(sentence, sentenceOf(cells, found.is_cut));
+    fill(picture, pictureOf(rows, sentenceOf(cells, found.is_cut)));
+  }
+  return { element, load };
+}
+
+/** Cells by day, or by weekday, and hour, in the zone of the browser. @param {{from_ms: number, ended: number[], expired: number[]}} found @param {boolean} isByDay */
+function rowsOf({ from_ms, ended, expired }, isByDay) {
+  /** @type {Map<string, Cell[]>} */ const rows = new Map();
+  ended.forEach((number, index) => {
+    const at = new Date(from_ms + index * HOUR_MS);
+    const label = at.toLocaleDateString('en-GB', isByDay ? { weekday: 'short', day: 'numeric', month: 'short' } : { weekday: 'long' });
+    // The hour behind the last day is one of the next.
+    if (isByDay && rows.size === 7 && !rows.has(label)) return;
+    if (!rows.has(label)) rows.set(label, Array.from({ length: 24 }, (_none, hour) => ({ label, hour, ended: 0, expired: 0 })));
+    const cell = /** @type {Cell[]} */ (rows.get(label))[at.getHours()];
+    cell.ended += number;
+    cell.expired += expired[index];
+  });
+  return [...rows.values()];
+}
+
+const between = (/** @type {number} */ hour) => `${String(hour).padStart(2, '0')}:00 to ${String(hour + 1).padStart(2, '0')}:00`;
+const shareOf = (/** @type {Cell} */ { ended, expired }) => `${((100 * expired) / Math.max(1, ended)).toFixed(0)} %`;
+
+/** @param {Cell[]} cells @param {boolean} isCut */
+function sentenceOf(cells, isCut) {
+  const total = cells.reduce((sum, { expired }) => sum + expired, 0);
+  const cut = isCut ? ' Older rows of the ledger are not counted.' : '';
+  if (!total) return `No message expired.${cut}`;
+  const worst = cells.reduce((most, cell) => (cell.expired > most.expired ? cell : most));
+  return `${count(total)} expired, most of them on ${worst.label}, ${between(worst.hour)}: ${count(worst.expired)} (${shareOf(worst)} of what ended then).${cut}`;
+}
+
+/** @param {Cell[][]} rows @param {string} said */
+function pictureOf(rows, said) {
+  const most = Math.max(1, ...rows.flatMap((row) => row.map(({ expired }) => expired)));
+  const hours = [0, 3, 6, 9, 12, 15, 18, 21].map((hour) => svg('text', { x: LEFT + hour * CELL, y: 12 }, String(hour).padStart(2, '0')));
+  const drawn = rows.map((row, line) => [
+    svg('text', { x: 0, y: TOP + line * CELL + 16 }, row[0].label),
+    row.map((cell) => svg('rect', {
+      class: cell.expired ? 'dies' : 'lives', x: LEFT + cell.hour * CELL, y: TOP + line * CELL, width: CELL - GAP, height: CELL - GAP, rx: 3,
+      // The square root lets a few be seen beside many.
+      'fill-opacity': cell.expired ? (0.15 + 0.85 * Math.sqrt(cell.expired / most)).toFixed(2) : null,
+    }, svg('title', {}, `${cell.label} ${between(cell.hour)}: ${count(cell.expired)} of ${count(cell.ended)} expired (${shareOf(cell)})`))),
+  ]);
+  return svg('svg', { viewBox: `0 0 ${WIDTH} ${TOP + rows.length * CELL}`, role: 'img', 'aria-label': said }, hours, drawn);
+}

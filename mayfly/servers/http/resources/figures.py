@@ -1,0 +1,179 @@
+"""``…/figures``: figures of the last hour, day and week, and hours in which messages expired."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from mayfly.admin.security.roles import Role
+from mayfly.engine.api.operating import ended_steps
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.servers.figure_history import ALL, OTHERS, RINGS, Step
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
+
+_HOUR_MS: Final = 3_600 * SECOND_MS
+#: Hours that one heat map has: 31 days.
+_MAX_HOURS: Final = 744
+_MAX_TOTALS: Final = 1_000
+_LATEST_MS: Final = 2**53
+
+
+class FigureSpan(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Query parameters: which span of time, and of which queue."""
+
+    over: Annotated[
+        Literal["hour", "day", "week"], Meta(description="the span of time that ends now")
+    ] = "hour"
+    queue: Annotated[
+        str | None, Meta(description="a local queue, or `(others)`; all queues without it")
+    ] = None
+
+
+class FigureStep(Struct):
+    """Figures of one step of time. Counts are of messages; the others are the highest values."""
+
+    start_ms: Annotated[int, Meta(description="when it begins, ms since 1970, UTC")]
+    covered_ms: Annotated[
+        int, Meta(description="how long the server looked, to make rates of counts")
+    ]
+    put_count: int
+    got_count: int
+    expired_count: int
+    ended_count: Annotated[int, Meta(description="lives that ended, by any outcome but a release")]
+    depth: Annotated[int, Meta(description="highest CURDEPTH, without the staging queue")]
+    delayed: Annotated[int, Meta(description="most messages that waited for their delivery time")]
+    oldest_age_ms: Annotated[int, Meta(description="highest age of the oldest message")]
+    released_count: Annotated[int, Meta(description="releases; 0 for a single queue")]
+    release_lateness_ms: Annotated[
+        float | None, Meta(description="their mean lateness; null without any")
+    ]
+    discarded_count: Annotated[
+        int, Meta(description="expired messages that were met; 0 for a single queue")
+    ]
+    discard_lateness_ms: Annotated[
+        float | None, Meta(description="how long after their deadlines, mean; null without any")
+    ]
+
+
+class FigureSteps(Struct):
+    """Figures over time, the oldest step first. While the server did not run there are none."""
+
+    now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
+    from_ms: Annotated[int, Meta(description="where the span begins")]
+    step_ms: Annotated[int, Meta(description="how long each step is")]
+    steps: list[FigureStep]
+
+
+class TotalsListing(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Query parameters of the totals of queues."""
+
+    over: Annotated[
+        Literal["hour", "day", "week"], Meta(description="the span of time that ends now")
+    ] = "week"
+    limit: Annotated[int, Meta(ge=1, le=_MAX_TOTALS, description="the most queues")] = 100
+
+
+class QueueTotals(Struct):
+    """What was and happened on one queue in a span of time."""
+
+    name: Annotated[str, Meta(description=f"of the queue, or `{OTHERS}`")]
+    put_count: int
+    got_count: int
+    expired_count: int
+    ended_count: Annotated[int, Meta(description="lives that ended, by any outcome but a release")]
+    depth: Annotated[int, Meta(description="highest CURDEPTH")]
+    delayed: Annotated[int, Meta(description="most messages that waited for their delivery time")]
+    oldest_age_ms: Annotated[int, Meta(description="highest age of the oldest message")]
+
+
+class Totals(Struct):
+    """Totals of queues in a span of time, those that lost most messages to expiry first."""
+
+    now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
+    from_ms: Annotated[int, Meta(description="where the span begins")]
+    queues: list[QueueTotals]
+
+
+class HourSpan(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Query parameters: hours in which lives ended."""
+
+    from_ms: Annotated[int, Meta(ge=0, le=_LATEST_MS, description="where the first hour begins")]
+    hours: Annotated[int, Meta(ge=1, le=_MAX_HOURS, description="how many hours")] = 168
+    queue: Annotated[str | None, Meta(description="a queue; all queues without it")] = None
+
+
+class Hours(Struct):
+    """Lives that ended, by hours. An expired message counts in the hour of its deadline."""
+
+    from_ms: Annotated[int, Meta(description="where the first hour begins, ms since 1970, UTC")]
+    ended: Annotated[list[int], Meta(description="lives that ended in each hour")]
+    expired: Annotated[list[int], Meta(description="those of them that ended by expiry")]
+    is_cut: Annotated[bool, Meta(description="whether older rows were not read: 2,000,000 are")]
+
+
+def shown(call: Call[FigureSpan, None]) -> FigureSteps:
+    """Show figures over time, of the queue manager or one queue: at most 720 steps.
+
+    The server keeps them: steps of 10 s for the last hour, of 2 min for the last day, of 15 min for
+    the last week. A queue that the server has no figures of has zeros.
+    """
+    asked, ring = call.query, RINGS[call.query.over]
+    table = call.service.histories[call.manager.name].table
+    now_ms = call.manager.now_ms()
+    queue = ALL if asked.queue is None else asked.queue
+    steps = [_to_step(one) for one in table.steps(queue, ring, now_ms)]
+    return FigureSteps(now_ms, now_ms - ring.span_ms, ring.step_ms, steps)
+
+
+def totals(call: Call[TotalsListing, None]) -> Totals:
+    """Show totals of queues over the last hour, day or week, most expired messages first.
+
+    Each step of a span has 100 queues of its own, the busiest; the others are added up.
+    """
+    asked, ring = call.query, RINGS[call.query.over]
+    table = call.service.histories[call.manager.name].table
+    now_ms = call.manager.now_ms()
+    found = table.totals(ring, now_ms, asked.limit)
+    queues = [_to_totals(name, one) for name, one in found.items()]
+    return Totals(now_ms, now_ms - ring.span_ms, queues)
+
+
+def hours(call: Call[HourSpan, None]) -> Hours:
+    """Count lives that ended, and those that expired, by hours.
+
+    They come from the ledger, so hours before the server was started count as well. The newest
+    2,000,000 rows are read.
+    """
+    asked = call.query
+    found = ended_steps(call.manager.engine, asked.queue, asked.from_ms, _HOUR_MS, asked.hours)
+    ended = [one.ended_count for one in found.steps]
+    expired = [one.expired_count for one in found.steps]
+    return Hours(asked.from_ms, ended, expired, found.is_cut)
+
+
+def _to_step(one: Step) -> FigureStep:
+    """Return a step as the API shows it, with lateness as a mean."""
+    lateness = {
+        "release_lateness_ms": _mean(one.release_lateness_ms, one.released_count),
+        "discard_lateness_ms": _mean(one.discard_lateness_ms, one.discarded_count),
+    }
+    return FigureStep(**one._asdict() | lateness)
+
+
+def _to_totals(name: str, one: Step) -> QueueTotals:
+    """Return the totals of a queue as the API shows them."""
+    fields = QueueTotals.__struct_fields__[1:]
+    return QueueTotals(name, *(getattr(one, field) for field in fields))
+
+
+def _mean(total_ms: int, count: int) -> float | None:
+    """Return a mean in ms, None for no messages."""
+    return round(total_ms / count, 1) if count else None
+
+
+OPERATIONS: Final = (
+    Operation("GET", f"{OF_MANAGER}/figures", shown, Role.LOOK),
+    Operation("GET", f"{OF_MANAGER}/figures/queues", totals, Role.LOOK),
+    Operation("GET", f"{OF_MANAGER}/ledger/hours", hours, Role.LOOK),
+)
