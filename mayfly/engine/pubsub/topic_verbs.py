@@ -304,7 +304,7 @@ class TopicVerbs(ABC):
         self._unit_in_use()
         with self.core.definitions_lock:
             named = self.core.registry.subscriptions.named(name)
-            check_user(cast("Subscriber", self), named, words.SUB)
+            check_user(cast("Subscriber", self), named, words.SUB, None)
             delete_subscription(self.core, name)
 
     def clear_retained(self, topic: str) -> bool:
