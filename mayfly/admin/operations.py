@@ -8,7 +8,8 @@ settings have separate modules.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from mayfly.admin import channels, connections, settings
@@ -166,7 +167,7 @@ def define(
     """
     if like is not None:
         _make_standard(manager, kind, like)
-    with reporting_change(manager, kind, name, inquire):
+    with _reporting(manager, (kind,), name):
         _define_object(manager, kind, name, attributes, like, replace=replace)
 
 
@@ -214,7 +215,7 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     _make_standard(manager, kind, name, attributes)
     if kind == QMGR:
         _make_event_queues(manager, attributes)
-    with reporting_change(manager, kind, name, inquire):
+    with _reporting(manager, (kind,), name):
         _alter_object(manager, kind, name, attributes)
 
 
@@ -242,11 +243,29 @@ def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> Non
     (MQRC_NO_SUBSCRIPTION for SUB), MQRC_OBJECT_IN_USE for an open object, and MQRC_Q_NOT_EMPTY for
     messages without ``purge``.
     """
-    with reporting_change(manager, kind, name, inquire):
+    with _reporting(manager, (kind,), name):
         if kind == QLOCAL and purge:
             delete_queue(manager, kind, name, purge=True)
         else:
             _DELETE[kind](manager, kind, name)
+
+
+def reporting_set(manager: Engine, name: str) -> AbstractContextManager[None]:
+    """Make the configuration event of MQSET, which a ``with`` block does to the queue ``name``."""
+    return _reporting(manager, QUEUE_KINDS, name)
+
+
+def _reporting(manager: Engine, kinds: Sequence[str], name: str) -> AbstractContextManager[None]:
+    """Make the configuration events of what a ``with`` block does to an object.
+
+    The object is of one of ``kinds``; for QMGR ``name`` is ignored.
+    """
+    name = manager.name if kinds == (QMGR,) else name
+
+    def find() -> dict[Hashable, Record]:
+        return {each.name: each for each in inquire(manager, kinds, name) if each.name == name}
+
+    return reporting_change(manager, kinds[0], find)
 
 
 def inquire(

@@ -88,6 +88,26 @@ _ALWAYS: Final = {
     k.MQCMD_INQUIRE_SUBSCRIPTION: (k.MQBACF_SUB_ID,),
     k.MQCMD_INQUIRE_TOPIC: (c.MQIA_TOPIC_TYPE,),
 }
+#: The kinds of which REFRESH_Q_MGR makes configuration events, by MQOT_*.
+_REFRESHED: Final = {
+    c.MQOT_ALL: admin.REFRESHABLE,
+    c.MQOT_Q: QUEUE_KINDS,
+    c.MQOT_LOCAL_Q: (admin.QLOCAL,),
+    c.MQOT_MODEL_Q: (admin.QMODEL,),
+    c.MQOT_ALIAS_Q: (admin.QALIAS,),
+    c.MQOT_REMOTE_Q: (admin.QREMOTE,),
+    c.MQOT_Q_MGR: (QMGR,),
+    c.MQOT_CHANNEL: (CHANNEL, CLNTCONN),
+    c.MQOT_CHLAUTH: (admin.CHLAUTH,),
+    c.MQOT_AUTH_INFO: (admin.AUTHINFO,),
+    c.MQOT_AUTH_REC: (admin.AUTHREC,),
+    c.MQOT_LISTENER: (admin.LISTENER,),
+    c.MQOT_NAMELIST: (admin.NAMELIST,),
+    c.MQOT_PROCESS: (admin.PROCESS,),
+    c.MQOT_SERVICE: (admin.SERVICE,),
+    c.MQOT_STORAGE_CLASS: (admin.STGCLASS,),
+    c.MQOT_TOPIC: (admin.TOPIC,),
+}
 #: The attributes of a subscription that are its status.
 _SUBSCRIPTION_STATUS: Final = ("SUBID", "TOPICSTR", "SUBUSER", "SUBTYPE", "DURABLE")
 #: Reasons of the engine, and those of commands that say the same.
@@ -596,25 +616,23 @@ def _reset_statistics(manager: Engine, parameters: Parameters) -> Answer:
 def _refresh_manager(manager: Engine, parameters: Parameters) -> None:
     """Discard expired messages now, or make configuration events, by MQIACF_REFRESH_TYPE.
 
-    MQRT_PROXYSUB does nothing: proxy subscriptions are always those of the neighbours. Other types
-    are of all objects; MQCACF_OBJECT_NAME names those of MQRT_EXPIRY.
+    MQCACF_OBJECT_NAME names the objects, MQIACF_OBJECT_TYPE the type of those that have events;
+    MQIACF_REFRESH_INTERVAL is taken, and changes nothing. MQRT_PROXYSUB does nothing: the
+    neighbours always have the subscriptions of now.
     """
     types = (k.MQRT_CONFIGURATION, k.MQRT_EXPIRY, k.MQRT_PROXYSUB)
     refresh_type = parameters.number(k.MQIACF_REFRESH_TYPE, types)
     if refresh_type is None:
         raise missing(k.MQIACF_REFRESH_TYPE)
     pattern = parameters.text(k.MQCACF_OBJECT_NAME) or _GENERIC
+    object_type = parameters.number(k.MQIACF_OBJECT_TYPE, _REFRESHED)
+    parameters.number(k.MQIACF_REFRESH_INTERVAL)
     parameters.end()
     if refresh_type == k.MQRT_EXPIRY:
         admin.discard_now(manager, pattern)
     elif refresh_type == k.MQRT_CONFIGURATION:
-        records = [
-            record
-            for noun in NOUNS
-            if noun is not SUBSCRIPTIONS
-            for record in admin.inquire(manager, noun.kinds, pattern)
-        ]
-        admin.report_objects(manager, records)
+        kinds = _REFRESHED[c.MQOT_ALL if object_type is None else object_type]
+        admin.report_configuration(manager, kinds, pattern)
 
 
 def _move_queue(manager: Engine, parameters: Parameters) -> None:
