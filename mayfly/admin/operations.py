@@ -507,13 +507,20 @@ def _inquire_subscription_statuses(manager: Engine, pattern: str) -> list[Record
 
 def _subscription_status(view: SubscriptionView) -> Record:
     """Return the SBSTATUS record of a subscription."""
-    definition, is_durable = view
+    definition = view.definition
+    put_date, put_time = connections.date_and_time(view.last_copy_ms)
+    open_date, open_time = connections.date_and_time(view.last_open_ms)
     values: dict[str, Value] = {
         "SUBID": definition.sub_id.upper(),
         "SUBUSER": definition.subuser,
         "SUBTYPE": SUBSCRIPTION_TYPES[definition.made_by],
-        "DURABLE": DURABLE_YES if is_durable else DURABLE_NO,
+        "DURABLE": DURABLE_YES if view.is_durable else DURABLE_NO,
         "TOPICSTR": definition.topicstr,
+        "NUMMSGS": view.copy_count,
+        "LMSGDATE": put_date,
+        "LMSGTIME": put_time,
+        "RESMDATE": open_date,
+        "RESMTIME": open_time,
     }
     return Record(SBSTATUS, definition.name, values)
 
@@ -524,7 +531,7 @@ def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
     A non-durable subscription exists only while a program has it open.
     """
     records = []
-    for definition, is_durable in view_subscriptions(manager, pattern):
+    for definition, is_durable, *_ in view_subscriptions(manager, pattern):
         values: dict[str, Value] = {
             "SUBID": definition.sub_id.upper(),
             **definition.every_attribute,
