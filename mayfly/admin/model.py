@@ -110,6 +110,16 @@ HANDLE_TYPES: Final = {
 }
 #: MQAT_*; all that connect are programs.
 APPLICATION_TYPES: Final = {"USER": c.MQAT_USER}
+#: MQPSST_* and MQPS_STATUS_*.
+RELATIONS: Final = {"LOCAL": k.MQPSST_LOCAL, "PARENT": k.MQPSST_PARENT, "CHILD": k.MQPSST_CHILD}
+PUBSUB_STATUS: Final = {
+    "INACTIVE": k.MQPS_STATUS_INACTIVE,
+    "STARTING": k.MQPS_STATUS_STARTING,
+    "STOPPING": k.MQPS_STATUS_STOPPING,
+    "ACTIVE": k.MQPS_STATUS_ACTIVE,
+    "COMPAT": k.MQPS_STATUS_COMPAT,
+    "ERROR": k.MQPS_STATUS_ERROR,
+}
 #: MQUOWST_*.
 UNIT_OF_WORK_STATES: Final = {"NONE": 0, "ACTIVE": 1}
 _LONGEST_TEXT: Final = 10_240
@@ -344,6 +354,13 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _text_row("LMSGTIME", e.MQCACF_LAST_MSG_TIME, _TIME_BYTES),
         _text_row("RESMDATE", e.MQCA_RESUME_DATE, _DATE_BYTES),
         _text_row("RESMTIME", e.MQCA_RESUME_TIME, _TIME_BYTES),
+    ),
+    PUBSUB: (
+        _word_row("TYPE", RELATIONS.items(), k.MQIACF_PS_STATUS_TYPE),
+        _word_row("STATUS", PUBSUB_STATUS.items(), k.MQIACF_PUBSUB_STATUS),
+        # Of the queue manager itself.
+        _number_row("SUBCOUNT", c.MQIA_SUB_COUNT),
+        _number_row("TPCOUNT", c.MQIA_TOPIC_NODE_COUNT),
     ),
     APSTATUS: (
         _text_row("CLUSTER", c.MQCA_CLUSTER_NAME),

@@ -26,9 +26,11 @@ from mayfly.admin.model import (
     MONITORED,
     NO,
     PUBSUB,
+    PUBSUB_STATUS,
     QMSTATUS,
     QSTATS,
     QSTATUS,
+    RELATIONS,
     SBSTATUS,
     SECURITY,
     SETTING,
@@ -48,6 +50,7 @@ from mayfly.admin.model import (
     type_of,
 )
 from mayfly.admin.standard_objects import DEFAULT_SUBSCRIPTION, MODELS, STANDARD_OBJECTS, SYSTEM
+from mayfly.channel.hierarchy import hierarchy_of
 from mayfly.engine import Engine, GetRequest, forward, manager_definition
 from mayfly.engine.api.administration import (
     ANY_TLS,
@@ -545,12 +548,33 @@ def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
 def _inquire_neighbours(manager: Engine, _pattern: str) -> list[Record]:
     """Return PUBSUB records of the hierarchy: this queue manager, its parent, its children.
 
-    Without parent and children the list has one record.
+    Without parent and children the list has one record. SUBCOUNT and TPCOUNT are those of this
+    queue manager: its subscriptions, and the topic strings in use.
     """
+    hierarchy = hierarchy_of(manager)
     parent, children = view_neighbours(manager)
-    related = [("LOCAL", manager.name), ("PARENT", parent)]
+    own: dict[str, Value] = {
+        "TYPE": RELATIONS["LOCAL"],
+        "STATUS": PUBSUB_STATUS[hierarchy.status()],
+        "SUBCOUNT": len(view_subscriptions(manager, "*")),
+        "TPCOUNT": len(view_topic_strings(manager, "#")),
+    }
+    related = [("PARENT", parent)] if parent else []
     related += [("CHILD", name) for name in children]
-    return [Record(PUBSUB, name, {"TYPE": relation}) for relation, name in related if name]
+    return [
+        Record(PUBSUB, manager.name, own),
+        *(
+            Record(
+                PUBSUB,
+                name,
+                {
+                    "TYPE": RELATIONS[relation],
+                    "STATUS": PUBSUB_STATUS[hierarchy.status_of(name)],
+                },
+            )
+            for relation, name in related
+        ),
+    ]
 
 
 # Processes, and how passwords are checked (AUTHINFO)

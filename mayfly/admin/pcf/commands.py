@@ -549,28 +549,19 @@ def _no_status(
 def _inquire_pubsub_status(manager: Engine, parameters: Parameters) -> Answer:
     """Return the queue manager and its neighbours in the hierarchy, one message each.
 
-    MQIACF_PS_STATUS_TYPE chooses one relation. Subscriptions are counted for the queue manager
-    itself. Raises PcfError (MQRCCF_NONE_FOUND) without a neighbour of this relation.
+    MQIACF_PS_STATUS_TYPE chooses one relation. Raises PcfError (MQRCCF_NONE_FOUND) without a
+    neighbour of this relation.
     """
-    relations = {"LOCAL": k.MQPSST_LOCAL, "PARENT": k.MQPSST_PARENT, "CHILD": k.MQPSST_CHILD}
-    wanted_type = parameters.number(k.MQIACF_PS_STATUS_TYPE, (k.MQPSST_ALL, *relations.values()))
+    types = (k.MQPSST_ALL, k.MQPSST_LOCAL, k.MQPSST_PARENT, k.MQPSST_CHILD)
+    wanted_type = parameters.number(k.MQIACF_PS_STATUS_TYPE, types)
     wanted = parameters.numbers(k.MQIACF_PUBSUB_STATUS_ATTRS)
+    shown = None if wanted is None else (*wanted, k.MQIACF_PS_STATUS_TYPE, k.MQIACF_PUBSUB_STATUS)
     parameters.end()
-    answer: Answer = []
-    for record in admin.inquire(manager, (PUBSUB,), manager.name):
-        relation = relations[str(record.values["TYPE"])]
-        if wanted_type not in (None, k.MQPSST_ALL, relation):
-            continue
-        structures = [
-            string(c.MQCA_Q_MGR_NAME, record.name, _NAME_BYTES),
-            integer(k.MQIACF_PS_STATUS_TYPE, relation),
-            integer(k.MQIACF_PUBSUB_STATUS, k.MQPS_STATUS_ACTIVE),
-        ]
-        is_counted = wanted is None or {k.MQIACF_ALL, c.MQIA_SUB_COUNT} & set(wanted)
-        if relation == k.MQPSST_LOCAL and is_counted:
-            count = len(admin.inquire(manager, (SUB,), _GENERIC))
-            structures.append(integer(c.MQIA_SUB_COUNT, count))
-        answer.append(structures)
+    answer: Answer = [
+        [string(c.MQCA_Q_MGR_NAME, record.name, _NAME_BYTES), *structures_of(record, shown)]
+        for record in admin.inquire(manager, (PUBSUB,), manager.name)
+        if wanted_type in (None, k.MQPSST_ALL, record.values["TYPE"])
+    ]
     if not answer:
         text = "the queue manager has no neighbour of this type"
         raise PcfError(k.MQRCCF_NONE_FOUND, text, k.MQIACF_PS_STATUS_TYPE)
