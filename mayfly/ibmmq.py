@@ -5,6 +5,8 @@ It is :mod:`mayfly.pymqi`, from which ibmmq comes, under ibmmq's name. See docs/
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mayfly import pymqi
@@ -36,6 +38,36 @@ class PCFExecute(pymqi.PCFExecute):  # type: ignore[no-redef]  # in the place of
         """
         values, header = pymqi.PCFExecute.unpack(message)
         return _without_nuls(values), header
+
+
+class HeaderError(pymqi.PYIFError):
+    """A wrong RFH2; the text is that of ibmmq."""
+
+    def __str__(self) -> str:
+        return f"PYIBMMQ Error: {self.error.replace(' StrucId ', ' _StrucId ')}"
+
+
+class RFH2(pymqi.RFH2):  # type: ignore[no-redef]  # in the place of that one
+    """The header of pymqi; its errors, which are PYIFError, have the texts of ibmmq."""
+
+    def add_folder(self, folder_data: bytes) -> None:
+        """Add a folder as ``pymqi.RFH2.add_folder``."""
+        with _texts_of_ibmmq():
+            super().add_folder(folder_data)
+
+    def unpack(self, buff: bytes, encoding: int | None = None) -> None:
+        """Read a header as ``pymqi.RFH2.unpack``."""
+        with _texts_of_ibmmq():
+            super().unpack(buff, encoding)
+
+
+@contextmanager
+def _texts_of_ibmmq() -> Iterator[None]:
+    """Raise a PYIFError of the ``with`` block as HeaderError."""
+    try:
+        yield
+    except pymqi.PYIFError as error:
+        raise HeaderError(error.error) from error
 
 
 def _without_nuls(value: Any) -> Any:

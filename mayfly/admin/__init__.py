@@ -9,14 +9,16 @@ from mayfly.admin.access import (
     MATCHES,
     RULE_MATCHES,
     channel_rule_for,
+    delete_authority,
     inquire_authority,
     inquire_channel_rules,
     inquire_entity,
+    set_authority,
     set_channel_rule,
 )
 from mayfly.admin.channels import SEQUENCE
+from mayfly.admin.configuration import REFRESHABLE, report_configuration
 from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
-from mayfly.admin.events import report_objects
 from mayfly.admin.model import (
     APSTATUS,
     CHSTATUS,
@@ -118,10 +120,8 @@ from mayfly.engine.api.administration import (
     check_profile,
     clear_queue,
     definitions_unchanged,
-    delete_authority,
     discard_now,
     matches,
-    set_authority,
 )
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
@@ -134,7 +134,8 @@ __all__ = [
     "SECURITY",
     "discard_now",
     "move_messages",
-    "report_objects",
+    "REFRESHABLE",
+    "report_configuration",
     "reset_queue_statistics",
     "topic_strings",
     "topic_subscribers",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
+from mayfly.admin.events import reporting_change
 from mayfly.admin.model import (
     ENTAUTH,
     AdminError,
@@ -52,6 +53,8 @@ from mayfly.engine.api.administration import (
     view_authority,
     view_named,
 )
+from mayfly.engine.api.administration import delete_authority as delete_authority_record
+from mayfly.engine.api.administration import set_authority as set_authority_records
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import distinguished_names
@@ -75,6 +78,58 @@ _OF_ALL: Final = ("DESCR", "CUSTOM", "WARN")
 _OF_MAPS: Final = ("ADDRESS", "USERSRC", "MCAUSER", "CHCKCLNT")
 _PROFILE: Final = re.compile(r"[A-Za-z0-9./_%*]{1,20}")
 _MAX_ENTRIES: Final = 100
+
+
+def set_authority(
+    manager: Engine,
+    object_type: str,
+    profile: str,
+    entities: Sequence[Entity],
+    *,
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
+) -> None:
+    """Add authorities for users or groups on the objects of a profile, and remove others.
+
+    Missing records are created. The very first record changes AUTHCHK(NONE) to AUTHCHK(SEND). All
+    are durable on return, or none is set. Raises MQRC_OPTIONS_ERROR for a word that the object type
+    does not have, a word both added and removed, and an invalid user or group;
+    MQRC_OBJECT_TYPE_ERROR; and MQRC_OBJECT_NAME_ERROR for an invalid profile.
+    """
+
+    def find() -> dict[Hashable, Record]:
+        return _records(manager, object_type, profile, entities)
+
+    with reporting_change(manager, AUTHREC, find):
+        set_authority_records(manager, object_type, profile, entities, add=add, remove=remove)
+
+
+def delete_authority(manager: Engine, key: AuthorityKey) -> None:
+    """Delete one authority record; durable on return.
+
+    Authorities from other records stay. Raises MQRC_UNKNOWN_OBJECT_NAME when no record has this
+    key, and for an invalid key MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_NAME_ERROR or
+    MQRC_OPTIONS_ERROR.
+    """
+
+    def find() -> dict[Hashable, Record]:
+        return _records(manager, key.object_type, key.profile, [key.entity])
+
+    with reporting_change(manager, AUTHREC, find):
+        delete_authority_record(manager, key)
+
+
+def _records(
+    manager: Engine, object_type: str, profile: str, entities: Sequence[Entity]
+) -> dict[Hashable, Record]:
+    """Return the authority records of a profile for users and groups, by these."""
+    return {
+        entity: record
+        for entity in entities
+        for record in inquire_authority(
+            manager, [entity], profile=profile, object_type=object_type, match="EXACT"
+        )
+    }
 
 
 def inquire_authority(
@@ -172,7 +227,14 @@ def set_channel_rule(
         _check_user(given)
         _check_names(given)
     rule = ChannelRuleDefinition(CHLAUTH, "", profile=profile).altered(given)
-    set_rule(manager, rule, action)
+
+    def find() -> dict[Hashable, Record]:
+        rules = channel_rules(manager)
+        same = [each for each in rules if (each.profile, each.type) == (profile, rule_type)]
+        return {each.name: record_of(each) for each in same}
+
+    with reporting_change(manager, CHLAUTH, find):
+        set_rule(manager, rule, action)
 
 
 def inquire_channel_rules(

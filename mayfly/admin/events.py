@@ -7,17 +7,20 @@ A codec says where a command comes from by :func:`commanded_by`, and calls :func
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
+from mayfly.admin.authority_numbers import AUTHORITIES, ENTITY_TYPES, OBJECT_TYPES
 from mayfly.admin.model import Record, entries_of, object_type
 from mayfly.engine import Engine, manager_definition, new_message_id
 from mayfly.engine.api.administration import (
     AUTHINFO,
+    AUTHREC,
     CHANGE_OBJECT,
     CHANNEL,
+    CHLAUTH,
     CLNTCONN,
     COMMAND_CONTEXT,
     COMMAND_MQSC,
@@ -45,7 +48,7 @@ from mayfly.engine.api.administration import (
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import event_constants as e
-from mayfly.mqi.pcf import Structure, integer, string, string_list
+from mayfly.mqi.pcf import Structure, integer, integer_list, string, string_list
 
 #: MQOT_* and the parameter with the name, by kind; a kind that is not here makes no event.
 _KINDS: Final = {
@@ -62,7 +65,10 @@ _KINDS: Final = {
     COMMINFO: (c.MQOT_COMM_INFO, k.MQCACF_OBJECT_NAME),
     STGCLASS: (c.MQOT_STORAGE_CLASS, k.MQCACF_OBJECT_NAME),
     POLICY: (c.MQOT_PROT_POLICY, k.MQCACF_OBJECT_NAME),
+    AUTHREC: (c.MQOT_AUTH_REC, k.MQCACF_AUTH_PROFILE_NAME),
+    CHLAUTH: (c.MQOT_CHLAUTH, k.MQCACH_CHANNEL_NAME),
 }
+_CHANNEL_BYTES: Final = 20
 _NAME_BYTES: Final = 48
 #: Texts up to this length are padded with blanks; longer ones have their own.
 _LONGEST_PADDED_BYTES: Final = 264
@@ -104,46 +110,38 @@ def commanded_by(origin: Origin) -> Iterator[None]:
 
 @contextmanager
 def reporting_change(
-    manager: Engine,
-    kind: str,
-    name: str,
-    inquire: Callable[[Engine, Sequence[str], str], Sequence[Record]],
+    manager: Engine, kind: str, find: Callable[[], Mapping[Hashable, Record]]
 ) -> Iterator[None]:
-    """Make the configuration events of what the ``with`` block does to one object.
+    """Make the configuration events of what the ``with`` block does to objects of a kind.
 
-    ``inquire`` returns objects of some kinds whose names match a pattern.
-    An object that was not there is created, one that is gone is deleted, and any other is changed:
-    two messages, with the attributes before and after. Without CONFIGEV nothing is asked, and an
-    error of the block makes no event.
+    ``find`` returns the objects that the block may change, by what identifies them. One that was
+    not there is created, one that is gone is deleted, and any other is changed: two messages, with
+    the attributes before and after. Of rules for channels only those that differ are changed, as
+    the block may be about one of several. Without CONFIGEV nothing is asked, and an error of the
+    block makes no event.
     """
     if kind not in _KINDS or not is_event_on(manager, CHANGE_OBJECT):
         yield
         return
-    name = manager.name if kind == QMGR else name
-
-    def find() -> Record | None:
-        found = inquire(manager, (kind,), name)
-        return next((each for each in found if each.name == name), None)
-
     before = find()
     yield
     after = find()
-    if before is not None and after is not None:
-        together = new_message_id(manager)
-        _report(manager, CHANGE_OBJECT, before, together, 1, k.MQCFC_NOT_LAST)
-        _report(manager, CHANGE_OBJECT, after, together, 2)
-    elif after is not None:
-        _report(manager, CREATE_OBJECT, after)
-    elif before is not None:
-        _report(manager, DELETE_OBJECT, before)
+    for identity in {**before, **after}:
+        old, new = before.get(identity), after.get(identity)
+        if old is None and new is not None:
+            _report(manager, CREATE_OBJECT, new)
+        elif new is None and old is not None:
+            _report(manager, DELETE_OBJECT, old)
+        elif old is not None and new is not None and (kind != CHLAUTH or old != new):
+            together = new_message_id(manager)
+            _report(manager, CHANGE_OBJECT, old, together, 1, k.MQCFC_NOT_LAST)
+            _report(manager, CHANGE_OBJECT, new, together, 2)
 
 
-def report_objects(manager: Engine, records: Sequence[Record]) -> int:
-    """Make a Refresh object event for each object; return how many have events."""
-    found = [record for record in records if record.kind in _KINDS]
-    for record in found:
+def report_objects(manager: Engine, records: Sequence[Record]) -> None:
+    """Make a Refresh object event for each object, none of which is a subscription."""
+    for record in records:
         _report(manager, REFRESH_OBJECT, record)
-    return len(found)
 
 
 def report_mqsc(manager: Engine, verb: str, text: str) -> None:
@@ -208,8 +206,10 @@ def _report(
 ) -> None:
     """Put one message about an object: its type, its name, and its attributes."""
     number, name_parameter = _KINDS[record.kind]
-    named = string(name_parameter, record.name, _NAME_BYTES)
-    shown = [each for each in _attributes(record) if each.parameter != name_parameter]
+    length = _CHANNEL_BYTES if name_parameter == k.MQCACH_CHANNEL_NAME else _NAME_BYTES
+    named = string(name_parameter, record.name, length)
+    attributes = _authority(record) if record.kind == AUTHREC else _attributes(record)
+    shown = [each for each in attributes if each.parameter != name_parameter]
     emit_event(
         manager,
         event,
@@ -219,6 +219,18 @@ def _report(
         sequence_number=sequence_number,
         control=control,
     )
+
+
+def _authority(record: Record) -> list[Structure]:
+    """Return the attributes of an authority record, as PCF structures."""
+    values = record.values
+    words = str(values["AUTHLIST"]).split(",")
+    return [
+        integer(e.MQIACF_AUTH_REC_TYPE, OBJECT_TYPES[str(values["OBJTYPE"])]),
+        integer_list(k.MQIACF_AUTHORIZATION_LIST, [AUTHORITIES[word] for word in words]),
+        string(k.MQCACF_ENTITY_NAME, str(values["ENTITY"])),
+        integer(k.MQIACF_ENTITY_TYPE, ENTITY_TYPES[str(values["ENTTYPE"])]),
+    ]
 
 
 def _attributes(record: Record) -> list[Structure]:

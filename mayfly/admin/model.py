@@ -110,9 +110,22 @@ HANDLE_TYPES: Final = {
 }
 #: MQAT_*; all that connect are programs.
 APPLICATION_TYPES: Final = {"USER": c.MQAT_USER}
+#: MQPSST_* and MQPS_STATUS_*.
+RELATIONS: Final = {"LOCAL": k.MQPSST_LOCAL, "PARENT": k.MQPSST_PARENT, "CHILD": k.MQPSST_CHILD}
+PUBSUB_STATUS: Final = {
+    "INACTIVE": k.MQPS_STATUS_INACTIVE,
+    "STARTING": k.MQPS_STATUS_STARTING,
+    "STOPPING": k.MQPS_STATUS_STOPPING,
+    "ACTIVE": k.MQPS_STATUS_ACTIVE,
+    "COMPAT": k.MQPS_STATUS_COMPAT,
+    "ERROR": k.MQPS_STATUS_ERROR,
+}
 #: MQUOWST_*.
 UNIT_OF_WORK_STATES: Final = {"NONE": 0, "ACTIVE": 1}
 _LONGEST_TEXT: Final = 10_240
+#: MQ_DATE_LENGTH and MQ_TIME_LENGTH, of dates and times in status.
+_DATE_BYTES: Final = 12
+_TIME_BYTES: Final = 8
 _TYPE_OF_CHANNEL = attributes_of(CHANNEL)["CHLTYPE"]
 _NAMES: Final = {
     MQRCCF_ATTR_VALUE_ERROR: "MQRCCF_ATTR_VALUE_ERROR",
@@ -213,12 +226,14 @@ def _word_row(
     return Attribute(keyword, "", (), 0, selector, 0, -1, tuple(words), 0)
 
 
-def _text_row(keyword: str, selector: int | None = None) -> Attribute:
+def _text_row(
+    keyword: str, selector: int | None = None, length_bytes: int = _LONGEST_TEXT
+) -> Attribute:
     """Return an attribute that is displayed as text, and cannot be set.
 
     ``selector`` is its MQCA_* number, None for a Mayfly attribute.
     """
-    return Attribute(keyword, "", (), "", selector, 0, -1, (), _LONGEST_TEXT)
+    return Attribute(keyword, "", (), "", selector, 0, -1, (), length_bytes)
 
 
 _COUNTS = (
@@ -257,11 +272,11 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         # Of MONQ, blank without it: the last put and get in UTC, and for how long got messages have
         # been on the queue, in microseconds, short-term and long-term.
         _word_row("MONQ", MONITORED.items(), c.MQIA_MONITORING_Q),
-        _text_row("LPUTDATE", e.MQCACF_LAST_PUT_DATE),
-        _text_row("LPUTTIME", e.MQCACF_LAST_PUT_TIME),
-        _text_row("LGETDATE", e.MQCACF_LAST_GET_DATE),
-        _text_row("LGETTIME", e.MQCACF_LAST_GET_TIME),
-        _text_row("QTIME"),
+        _text_row("LPUTDATE", e.MQCACF_LAST_PUT_DATE, _DATE_BYTES),
+        _text_row("LPUTTIME", e.MQCACF_LAST_PUT_TIME, _TIME_BYTES),
+        _text_row("LGETDATE", e.MQCACF_LAST_GET_DATE, _DATE_BYTES),
+        _text_row("LGETTIME", e.MQCACF_LAST_GET_TIME, _TIME_BYTES),
+        _text_row("QTIME", e.MQIACF_Q_TIME_INDICATOR),
         # Mayfly's own: staged for this queue, alive, expired and still there.
         _number_row("STAGED"),
         _number_row("LIVE"),
@@ -334,6 +349,18 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _word_row("SUBTYPE", SUBSCRIPTION_TYPES.items(), k.MQIACF_SUB_TYPE),
         _word_row("DURABLE", _DURABLE, k.MQIACF_DURABLE_SUBSCRIPTION),
         _text_row("TOPICSTR", c.MQCA_TOPIC_STRING),
+        _number_row("NUMMSGS", e.MQIACF_MESSAGE_COUNT),
+        _text_row("LMSGDATE", e.MQCACF_LAST_MSG_DATE, _DATE_BYTES),
+        _text_row("LMSGTIME", e.MQCACF_LAST_MSG_TIME, _TIME_BYTES),
+        _text_row("RESMDATE", e.MQCA_RESUME_DATE, _DATE_BYTES),
+        _text_row("RESMTIME", e.MQCA_RESUME_TIME, _TIME_BYTES),
+    ),
+    PUBSUB: (
+        _word_row("TYPE", RELATIONS.items(), k.MQIACF_PS_STATUS_TYPE),
+        _word_row("STATUS", PUBSUB_STATUS.items(), k.MQIACF_PUBSUB_STATUS),
+        # Of the queue manager itself.
+        _number_row("SUBCOUNT", c.MQIA_SUB_COUNT),
+        _number_row("TPCOUNT", c.MQIA_TOPIC_NODE_COUNT),
     ),
     APSTATUS: (
         _text_row("CLUSTER", c.MQCA_CLUSTER_NAME),

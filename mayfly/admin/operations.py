@@ -8,7 +8,8 @@ settings have separate modules.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from mayfly.admin import channels, connections, settings
@@ -25,9 +26,11 @@ from mayfly.admin.model import (
     MONITORED,
     NO,
     PUBSUB,
+    PUBSUB_STATUS,
     QMSTATUS,
     QSTATS,
     QSTATUS,
+    RELATIONS,
     SBSTATUS,
     SECURITY,
     SETTING,
@@ -47,6 +50,7 @@ from mayfly.admin.model import (
     type_of,
 )
 from mayfly.admin.standard_objects import DEFAULT_SUBSCRIPTION, MODELS, STANDARD_OBJECTS, SYSTEM
+from mayfly.channel.hierarchy import hierarchy_of
 from mayfly.engine import Engine, GetRequest, forward, manager_definition
 from mayfly.engine.api.administration import (
     ANY_TLS,
@@ -205,7 +209,7 @@ def define(
     """
     if like is not None:
         _make_standard(manager, kind, like)
-    with reporting_change(manager, kind, name, inquire):
+    with _reporting(manager, (kind,), name):
         _define_object(manager, kind, name, attributes, like, replace=replace)
 
 
@@ -253,7 +257,7 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     _make_standard(manager, kind, name, attributes)
     if kind == QMGR:
         _make_event_queues(manager, attributes)
-    with reporting_change(manager, kind, name, inquire):
+    with _reporting(manager, (kind,), name):
         _alter_object(manager, kind, name, attributes)
 
 
@@ -281,11 +285,29 @@ def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> Non
     (MQRC_NO_SUBSCRIPTION for SUB), MQRC_OBJECT_IN_USE for an open object, and MQRC_Q_NOT_EMPTY for
     messages without ``purge``.
     """
-    with reporting_change(manager, kind, name, inquire):
+    with _reporting(manager, (kind,), name):
         if kind == QLOCAL and purge:
             delete_queue(manager, kind, name, purge=True)
         else:
             _DELETE[kind](manager, kind, name)
+
+
+def reporting_set(manager: Engine, name: str) -> AbstractContextManager[None]:
+    """Make the configuration event of MQSET, which a ``with`` block does to the queue ``name``."""
+    return _reporting(manager, QUEUE_KINDS, name)
+
+
+def _reporting(manager: Engine, kinds: Sequence[str], name: str) -> AbstractContextManager[None]:
+    """Make the configuration events of what a ``with`` block does to an object.
+
+    The object is of one of ``kinds``; for QMGR ``name`` is ignored.
+    """
+    name = manager.name if kinds == (QMGR,) else name
+
+    def find() -> dict[Hashable, Record]:
+        return {each.name: each for each in inquire(manager, kinds, name) if each.name == name}
+
+    return reporting_change(manager, kinds[0], find)
 
 
 def inquire(
@@ -527,13 +549,20 @@ def _inquire_subscription_statuses(manager: Engine, pattern: str) -> list[Record
 
 def _subscription_status(view: SubscriptionView) -> Record:
     """Return the SBSTATUS record of a subscription."""
-    definition, is_durable = view
+    definition = view.definition
+    put_date, put_time = connections.date_and_time(view.last_copy_ms)
+    open_date, open_time = connections.date_and_time(view.last_open_ms)
     values: dict[str, Value] = {
         "SUBID": definition.sub_id.upper(),
         "SUBUSER": definition.subuser,
         "SUBTYPE": SUBSCRIPTION_TYPES[definition.made_by],
-        "DURABLE": DURABLE_YES if is_durable else DURABLE_NO,
+        "DURABLE": DURABLE_YES if view.is_durable else DURABLE_NO,
         "TOPICSTR": definition.topicstr,
+        "NUMMSGS": view.copy_count,
+        "LMSGDATE": put_date,
+        "LMSGTIME": put_time,
+        "RESMDATE": open_date,
+        "RESMTIME": open_time,
     }
     return Record(SBSTATUS, definition.name, values)
 
@@ -544,7 +573,7 @@ def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
     A non-durable subscription exists only while a program has it open.
     """
     records = []
-    for definition, is_durable in view_subscriptions(manager, pattern):
+    for definition, is_durable, *_ in view_subscriptions(manager, pattern):
         values: dict[str, Value] = {
             "SUBID": definition.sub_id.upper(),
             **definition.every_attribute,
@@ -558,12 +587,33 @@ def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
 def _inquire_neighbours(manager: Engine, _pattern: str) -> list[Record]:
     """Return PUBSUB records of the hierarchy: this queue manager, its parent, its children.
 
-    Without parent and children the list has one record.
+    Without parent and children the list has one record. SUBCOUNT and TPCOUNT are those of this
+    queue manager: its subscriptions, and the topic strings in use.
     """
+    hierarchy = hierarchy_of(manager)
     parent, children = view_neighbours(manager)
-    related = [("LOCAL", manager.name), ("PARENT", parent)]
+    own: dict[str, Value] = {
+        "TYPE": RELATIONS["LOCAL"],
+        "STATUS": PUBSUB_STATUS[hierarchy.status()],
+        "SUBCOUNT": len(view_subscriptions(manager, "*")),
+        "TPCOUNT": len(view_topic_strings(manager, "#")),
+    }
+    related = [("PARENT", parent)] if parent else []
     related += [("CHILD", name) for name in children]
-    return [Record(PUBSUB, name, {"TYPE": relation}) for relation, name in related if name]
+    return [
+        Record(PUBSUB, manager.name, own),
+        *(
+            Record(
+                PUBSUB,
+                name,
+                {
+                    "TYPE": RELATIONS[relation],
+                    "STATUS": PUBSUB_STATUS[hierarchy.status_of(name)],
+                },
+            )
+            for relation, name in related
+        ),
+    ]
 
 
 # Processes, and how passwords are checked (AUTHINFO)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+import weakref
 from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -68,6 +69,19 @@ _FIELDS = {
 }
 
 
+#: Weak on both sides: a hierarchy knows its queue manager, which would keep the key alive.
+_OF_MANAGERS: weakref.WeakKeyDictionary[Engine, weakref.ref[Hierarchy]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def hierarchy_of(manager: Engine) -> Hierarchy:
+    """Return the hierarchy of a queue manager; KeyError when none was made."""
+    hierarchy = _OF_MANAGERS[manager]()
+    assert hierarchy is not None
+    return hierarchy
+
+
 class Hierarchy:
     """Sends and receives announcements, and forwards publications, for one queue manager."""
 
@@ -97,6 +111,7 @@ class Hierarchy:
         #: When failed work is repeated, None without any. No turn runs before ``_held_ms``.
         self._retry_ms: int | None = None
         self._held_ms = 0
+        _OF_MANAGERS[manager] = weakref.ref(self)
         manager.on_wake.append(self._wake)
         manager.wake()
 
@@ -108,6 +123,32 @@ class Hierarchy:
             self._manager.clock.detach(self)
         with self._working:
             self._disconnect()
+
+    def status(self) -> str:
+        """Return how the queue manager takes part: a word of DISPLAY PUBSUB STATUS.
+
+        ACTIVE; STARTING or STOPPING for a moment; COMPAT or INACTIVE by PSMODE.
+        """
+        if self._session is not None:
+            return "ACTIVE" if self._is_wanted else "STOPPING"
+        if self._is_wanted:
+            return "STARTING"
+        is_compatible = manager_definition(self._manager).psmode == c.MQPSM_COMPAT
+        return "COMPAT" if is_compatible else "INACTIVE"
+
+    def status_of(self, neighbour: str) -> str:
+        """Return the status of a neighbour: a word of DISPLAY PUBSUB STATUS.
+
+        STARTING until it has announced its topics, then ACTIVE. ERROR until the next retry when an
+        announcement to it cannot be put, one of it is missing, or its proxy subscriptions cannot be
+        made. INACTIVE while this queue manager does not take part.
+        """
+        if self._session is None:
+            return "INACTIVE"
+        failures = (self._unreached, self._unserved, self._incomplete)
+        if any(neighbour in failed for failed in failures):
+            return "ERROR"
+        return "ACTIVE" if self._wanted.is_known(neighbour) else "STARTING"
 
     def next_due_ms(self) -> int | None:
         """Return when the hierarchy has work to do next, in the clock's ms; None without work."""
@@ -705,6 +746,10 @@ class WantedTopics:
         """
         self._neighbours = neighbours
         self._wanted: dict[str, _WantedByNeighbour] = {}
+
+    def is_known(self, neighbour: str) -> bool:
+        """Return True if the neighbour has announced its topics since the opening."""
+        return neighbour in self._wanted
 
     def unfulfilled(self) -> list[str]:
         """Return the neighbours for which proxy subscriptions are still to be made or removed."""

@@ -301,7 +301,11 @@ class ManagerDefinition(Definition):
     psmode: int = attribute(
         c.MQPSM_COMPAT,
         c.MQIA_PUBSUB_MODE,
-        words=(("COMPAT", c.MQPSM_COMPAT), ("ENABLED", c.MQPSM_ENABLED)),
+        words=(
+            ("DISABLED", c.MQPSM_DISABLED),
+            ("COMPAT", c.MQPSM_COMPAT),
+            ("ENABLED", c.MQPSM_ENABLED),
+        ),
     )
     defxmitq: str = attribute("", c.MQCA_DEF_XMIT_Q_NAME, length=48)
     maxmsgl: int = attribute(

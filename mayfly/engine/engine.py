@@ -162,6 +162,8 @@ class Engine(Core):
         *,
         groups: Sequence[str] | None = (),
         known_as: str = "",
+        address: str = "",
+        channel: str = "",
         is_foreign_client: bool = False,
     ) -> Session:
         """Return a new session of a user, as ``mayfly.QueueManager.session``.
@@ -169,8 +171,9 @@ class Engine(Core):
         ``user`` None has all authority. With ``transacted`` its puts and gets wait for a commit.
         ``program`` is the name of the application. ``groups`` are the user's groups; None takes
         those that are known of the user. ``known_as`` is the name that a session without authority
-        checks shows in messages, ledger and audit. ``is_foreign_client`` is True for a program in
-        another process. Raises MQRC_NOT_AUTHORIZED, and MQRC_CONNECTION_BROKEN after a stop.
+        checks shows in messages, ledger and audit. ``address`` and ``channel`` are those of a
+        client, for events. ``is_foreign_client`` is True for a program in another process. Raises
+        MQRC_NOT_AUTHORIZED, and MQRC_CONNECTION_BROKEN after a stop.
         """
         session = Session(
             self,
@@ -179,6 +182,8 @@ class Engine(Core):
             program=program,
             groups=groups,
             known_as=known_as,
+            address=address,
+            channel=channel,
             is_foreign_client=is_foreign_client,
         )
         with self.engine_lock:

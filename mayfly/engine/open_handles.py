@@ -229,6 +229,7 @@ class OpenQueues:
                 raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} is open elsewhere")
             hold = SubscriptionHandle(subscription, self.connection)
             subscription.holds.add(hold)
+            subscription.last_open_ms = self._core.now_ms()
             self._holds.add(hold)
             return hold
 

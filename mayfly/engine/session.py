@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from mayfly.engine.authority import words
-from mayfly.engine.authority.checks import alternate_authority, authority_of
+from mayfly.engine.authority.checks import Caller, alternate_authority, authority_of
 from mayfly.engine.browse import Cursor
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
@@ -65,19 +65,23 @@ class Session(TopicVerbs):
         program: str,
         groups: Sequence[str] | None = (),
         known_as: str = "",
+        address: str = "",
+        channel: str = "",
         is_foreign_client: bool = False,
     ) -> None:
         """Connect a user to the queue manager; called by ``Engine.session``.
 
         ``user`` None connects without authority checks; ``known_as`` is then the name in messages
         and ledger. ``transacted`` lets puts and gets wait for a commit. ``groups`` None takes the
-        groups that are known of the user. ``is_foreign_client`` is True for a program in another
-        process. Raises MQRC_NOT_AUTHORIZED for a user without CONNECT.
+        groups that are known of the user. ``address`` and ``channel`` are those of a client.
+        ``is_foreign_client`` is True for a program in another process. Raises MQRC_NOT_AUTHORIZED
+        for a user without CONNECT.
         """
         #: The engine of the queue manager that it is connected to.
         self.core = core
+        caller = Caller(program, address, channel)
         #: The user's rights; None for an administrator: everything.
-        self.authority = authority_of(core, user or "", groups, known_as=known_as, program=program)
+        self.authority = authority_of(core, user or "", groups, known_as=known_as, caller=caller)
         #: Whether its puts and gets wait for a commit or backout.
         self.is_transacted = transacted
         user = user or known_as
@@ -374,7 +378,7 @@ class Session(TopicVerbs):
         MQRC_NOT_AUTHORIZED, MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY.
         """
         if options & _DELETES and self.authority is not None:
-            self.authority.check_queue(handle.queue_name, words.DLT)
+            self.authority.check_queue(handle.queue_name, words.DLT, None)
         self._opened.close(handle.opened, options)
 
     def close(self, *, commit: bool = True) -> None:

@@ -298,6 +298,7 @@ _REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {
         rc.MQRC_GET_INHIBITED,
         rc.MQRC_PUT_INHIBITED,
         rc.MQRC_SUB_INHIBITED,
+        rc.MQRC_PUBSUB_INHIBITED,
         rc.MQRC_DURABILITY_NOT_ALLOWED,
     ),
 }

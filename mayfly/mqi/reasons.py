@@ -213,6 +213,7 @@ MQRC_SELECTOR_INVALID_FOR_TYPE = 2516
 MQRC_SELECTION_STRING_ERROR = 2519
 MQRC_INVALID_DESTINATION = 2522
 MQRC_SELECTOR_NOT_ALTERABLE = 2524
+MQRC_PUBSUB_INHIBITED = 2531
 MQRC_DEST_CLASS_NOT_ALTERABLE = 2533
 MQRC_ACTION_ERROR = 2535
 MQRC_CHANNEL_NOT_AVAILABLE = 2537
@@ -352,6 +353,7 @@ _FAILURES = {
     "GMO_ERROR": "The get options structure has a wrong structure id or version.",
     "CLUSTER_RESOLUTION_ERROR": "The cluster queue could not be resolved.",
     "TMC_ERROR": "The character form of the trigger message is not valid.",
+    "PUBSUB_INHIBITED": "Publish/subscribe is switched off for the queue manager.",
     "STORAGE_MEDIUM_FULL": "The log or the storage is full.",
     "PAGESET_ERROR": "The page set could not be used.",
     "UNEXPECTED_ERROR": "Something failed inside the queue manager.",

@@ -129,6 +129,8 @@ def connection_of(
         program=program,
         groups=admitted.groups,
         known_as=known_as,
+        address=applicant.address,
+        channel=applicant.channel,
         is_foreign_client=not applicant.is_of_this_process,
     )
     return LocalConnection(session, manager)

@@ -10,8 +10,16 @@ from mayfly.admin import QLOCAL
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import event_constants as e
-from mayfly.pymqi import CMQC
-from tests.spec.event_scene import COMMANDS, CONFIGURATION, MANAGER, seen, turned_on, value_of
+from mayfly.pymqi import CMQC, CMQCFC
+from tests.spec.event_scene import (
+    COMMANDS,
+    CONFIGURATION,
+    MANAGER,
+    SeenEvent,
+    seen,
+    turned_on,
+    value_of,
+)
 
 
 def test_V11_an_object_that_is_made_changed_and_deleted_makes_its_events(
@@ -70,6 +78,121 @@ def test_V11_refresh_makes_an_event_for_each_object_that_is_asked_for(
         (e.MQRC_CONFIG_REFRESH_OBJECT, "A1"),
         (e.MQRC_CONFIG_REFRESH_OBJECT, "A2"),
     ]
+
+
+def about(event: SeenEvent) -> tuple[int, object]:
+    """Return reason and type of object of a configuration event."""
+    return event.reason, event.value(k.MQIACF_OBJECT_TYPE)
+
+
+CREATED, CHANGED = e.MQRC_CONFIG_CREATE_OBJECT, e.MQRC_CONFIG_CHANGE_OBJECT
+DELETED, REFRESHED = e.MQRC_CONFIG_DELETE_OBJECT, e.MQRC_CONFIG_REFRESH_OBJECT
+
+
+def test_V11_authority_records_make_events(queue_manager: mayfly.QueueManager) -> None:
+    turned_on(
+        queue_manager,
+        "ALTER QMGR CONFIGEV(ENABLED)\n"
+        "SET AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(PUT)\n"
+        "SET AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(GET)\n"
+        "DELETE AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('bob')",
+    )
+    with queue_manager.session() as session:
+        found = seen(session, CONFIGURATION)
+    made, before, after, deleted = [each for each in found if about(each)[1] == c.MQOT_AUTH_REC]
+    assert [each.reason for each in (made, before, after, deleted)] == [
+        CREATED,
+        CHANGED,
+        CHANGED,
+        DELETED,
+    ]
+    assert made.parameters[-6:] == [
+        k.MQIACF_OBJECT_TYPE,
+        k.MQCACF_AUTH_PROFILE_NAME,
+        e.MQIACF_AUTH_REC_TYPE,
+        k.MQIACF_AUTHORIZATION_LIST,
+        k.MQCACF_ENTITY_NAME,
+        k.MQIACF_ENTITY_TYPE,
+    ]
+    assert made.value(k.MQCACF_AUTH_PROFILE_NAME) == "Q1"
+    assert made.value(e.MQIACF_AUTH_REC_TYPE) == c.MQOT_Q
+    assert made.value(k.MQCACF_ENTITY_NAME) == "bob"
+    assert made.value(k.MQIACF_ENTITY_TYPE) == k.MQZAET_PRINCIPAL
+    assert before.value(k.MQIACF_AUTHORIZATION_LIST) == (k.MQAUTH_OUTPUT,)
+    both = (k.MQAUTH_INPUT, k.MQAUTH_OUTPUT)
+    assert after.value(k.MQIACF_AUTHORIZATION_LIST) == both
+    assert deleted.value(k.MQIACF_AUTHORIZATION_LIST) == both
+
+
+def test_V11_of_several_rules_for_a_channel_only_the_one_that_is_set_makes_events(
+    queue_manager: mayfly.QueueManager,
+) -> None:
+    rule = "SET CHLAUTH('APP*') TYPE(ADDRESSMAP) ADDRESS('192.0.2.{}') {}\n"
+    turned_on(
+        queue_manager,
+        "ALTER QMGR CONFIGEV(ENABLED)\n"
+        + rule.format(1, "USERSRC(CHANNEL)")
+        + rule.format(2, "USERSRC(CHANNEL)")
+        + rule.format(2, "USERSRC(NOACCESS) ACTION(REPLACE)")
+        + rule.format(2, "ACTION(REMOVE)"),
+    )
+    with queue_manager.session() as session:
+        found = [each for each in seen(session, CONFIGURATION) if about(each)[1] == c.MQOT_CHLAUTH]
+    assert [each.reason for each in found] == [CREATED, CREATED, CHANGED, CHANGED, DELETED]
+    addresses = [each.value(k.MQCACH_CONNECTION_NAME) for each in found]
+    assert addresses == ["192.0.2.1", *["192.0.2.2"] * 4]
+    sources = [each.value(k.MQIACH_USER_SOURCE) for each in found]
+    channel, nobody = c.MQUSRC_CHANNEL, c.MQUSRC_NOACCESS
+    assert sources == [channel, channel, channel, nobody, nobody]
+    assert found[0].value(k.MQCACH_CHANNEL_NAME) == "APP*"
+
+
+def test_V11_mqset_makes_an_event_with_the_user_and_its_own_origin(
+    queue_manager: mayfly.QueueManager,
+) -> None:
+    turned_on(queue_manager, "ALTER QMGR CONFIGEV(ENABLED)\nDEFINE QLOCAL(Q1)")
+    with queue_manager.session() as session:
+        seen(session, CONFIGURATION)
+        connection = pymqi.connect(queue_manager.name, user="root")
+        queue = pymqi.Queue(connection, "Q1", CMQC.MQOO_SET)
+        queue.set(CMQC.MQIA_INHIBIT_PUT, CMQC.MQQA_PUT_INHIBITED)
+        before, after = seen(session, CONFIGURATION)
+        connection.disconnect()
+    assert [about(each) for each in (before, after)] == [(CHANGED, c.MQOT_Q)] * 2
+    origin = e.MQEVO_MQSET
+    assert [each.value(e.MQIACF_EVENT_ORIGIN) for each in (before, after)] == [origin] * 2
+    assert after.value(e.MQCACF_EVENT_USER_ID) == "root"
+    assert [each.value(c.MQIA_INHIBIT_PUT) for each in (before, after)] == [0, 1]
+
+
+def test_V11_refresh_by_mqsc_and_by_pcf_chooses_records_and_rules(
+    queue_manager: mayfly.QueueManager,
+) -> None:
+    turned_on(
+        queue_manager,
+        "SET AUTHREC PROFILE('A.**') OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(PUT)\n"
+        "SET AUTHREC PROFILE('B.**') OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(PUT)\n"
+        "SET CHLAUTH('A*') TYPE(BLOCKUSER) USERLIST('eve')\nDEFINE QLOCAL(A.1)\n"
+        "ALTER QMGR CONFIGEV(ENABLED)",
+    )
+    kinds = {"AUTHREC": c.MQOT_AUTH_REC, "CHLAUTH": c.MQOT_CHLAUTH, "QLOCAL": c.MQOT_Q}
+    numbers = {**kinds, "QLOCAL": c.MQOT_LOCAL_Q}
+    executor = pymqi.PCFExecute(pymqi.connect(queue_manager.name))
+    with queue_manager.session() as session:
+        seen(session, CONFIGURATION)
+        for kind, number in kinds.items():
+            turned_on(queue_manager, f"REFRESH QMGR TYPE(CONFIGEV) OBJECT({kind}) NAME(A*)")
+            assert [about(each) for each in seen(session, CONFIGURATION)] == [(REFRESHED, number)]
+            executor.MQCMD_REFRESH_Q_MGR(
+                {
+                    CMQCFC.MQIACF_REFRESH_TYPE: CMQCFC.MQRT_CONFIGURATION,
+                    CMQCFC.MQIACF_OBJECT_TYPE: numbers[kind],
+                    CMQCFC.MQCACF_OBJECT_NAME: b"A*",
+                }
+            )
+            assert [about(each) for each in seen(session, CONFIGURATION)] == [(REFRESHED, number)]
+        executor.disconnect()
+    turned_on(queue_manager, "REFRESH QMGR TYPE(PROXYSUB)")
 
 
 def test_V11_a_change_by_python_makes_its_event_too(queue_manager: mayfly.QueueManager) -> None:

@@ -130,4 +130,6 @@ def test_V13_a_partner_that_a_rule_tls_or_a_password_keeps_out_is_an_event(
     assert guessed.value(e.MQIACF_REASON_QUALIFIER) == e.MQRQ_CSP_NOT_AUTHORIZED
     assert guessed.value(k.MQCACF_USER_IDENTIFIER) == "eve"
     assert guessed.value(e.MQCACF_APPL_NAME) == "probe"
+    assert guessed.value(k.MQCACH_CONNECTION_NAME) == "127.0.0.1"
+    assert guessed.value(k.MQCACH_CHANNEL_NAME) == "APP"
     assert unproved.reason == rc.MQRC_NOT_AUTHORIZED

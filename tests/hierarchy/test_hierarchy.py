@@ -237,15 +237,45 @@ def test_a_publication_refused_at_its_end_is_dead_lettered_there(tree: Tree) -> 
 
 def test_display_pubsub_shows_the_neighbours(tree: Tree) -> None:
     top, left, _right = tree
+    subscribe(left, "news/#", "NEWS")
+    own = {"TYPE": "LOCAL", "STATUS": "ACTIVE"}
     assert top.mqsc("DISPLAY PUBSUB").rows == [
-        {"QMNAME": "TOP", "TYPE": "LOCAL"},
-        {"QMNAME": "LEFT", "TYPE": "CHILD"},
-        {"QMNAME": "RIGHT", "TYPE": "CHILD"},
+        {"QMNAME": "TOP", **own, "SUBCOUNT": 1, "TPCOUNT": 1},
+        {"QMNAME": "LEFT", "TYPE": "CHILD", "STATUS": "ACTIVE"},
+        {"QMNAME": "RIGHT", "TYPE": "CHILD", "STATUS": "ACTIVE"},
     ]
     assert left.mqsc("DISPLAY PUBSUB").rows == [
-        {"QMNAME": "LEFT", "TYPE": "LOCAL"},
-        {"QMNAME": "TOP", "TYPE": "PARENT"},
+        {"QMNAME": "LEFT", **own, "SUBCOUNT": 1, "TPCOUNT": 1},
+        {"QMNAME": "TOP", "TYPE": "PARENT", "STATUS": "ACTIVE"},
     ]
+
+
+def test_display_pubsub_shows_a_neighbour_that_does_not_answer_and_one_that_cannot_be_reached(
+    clock: VirtualClock,
+) -> None:
+    def status(manager: QueueManager) -> list[object]:
+        return [row["STATUS"] for row in manager.mqsc("DISPLAY PUBSUB").rows]
+
+    with QueueManager("CHILD", clock=clock) as child:
+        assert status(child) == ["COMPAT"]
+        run(child, "ALTER QMGR PSMODE(ENABLED) PARENT(TOP)")
+        clock.advance(0)
+        # No transmission queue leads to it.
+        assert status(child) == ["ACTIVE", "ERROR"]
+        with QueueManager("TOP", clock=clock) as top:
+            run(child, "DEFINE QLOCAL(TOP) USAGE(XMITQ)")
+            clock.advance(60_000)
+            assert status(child) == ["ACTIVE", "STARTING"]
+            run(child, "DELETE QLOCAL(TOP) PURGE")
+            connect(child, top)
+            run(top, "ALTER QMGR PSMODE(ENABLED)")
+            run(child, "ALTER QMGR PARENT(' ')\nALTER QMGR PARENT(TOP)")
+            clock.advance(60_000)
+            assert status(child) == ["ACTIVE", "ACTIVE"]
+            assert status(top) == ["ACTIVE", "ACTIVE"]
+            run(child, "ALTER QMGR PSMODE(DISABLED)")
+            clock.advance(0)
+            assert status(child) == ["INACTIVE", "INACTIVE"]
 
 
 def test_D25_a_delayed_copy_survives_the_proxy_that_it_was_made_for(

@@ -32,7 +32,9 @@ PARAMETERS = st.sampled_from(
 )
 #: What names the objects of the queue manager below, and texts that name none.
 TEXTS = st.one_of(
-    st.sampled_from([b"", b"*", b"A*", b"A.1", b"TO.QM2", b"GATES", b"watch", b"JOB", b"a b"]),
+    st.sampled_from(
+        [b"", b"*", b"#", b"gates/+", b"A*", b"A.1", b"TO.QM2", b"GATES", b"watch", b"JOB", b"a b"]
+    ),
     st.binary(max_size=6),
 )
 NUMBERS = st.one_of(st.integers(-2, 12), st.integers(-(2**31), 2**31 - 1))
@@ -80,7 +82,7 @@ def commands(draw: st.DrawFn) -> bytes:
     number = draw(st.sampled_from(sorted(COMMANDS)))
     noun = COMMANDS[number].noun
     structures = draw(st.one_of(st.just([]), st.lists(STRUCTURES, max_size=2)))
-    texts = st.sampled_from(["*", "A.1", "TO.QM2", "GATES", "watch", "JOB", "NEW"])
+    texts = st.sampled_from(["*", "#", "A.1", "TO.QM2", "GATES", "watch", "JOB", "NEW"])
     names = NAMES if noun is None else (noun.name, noun.copy_from, noun.copy_to)
     numbers = names if number in (noun.copy if noun else 0, 0) else names[:1]
     structures += [string(each, draw(texts)) for each in numbers]

@@ -15,6 +15,7 @@ from mayfly.admin.pcf.objects import NOUNS, QUEUE_TYPES, SUBSCRIPTIONS, TOPICS, 
 from mayfly.admin.security.applicant import Admitted
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.mqi.errors import MQError
 from mayfly.mqi.pcf import Header, Structure, integer, pack, string, unpack
 from mayfly.pymqi import CMQC, CMQCFC
 from mayfly.testing import VirtualClock
@@ -62,10 +63,12 @@ SAME_AS_MQSC = {
 }
 NAMES = {
     **dict.fromkeys((*QUEUE_TYPES, "QUEUE"), ("Q",)),
+    "APSTATUS": ("APPL_STATUS",),
     "AUTHINFO": ("AUTH_INFO",),
     "AUTHREC": ("AUTH_REC", "AUTH_RECS"),
     "CHLAUTH": ("CHLAUTH_REC", "CHLAUTH_RECS"),
     "CHSTATUS": ("CHANNEL_STATUS",),
+    "CLUSQMGR": ("CLUSTER_Q_MGR",),
     "COMMINFO": ("COMM_INFO",),
     "CONN": ("CONNECTION",),
     "ENTAUTH": ("ENTITY_AUTH",),
@@ -73,6 +76,9 @@ NAMES = {
     "LISTENER": ("LISTENER", "CHANNEL_LISTENER"),
     "POLICY": ("PROT_POLICY",),
     "PUBSUB": ("PUBSUB_STATUS",),
+    # Queues of MQQT_CLUSTER, topics of MQTOPT_CLUSTER.
+    "QCLUSTER": ("Q",),
+    "TCLUSTER": ("TOPIC",),
     "QMGR": ("Q_MGR",),
     "QMSTATUS": ("Q_MGR_STATUS",),
     "QSTATUS": ("Q_STATUS",),
@@ -85,8 +91,8 @@ NAMES = {
     "TOPICSTR": ("TOPIC_STRING",),
     "TPSTATUS": ("TOPIC_STATUS",),
 }
-#: Settings are Mayfly's own; of the others there is nothing here, or nothing with IBM's numbers.
-WITHOUT_NUMBER = {"SETTING", "APSTATUS", "CLUSQMGR", "QCLUSTER", "SECURITY", "TCLUSTER"}
+#: Types of object of MQSC without a command of PCF, each with the reason.
+WITHOUT_NUMBER = {"SETTING": "settings are Mayfly's own, and no command of IBM MQ has a number"}
 #: ALTER of a policy and DEFINE of one are SET in PCF.
 SET_INSTEAD = {("ALTER", "POLICY")}
 
@@ -307,10 +313,189 @@ def test_each_command_of_mqsc_is_one_of_pcf_with_the_same_role() -> None:
     for verb, kinds in ACTIONS.items():
         for kind in kinds:
             if kind not in WITHOUT_NUMBER and (verb, kind) not in SET_INSTEAD:
+                # Else ESCAPE runs it.
                 names = [f"MQCMD_{SAME_AS_MQSC[verb]}_{name}" for name in NAMES.get(kind, (kind,))]
                 numbers: set[int] = {getattr(CMQCFC, name, -1) for name in names}
                 same = numbers & COMMANDS.keys()
                 assert {COMMANDS[number].role for number in same} == {role_of(verb, kind)}, same
+
+
+@pytest.mark.parametrize(
+    ("command", "parameters", "reason"),
+    [
+        ("DELETE_Q", {CMQC.MQCA_Q_NAME: b"NONE"}, CMQC.MQRC_UNKNOWN_OBJECT_NAME),
+        (
+            "DELETE_SUBSCRIPTION",
+            {CMQCFC.MQCACF_SUB_NAME: b"none"},
+            CMQC.MQRC_NO_SUBSCRIPTION,
+        ),
+        (
+            "START_CHANNEL",
+            {CMQCFC.MQCACH_CHANNEL_NAME: b"NONE"},
+            CMQCFC.MQRCCF_CHANNEL_NOT_FOUND,
+        ),
+        ("STOP_SERVICE", {CMQC.MQCA_SERVICE_NAME: b"NONE"}, CMQC.MQRC_UNKNOWN_OBJECT_NAME),
+    ],
+)
+def test_an_object_that_is_missing_may_be_no_failure(
+    run: Run, fails: Fails, command: str, parameters: dict[int, object], reason: int
+) -> None:
+    assert fails(command, parameters)[0] == reason
+    assert fails(command, {**parameters, CMQCFC.MQIACF_IGNORE_STATE: CMQCFC.MQIS_NO})[0] == reason
+    run(command, {**parameters, CMQCFC.MQIACF_IGNORE_STATE: CMQCFC.MQIS_YES})
+
+
+def test_the_handles_of_a_queue_name_program_and_options(
+    queue_manager: QueueManager, run: Run, fails: Fails
+) -> None:
+    queue_manager.mqsc("DEFINE QLOCAL(A.1)\nALTER QMGR MONQ(HIGH)")
+    wanted = {CMQC.MQCA_Q_NAME: b"A*", CMQCFC.MQIACF_Q_STATUS_TYPE: CMQCFC.MQIACF_Q_HANDLE}
+    assert fails("INQUIRE_Q_STATUS", wanted)[0] == CMQCFC.MQRCCF_Q_STATUS_NOT_FOUND
+    with queue_manager.session("anna", program="billing") as session:
+        session.open("A.1", c.MQOO_INPUT_EXCLUSIVE | c.MQOO_INQUIRE)
+        (found,) = run("INQUIRE_Q_STATUS", wanted)
+        (row,) = queue_manager.mqsc("DISPLAY QSTATUS(A*) TYPE(HANDLE) ALL").rows
+        wanted[CMQCFC.MQIACF_Q_STATUS_ATTRS] = [CMQCFC.MQIACF_OPEN_OUTPUT]
+        (chosen,) = run("INQUIRE_Q_STATUS", wanted)
+    assert found[CMQC.MQCA_Q_NAME].rstrip() == b"A.1"
+    assert found[CMQCFC.MQCACF_APPL_TAG].rstrip().decode() == row["APPLTAG"] == "billing"
+    assert found[CMQCFC.MQCACF_USER_IDENTIFIER].rstrip() == b"anna"
+    assert found[CMQCFC.MQIACF_OPEN_INPUT_TYPE] == CMQCFC.MQQSO_EXCLUSIVE
+    assert found[CMQCFC.MQIACF_OPEN_INQUIRE] == CMQCFC.MQQSO_YES
+    assert found[CMQCFC.MQIACF_OPEN_OUTPUT] == CMQCFC.MQQSO_NO
+    assert found[CMQCFC.MQIACF_OPEN_OPTIONS] == c.MQOO_INPUT_EXCLUSIVE | c.MQOO_INQUIRE
+    assert found[CMQCFC.MQBACF_CONNECTION_ID].hex().upper().endswith(row["CONN"])
+    assert set(chosen) == {
+        CMQC.MQCA_Q_NAME,
+        CMQCFC.MQIACF_Q_STATUS_TYPE,
+        CMQCFC.MQIACF_OPEN_OUTPUT,
+    }
+
+
+def test_the_time_on_a_queue_is_two_numbers(
+    queue_manager: QueueManager, clock: VirtualClock, run: Run
+) -> None:
+    queue_manager.mqsc("DEFINE QLOCAL(A.1)")
+    wanted = {CMQC.MQCA_Q_NAME: b"A.1"}
+    (found,) = run("INQUIRE_Q_STATUS", wanted)
+    assert found[CMQCFC.MQIACF_Q_TIME_INDICATOR] == [-1, -1]
+    queue_manager.mqsc("ALTER QLOCAL(A.1) MONQ(HIGH)")
+    with queue_manager.session() as session:
+        session.put("A.1", b"")
+        clock.advance(3)
+        session.get("A.1")
+    (found,) = run("INQUIRE_Q_STATUS", wanted)
+    assert found[CMQCFC.MQIACF_Q_TIME_INDICATOR] == [3_000, 3_000]
+
+
+def test_topic_strings_are_found_by_wildcards_with_subscriptions_and_publishers(
+    queue_manager: QueueManager, run: Run, fails: Fails
+) -> None:
+    queue_manager.mqsc(
+        "DEFINE TOPIC(A) TOPICSTR('a')\nDEFINE TOPIC(B) TOPICSTR('a/b')\nDEFINE QLOCAL(Q1)\n"
+        "DEFINE SUB('watch') TOPICSTR('a/b') DEST(Q1)"
+    )
+
+    def asked(kind: int) -> dict[int, object]:
+        return {CMQC.MQCA_TOPIC_STRING: b"a/#", CMQCFC.MQIACF_TOPIC_STATUS_TYPE: kind}
+
+    found = run("INQUIRE_TOPIC_STATUS", {CMQC.MQCA_TOPIC_STRING: b"a/#"})
+    shown = [(each[CMQC.MQCA_TOPIC_STRING], each[CMQC.MQIA_SUB_COUNT]) for each in found]
+    assert [(name.rstrip(b"\0"), count) for name, count in shown] == [(b"a", 0), (b"a/b", 1)]
+    (subscriber,) = run("INQUIRE_TOPIC_STATUS", asked(CMQCFC.MQIACF_TOPIC_SUB))
+    assert subscriber[CMQC.MQCA_TOPIC_STRING].rstrip(b"\0") == b"a/b"
+    (row,) = queue_manager.mqsc("DISPLAY SUB('watch') SUBID").rows
+    assert subscriber[CMQCFC.MQBACF_SUB_ID].hex().upper() == row["SUBID"]
+    reason, text = fails("INQUIRE_TOPIC_STATUS", asked(CMQCFC.MQIACF_TOPIC_PUB))
+    assert (reason, "'a/#'" in text) == (CMQCFC.MQRCCF_TOPIC_STRING_NOT_FOUND, True)
+    with queue_manager.session("anna") as session:
+        session.open_topic("a", c.MQOO_OUTPUT)
+        (publisher,) = run("INQUIRE_TOPIC_STATUS", asked(CMQCFC.MQIACF_TOPIC_PUB))
+    assert publisher[CMQCFC.MQCACF_USER_IDENTIFIER].rstrip() == b"anna"
+    busy = pymqi.Filter(CMQC.MQIA_SUB_COUNT).greater(0)
+    assert len(run("INQUIRE_TOPIC_STATUS", {CMQC.MQCA_TOPIC_STRING: b"#"}, [busy])) == 1
+
+
+def test_programs_are_counted_by_name(queue_manager: QueueManager, run: Run, fails: Fails) -> None:
+    with queue_manager.session(program="billing"), queue_manager.session(program="billing"):
+        (found,) = run("INQUIRE_APPL_STATUS", {CMQCFC.MQCACF_APPL_NAME: b"bil*"})
+        assert found[CMQCFC.MQCACF_APPL_NAME].rstrip(b"\0") == b"billing"
+        assert found[CMQCFC.MQIACF_APPL_INFO_TYPE] == CMQCFC.MQIACF_APPL_INFO_APPL
+        assert found[CMQCFC.MQIACF_APPL_COUNT] == 2
+        busy = pymqi.Filter(CMQCFC.MQIACF_APPL_COUNT).greater(1)
+        assert len(run("INQUIRE_APPL_STATUS", {}, [busy])) == 1
+    reason, text = fails("INQUIRE_APPL_STATUS", {CMQCFC.MQCACF_APPL_NAME: b"bil*"})
+    assert reason == CMQCFC.MQRCCF_APPL_STATUS_NOT_FOUND
+    assert "'bil*'" in text
+
+
+def test_how_users_are_checked_is_shown(queue_manager: QueueManager, run: Run) -> None:
+    queue_manager.mqsc("ALTER QMGR CHLAUTH(DISABLED)")
+    (found,) = run("INQUIRE_SECURITY")
+    assert found[CMQC.MQIA_CHLAUTH_RECORDS] == 0
+    assert found[CMQC.MQCA_CONN_AUTH].rstrip() == b"SYSTEM.DEFAULT.AUTHINFO.IDPWOS"
+    (found,) = run(
+        "INQUIRE_SECURITY", {CMQCFC.MQIACF_SECURITY_ATTRS: [CMQC.MQIA_REVERSE_DNS_LOOKUP]}
+    )
+    assert set(found) == {CMQC.MQCA_Q_MGR_NAME, CMQC.MQIA_REVERSE_DNS_LOOKUP}
+
+
+@pytest.mark.parametrize(
+    ("command", "parameters", "reason"),
+    [
+        ("CLUSTER_Q_MGR", {CMQC.MQCA_CLUSTER_Q_MGR_NAME: b"*"}, CMQCFC.MQRCCF_NONE_FOUND),
+        (
+            "Q",
+            {CMQC.MQCA_Q_NAME: b"*", CMQC.MQIA_Q_TYPE: CMQC.MQQT_CLUSTER},
+            CMQC.MQRC_UNKNOWN_OBJECT_NAME,
+        ),
+        (
+            "TOPIC",
+            {CMQC.MQCA_TOPIC_NAME: b"*", CMQC.MQIA_TOPIC_TYPE: CMQC.MQTOPT_CLUSTER},
+            CMQC.MQRC_UNKNOWN_OBJECT_NAME,
+        ),
+    ],
+)
+def test_nothing_is_in_a_cluster(
+    fails: Fails, command: str, parameters: dict[int, object], reason: int
+) -> None:
+    assert fails(f"INQUIRE_{command}", parameters)[0] == reason
+
+
+def test_the_status_of_a_subscription_counts_what_it_got(
+    queue_manager: QueueManager, clock: VirtualClock, run: Run
+) -> None:
+    queue_manager.mqsc("DEFINE QLOCAL(A.1)\nDEFINE SUB('watch') TOPICSTR('gates') DEST(A.1)")
+    wanted = {CMQCFC.MQCACF_SUB_NAME: b"watch"}
+    assert run("INQUIRE_SUB_STATUS", wanted)[0][CMQCFC.MQIACF_MESSAGE_COUNT] == 0
+    with queue_manager.session(transacted=True) as session:
+        session.publish("gates", b"one")
+        session.publish("others", b"two")
+        session.publish("gates", b"three", delay_ms=1_000)
+    (found,) = run("INQUIRE_SUB_STATUS", wanted)
+    (row,) = queue_manager.mqsc("DISPLAY SBSTATUS('watch') ALL").rows
+    assert found[CMQCFC.MQIACF_MESSAGE_COUNT] == row["NUMMSGS"] == 2
+    assert found[CMQCFC.MQCACF_LAST_MSG_DATE].decode().rstrip() == row["LMSGDATE"] != ""
+    assert found[CMQCFC.MQCACF_LAST_MSG_TIME].decode() == row["LMSGTIME"] != ""
+    assert row["RESMDATE"] == row["RESMTIME"] == ""
+    with queue_manager.session() as session:
+        session.publish("gates/1", b"kept", retain=True)
+        session.subscribe("gates/#", name="late", durable=True).close()
+    (row,) = queue_manager.mqsc("DISPLAY SBSTATUS('late') ALL").rows
+    assert (row["NUMMSGS"], row["RESMTIME"]) == (1, row["LMSGTIME"])
+
+
+def test_a_publication_that_fails_is_not_counted(queue_manager: QueueManager) -> None:
+    queue_manager.mqsc(
+        "DEFINE QLOCAL(A.1)\nDEFINE QLOCAL(A.2) MAXDEPTH(0)\n"
+        "DEFINE TOPIC(GATES) TOPICSTR('gates') NPMSGDLV(ALL) USEDLQ(NO)\n"
+        "DEFINE SUB(FIRST) TOPICSTR('gates') DEST(A.1)\n"
+        "DEFINE SUB(FULL) TOPICSTR('gates') DEST(A.2)"
+    )
+    with queue_manager.session() as session, pytest.raises(MQError, match="PUBLICATION_FAILURE"):
+        session.publish("gates", b"one")
+    rows = queue_manager.mqsc("DISPLAY SBSTATUS(*) NUMMSGS").rows
+    assert [row["NUMMSGS"] for row in rows] == [0, 0]
 
 
 def test_standard_objects_are_what_ibm_mq_makes(queue_manager: QueueManager) -> None:

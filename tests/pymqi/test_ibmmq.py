@@ -193,3 +193,15 @@ def test_an_unchanged_program_of_ibmmq_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mayfly.pymqi", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "MQI Error. Comp: 2, Reason 2053: FAILED: MQRC_Q_FULL 38\n"
+
+
+def test_a_wrong_header_has_the_texts_of_ibmmq() -> None:
+    header = ibmmq.RFH2()
+    with pytest.raises(
+        ibmmq.PYIFError, match=r"^PYIBMMQ Error: RFH2 - _StrucId not MQRFH_STRUC_ID"
+    ):
+        header.unpack(b"none".ljust(100))
+    with pytest.raises(ibmmq.PYIFError, match=r"^PYIBMMQ Error: RFH2 - XML Folder not well formed"):
+        header.add_folder(b"<a><b></a>")
+    with pytest.raises(pymqi.PYIFError, match=r"^PYMQI Error: RFH2 - StrucId not"):
+        pymqi.RFH2().unpack(b"none".ljust(100))

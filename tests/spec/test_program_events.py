@@ -138,6 +138,78 @@ def test_V10_a_refusal_names_user_program_object_and_options(watched: QueueManag
     assert connected.value(e.MQCACF_APPL_NAME) == "probe"
 
 
+def test_V10_a_refusal_of_a_close_or_a_destination_names_queue_and_subscription(
+    watched: QueueManager,
+) -> None:
+    turned_on(
+        watched,
+        "DEFINE TOPIC(PRICES) TOPICSTR('prices')\nDEFINE QMODEL(M1) DEFTYPE(PERMDYN)\n"
+        "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)\n"
+        "SET AUTHREC PROFILE(PRICES) OBJTYPE(TOPIC) PRINCIPAL('bob') AUTHADD(SUB)\n"
+        "SET AUTHREC PROFILE('DYN') OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(PUT)",
+    )
+    with watched.session() as session:
+        session.open("M1", OUTPUT, dynamic_name="DYN").close()
+    place = {"address": "192.0.2.7", "channel": "APP"}
+    with watched.engine.session("bob", program="billing", **place) as bob:
+        kept = bob.open("DYN", OUTPUT)
+        assert refused(lambda: bob.close_handle(kept, c.MQCO_DELETE)) == rc.MQRC_NOT_AUTHORIZED
+        assert refused(lambda: bob.subscribe("prices", queue="Q1")) == rc.MQRC_NOT_AUTHORIZED
+        watching = bob.subscribe("prices/eur", name="watch", durable=True)
+        turned_on(
+            watched,
+            "SET AUTHREC PROFILE(PRICES) OBJTYPE(TOPIC) PRINCIPAL('bob') AUTHRMV(SUB)",
+        )
+        assert refused(lambda: watching.close(remove=True)) == rc.MQRC_NOT_AUTHORIZED
+        assert refused(lambda: bob.subscribe("prices", durable=True, name="other"))
+    with watched.session() as administrator:
+        deleted, destination, removed, subscribed = seen(administrator, MANAGER)
+    caller = [k.MQCACF_USER_IDENTIFIER, c.MQIA_APPL_TYPE, e.MQCACF_APPL_NAME]
+    client = [k.MQCACH_CONNECTION_NAME, k.MQCACH_CHANNEL_NAME]
+    begin = [c.MQCA_Q_MGR_NAME, e.MQIACF_REASON_QUALIFIER]
+    assert deleted.parameters == [*begin, *caller, c.MQCA_Q_NAME, *client]
+    assert deleted.value(e.MQIACF_REASON_QUALIFIER) == e.MQRQ_CLOSE_NOT_AUTHORIZED
+    assert deleted.value(c.MQCA_Q_NAME) == "DYN"
+    assert [deleted.value(each) for each in client] == ["192.0.2.7", "APP"]
+    about = [k.MQCACF_SUB_NAME, c.MQCA_TOPIC_STRING, e.MQCACF_ADMIN_TOPIC_NAMES]
+    assert removed.parameters == [*begin, *caller, *about, *client]
+    assert removed.value(e.MQIACF_REASON_QUALIFIER) == e.MQRQ_CLOSE_NOT_AUTHORIZED
+    assert removed.value(k.MQCACF_SUB_NAME) == "watch"
+    assert removed.value(c.MQCA_TOPIC_STRING) == "prices/eur"
+    objects = (b"PRICES".ljust(48), b"SYSTEM.BASE.TOPIC".ljust(48))
+    assert removed.value(e.MQCACF_ADMIN_TOPIC_NAMES) == objects
+    assert destination.parameters == [
+        *begin,
+        e.MQIACF_SUB_OPTIONS,
+        *caller,
+        c.MQCA_TOPIC_STRING,
+        c.MQCA_Q_NAME,
+        e.MQIACF_OPEN_OPTIONS,
+        *client,
+    ]
+    assert destination.value(e.MQIACF_REASON_QUALIFIER) == e.MQRQ_SUB_DEST_NOT_AUTHORIZED
+    assert destination.value(c.MQCA_Q_NAME) == "Q1"
+    assert destination.value(e.MQIACF_OPEN_OPTIONS) == OUTPUT
+    assert destination.value(e.MQIACF_SUB_OPTIONS) == c.MQSO_CREATE | c.MQSO_ANY_USERID
+    assert subscribed.parameters == [*begin, e.MQIACF_SUB_OPTIONS, *caller, *about[1:], *client]
+    assert subscribed.value(e.MQIACF_SUB_OPTIONS) == (
+        c.MQSO_CREATE | c.MQSO_DURABLE | c.MQSO_MANAGED | c.MQSO_ANY_USERID
+    )
+
+
+def test_V10_an_alternate_user_is_refused_in_the_name_of_the_program(
+    watched: QueueManager,
+) -> None:
+    turned_on(watched, "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT,ALTUSR)")
+    options = OUTPUT | c.MQOO_ALTERNATE_USER_AUTHORITY
+    with watched.session("bob", program="billing") as bob:
+        assert refused(lambda: bob.open("Q1", options, alternate_user="eve"))
+    with watched.session() as administrator:
+        (event,) = seen(administrator, MANAGER)
+    assert event.value(k.MQCACF_USER_IDENTIFIER) == "eve"
+    assert event.value(e.MQCACF_APPL_NAME) == "billing"
+
+
 def test_V14_start_and_stop_are_events_where_the_queue_keeps_them(tmp_path: Path) -> None:
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         turned_on(manager, f"DEFINE QLOCAL({MANAGER}) DEFPSIST(YES)")

@@ -13,6 +13,7 @@ from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.engine.properties import View
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 from mayfly.pymqi.message_handle import HandleContents
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
@@ -414,3 +415,21 @@ def test_on_a_full_disk_nobody_gets_it_and_what_was_retained_stays(
         assert qm.counts("Q0").uncommitted == 0
         assert body(session.subscribe("a").get()) == b"first"
         assert qm.verify().ok
+
+
+def test_nobody_publishes_or_subscribes_while_publish_subscribe_is_disabled(
+    manager: QueueManager, session: Session
+) -> None:
+    session.subscribe("a", name="kept", durable=True).close()
+    manager.mqsc("ALTER QMGR PSMODE(DISABLED)")
+    for call in (
+        lambda: session.publish("a", b""),
+        lambda: session.open_topic("a", c.MQOO_OUTPUT),
+        lambda: session.subscribe("a"),
+        lambda: session.resume("kept"),
+    ):
+        with pytest.raises(MQError) as raised:
+            call()
+        assert raised.value.reason == rc.MQRC_PUBSUB_INHIBITED
+    manager.mqsc("ALTER QMGR PSMODE(COMPAT)")
+    assert session.publish("a", b"").matched_count == 1

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from mayfly.admin import (
     CHANNEL,
     CLNTCONN,
-    DEFINABLE,
     PUBSUB,
     QUEUE_KINDS,
+    REFRESHABLE,
     SUB,
     TOPIC,
     TPSTATUS,
@@ -21,7 +21,7 @@ from mayfly.admin import (
     matches,
     move_messages,
     open_connections,
-    report_objects,
+    report_configuration,
     reset_queue_statistics,
     topic_strings,
     topic_subscribers,
@@ -49,12 +49,12 @@ _TOPIC_DETAILS: Final = "AMQ8754I", "Display topic status details."
 _QUEUE_DETAILS: Final = "AMQ8450I", "Display queue status details."
 _RELATIONS: Final = ("ALL", "LOCAL", "PARENT", "CHILD")
 _RELATION_DETAILS: Final = "AMQ8723I", "Display pub/sub status details."
-_REFRESHED: Final = ("EXPIRY", "CONFIGEV")
+_REFRESHED: Final = ("EXPIRY", "CONFIGEV", "PROXYSUB")
 #: The kinds of objects by their words in OBJECT of REFRESH QMGR TYPE(CONFIGEV).
 _OBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
-    _ALL: tuple(kind for kind in DEFINABLE if kind != SUB),
+    _ALL: REFRESHABLE,
     "QUEUE": QUEUE_KINDS,
-    **{kind: (kind,) for kind in DEFINABLE if kind not in (CHANNEL, CLNTCONN, SUB)},
+    **{kind: (kind,) for kind in REFRESHABLE if kind != CLNTCONN},
     CHANNEL: (CHANNEL, CLNTCONN),
 }
 #: An option of MQOPEN by the keyword that shows it.
@@ -72,16 +72,20 @@ _INPUTS: Final = {
 
 
 def refresh_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run REFRESH QMGR TYPE(EXPIRY | CONFIGEV) [OBJECT(type)] [NAME(generic)] [INCLINT(minutes)].
+    """Run REFRESH QMGR TYPE(EXPIRY | CONFIGEV | PROXYSUB) [OBJECT()] [NAME()] [INCLINT()].
 
     EXPIRY discards the expired messages of the queues in NAME now. CONFIGEV makes a Refresh object
-    event for each object; INCLINT is taken, and changes nothing. Returns its reply. Raises
-    MqscSyntaxError. ``kind`` is QMGR.
+    event for each object; INCLINT is taken, and changes nothing. PROXYSUB does nothing: the
+    neighbours always have the subscriptions of now. Returns its reply. Raises MqscSyntaxError.
+    ``kind`` is QMGR.
     """
     remaining = distinct(command.parameters)
     if _TYPE not in remaining:
         raise command.object.wrong(f"REFRESH {kind} needs TYPE({' | '.join(_REFRESHED)})")
     wanted = word_of(remaining.pop(_TYPE), _REFRESHED)
+    if wanted == "PROXYSUB":
+        nothing_else(command, kind, remaining)
+        return done("MFY1016I", "Nothing was done: neighbours know all subscriptions.")
     named = remaining.pop("NAME", None)
     pattern = GENERIC if named is None else object_name(named, generic=True)
     if wanted == "EXPIRY":
@@ -91,12 +95,7 @@ def refresh_manager(queue_manager: Engine, command: Command, kind: str) -> Reply
     kinds = _OBJECTS[word_of(remaining.pop("OBJECT", None), tuple(_OBJECTS))]
     remaining.pop("INCLINT", None)
     nothing_else(command, kind, remaining)
-    found = [
-        record for each in _inquirable(kinds) for record in inquire(queue_manager, each, pattern)
-    ]
-    if kinds == _OBJECTS[_ALL]:
-        found = [*inquire(queue_manager, (kind,), GENERIC), *found]
-    count = report_objects(queue_manager, found)
+    count = report_configuration(queue_manager, kinds, pattern)
     return done("MFY1006I", f"Configuration events: {count} objects.")
 
 
@@ -211,13 +210,6 @@ def _without_value(remaining: dict[str, Parameter], keyword: str) -> None:
     parameter = remaining.pop(keyword, None)
     if parameter is not None:
         no_value(parameter)
-
-
-def _inquirable(kinds: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return kinds as ``inquire`` takes them: queues together, others one by one."""
-    queues = tuple(kind for kind in kinds if kind in QUEUE_KINDS)
-    others: list[tuple[str, ...]] = [(kind,) for kind in kinds if kind not in QUEUE_KINDS]
-    return [queues, *others] if queues else others
 
 
 def _handle_row(found: OpenConnection, queue: str, options: Sequence[str]) -> dict[str, Value]:

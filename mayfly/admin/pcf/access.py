@@ -6,17 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from mayfly.admin import (
-    AUTHINFO,
-    CHANNEL,
     CHLAUTH,
-    CLNTCONN,
     GROUP,
     PRINCIPAL,
-    PROCESS,
     QMGR,
     RULE_ACTIONS,
     SELF,
-    TOPIC,
     AuthorityKey,
     Engine,
     Entity,
@@ -33,6 +28,7 @@ from mayfly.admin import (
     set_authority,
     set_channel_rule,
 )
+from mayfly.admin.authority_numbers import AUTHORITIES, ENTITY_TYPES, OBJECT_TYPES
 from mayfly.admin.pcf.objects import structures_of, take_attributes
 from mayfly.admin.pcf.parameters import Parameters, missing, wrong_value
 from mayfly.mqi import command_constants as k
@@ -42,52 +38,7 @@ from mayfly.mqi.pcf import PcfError, Structure, integer, integer_list, string
 
 _CHANNEL_BYTES: Final = 20
 _NAME_BYTES: Final = 48
-#: MQOT_*, by the OBJTYPE of authority records.
-_OBJECT_TYPES: Final = {
-    "QUEUE": c.MQOT_Q,
-    TOPIC: c.MQOT_TOPIC,
-    QMGR: c.MQOT_Q_MGR,
-    PROCESS: c.MQOT_PROCESS,
-    "NAMELIST": c.MQOT_NAMELIST,
-    AUTHINFO: c.MQOT_AUTH_INFO,
-    "RQMNAME": c.MQOT_REMOTE_Q_MGR_NAME,
-    CHANNEL: c.MQOT_CHANNEL,
-    CLNTCONN: c.MQOT_CLNTCONN_CHANNEL,
-    "LISTENER": c.MQOT_LISTENER,
-    "SERVICE": c.MQOT_SERVICE,
-    "COMMINFO": c.MQOT_COMM_INFO,
-}
-_ENTITY_TYPES: Final = {PRINCIPAL: k.MQZAET_PRINCIPAL, GROUP: k.MQZAET_GROUP}
-#: MQAUTH_*, by the word of MQSC.
-_AUTHORITIES: Final = {
-    "ALTUSR": k.MQAUTH_ALT_USER_AUTHORITY,
-    "BROWSE": k.MQAUTH_BROWSE,
-    "CHG": k.MQAUTH_CHANGE,
-    "CLR": k.MQAUTH_CLEAR,
-    "CONNECT": k.MQAUTH_CONNECT,
-    "CRT": k.MQAUTH_CREATE,
-    "CTRL": k.MQAUTH_CONTROL,
-    "CTRLX": k.MQAUTH_CONTROL_EXTENDED,
-    "DLT": k.MQAUTH_DELETE,
-    "DSP": k.MQAUTH_DISPLAY,
-    "GET": k.MQAUTH_INPUT,
-    "INQ": k.MQAUTH_INQUIRE,
-    "PASSALL": k.MQAUTH_PASS_ALL_CONTEXT,
-    "PASSID": k.MQAUTH_PASS_IDENTITY_CONTEXT,
-    "PUB": k.MQAUTH_PUBLISH,
-    "PUT": k.MQAUTH_OUTPUT,
-    "RESUME": k.MQAUTH_RESUME,
-    "SET": k.MQAUTH_SET,
-    "SETALL": k.MQAUTH_SET_ALL_CONTEXT,
-    "SETID": k.MQAUTH_SET_IDENTITY_CONTEXT,
-    "SUB": k.MQAUTH_SUBSCRIBE,
-    "SYSTEM": k.MQAUTH_SYSTEM,
-    "ALL": k.MQAUTH_ALL,
-    "ALLADM": k.MQAUTH_ALL_ADMIN,
-    "ALLMQI": k.MQAUTH_ALL_MQI,
-    "NONE": k.MQAUTH_NONE,
-}
-_WORDS: Final = {number: word for word, number in _AUTHORITIES.items()}
+_WORDS: Final = {number: word for word, number in AUTHORITIES.items()}
 _ACTIONS: Final = dict(
     zip(
         (k.MQACT_ADD, k.MQACT_REPLACE, k.MQACT_REMOVE, k.MQACT_REMOVEALL), RULE_ACTIONS, strict=True
@@ -145,7 +96,7 @@ def inquire_records(manager: Engine, parameters: Parameters) -> list[list[Struct
     (MQRCCF_NONE_FOUND) for no record.
     """
     profile = parameters.text(k.MQCACF_AUTH_PROFILE_NAME) or None
-    number = parameters.number(k.MQIACF_OBJECT_TYPE, (c.MQOT_ALL, *_OBJECT_TYPES.values()))
+    number = parameters.number(k.MQIACF_OBJECT_TYPE, (c.MQOT_ALL, *OBJECT_TYPES.values()))
     entity = _entity(parameters)
     options = parameters.number(k.MQIACF_AUTH_OPTIONS) or 0
     parameters.numbers(k.MQIACF_AUTH_PROFILE_ATTRS)
@@ -186,10 +137,10 @@ def _authority(record: Record, keyword: str, number: int) -> list[Structure]:
     words = str(values["AUTHLIST"]).split(",")
     return [
         string(number, str(values[keyword]), _NAME_BYTES),
-        integer(k.MQIACF_OBJECT_TYPE, _OBJECT_TYPES[str(values["OBJTYPE"])]),
+        integer(k.MQIACF_OBJECT_TYPE, OBJECT_TYPES[str(values["OBJTYPE"])]),
         string(k.MQCACF_ENTITY_NAME, str(values["ENTITY"])),
-        integer(k.MQIACF_ENTITY_TYPE, _ENTITY_TYPES[str(values["ENTTYPE"])]),
-        integer_list(k.MQIACF_AUTHORIZATION_LIST, [_AUTHORITIES[word] for word in words]),
+        integer(k.MQIACF_ENTITY_TYPE, ENTITY_TYPES[str(values["ENTTYPE"])]),
+        integer_list(k.MQIACF_AUTHORIZATION_LIST, [AUTHORITIES[word] for word in words]),
     ]
 
 
@@ -198,7 +149,7 @@ def _object(manager: Engine, parameters: Parameters, name: int) -> tuple[str, st
 
     The name for the queue manager is SELF, and may be left out.
     """
-    number = parameters.number(k.MQIACF_OBJECT_TYPE, _OBJECT_TYPES.values())
+    number = parameters.number(k.MQIACF_OBJECT_TYPE, OBJECT_TYPES.values())
     if number is None:
         raise missing(k.MQIACF_OBJECT_TYPE)
     object_type = _type_of(number)
@@ -214,7 +165,7 @@ def _object(manager: Engine, parameters: Parameters, name: int) -> tuple[str, st
 
 def _type_of(number: int | None) -> str:
     """Return the OBJTYPE of a number MQOT_*, which must be one of an authority record."""
-    return next(word for word, of_word in _OBJECT_TYPES.items() if of_word == number)
+    return next(word for word, of_word in OBJECT_TYPES.items() if of_word == number)
 
 
 def _entities(parameters: Parameters) -> list[Entity]:
@@ -235,7 +186,7 @@ def _entities(parameters: Parameters) -> list[Entity]:
 def _entity(parameters: Parameters) -> Entity | None:
     """Take the name and the type of one user or group; None if it is not named."""
     name = parameters.text(k.MQCACF_ENTITY_NAME)
-    number = parameters.number(k.MQIACF_ENTITY_TYPE, _ENTITY_TYPES.values())
+    number = parameters.number(k.MQIACF_ENTITY_TYPE, ENTITY_TYPES.values())
     if not name:
         return None
     if number is None:

@@ -137,13 +137,13 @@ def inquire_connections(manager: Engine, parameters: Parameters) -> list[list[St
     found = [
         record
         for record in admin.inquire(manager, kinds, "*")
-        if is_asked(_connection_id(manager, record.name)) and selection.passes(record)
+        if is_asked(connection_bytes(manager, record.name)) and selection.passes(record)
     ]
     if not found:
         raise PcfError(k.MQRCCF_NONE_FOUND, "no connection has this id and passes the conditions")
     return [
         [
-            byte_string(k.MQBACF_CONNECTION_ID, _connection_id(manager, record.name)),
+            byte_string(k.MQBACF_CONNECTION_ID, connection_bytes(manager, record.name)),
             integer(k.MQIACF_CONN_INFO_TYPE, _INFO_TYPE[record.kind]),
             *selection.structures(record),
         ]
@@ -172,13 +172,13 @@ def stop_connection(manager: Engine, parameters: Parameters) -> None:
         raise missing(k.MQBACF_CONNECTION_ID)
     parameters.end()
     number = identifier[_CONNECTION_BYTES - 8 :].hex().upper()
-    if identifier != _connection_id(manager, number):
+    if identifier != connection_bytes(manager, number):
         text = f"no connection has the id {identifier.hex()}"
         raise PcfError(k.MQRCCF_CONNECTION_ID_ERROR, text, k.MQBACF_CONNECTION_ID)
     admin.stop_connection(manager, number)
 
 
-def _connection_id(manager: Engine, identifier: str) -> bytes:
+def connection_bytes(manager: Engine, identifier: str) -> bytes:
     """Return the 24 bytes that name a connection in PCF, for its CONN of MQSC."""
     name = manager.name.encode()[:_CONNECTION_NAME_BYTES].ljust(_CONNECTION_NAME_BYTES)
     return _CONNECTION_WORD + name + bytes.fromhex(identifier)

@@ -15,17 +15,17 @@ from mayfly.admin import (
     PUBSUB,
     QMGR,
     QMSTATUS,
-    QSTATUS,
     QUEUE_KINDS,
+    SBSTATUS,
+    SECURITY,
     SUB,
-    TPSTATUS,
     AdminError,
     Engine,
     Record,
     UnknownLikeObject,
 )
 from mayfly.admin.mqsc.commands import heads_of, role_of, run_script
-from mayfly.admin.pcf import access, channels
+from mayfly.admin.pcf import access, channels, status
 from mayfly.admin.pcf.objects import (
     AUTHENTICATION,
     CHANNELS,
@@ -78,6 +78,8 @@ _QUEUE_KINDS_OF_TYPE: Final = {
     **{number: (kind,) for kind, number in QUEUE_TYPES.items()},
     c.MQQT_ALL: QUEUE_KINDS,
 }
+#: No queue or topic is of a cluster.
+_OF_CLUSTERS: Final = {QUEUE: c.MQQT_CLUSTER, TOPICS: c.MQTOPT_CLUSTER}
 #: The attribute with the type of an object, and the number that means all types.
 _TYPE_KEYWORDS: Final = {CHANNELS: "CHLTYPE", AUTHENTICATION: "AUTHTYPE"}
 _ALL_TYPES: Final = {"CHLTYPE": c.MQCHT_ALL, "AUTHTYPE": c.MQAIT_ALL}
@@ -88,8 +90,27 @@ _ALWAYS: Final = {
     k.MQCMD_INQUIRE_SUBSCRIPTION: (k.MQBACF_SUB_ID,),
     k.MQCMD_INQUIRE_TOPIC: (c.MQIA_TOPIC_TYPE,),
 }
-#: The attributes of a subscription that are its status.
-_SUBSCRIPTION_STATUS: Final = ("SUBID", "TOPICSTR", "SUBUSER", "SUBTYPE", "DURABLE")
+#: The kinds of which REFRESH_Q_MGR makes configuration events, by MQOT_*.
+_REFRESHED: Final = {
+    c.MQOT_ALL: admin.REFRESHABLE,
+    c.MQOT_Q: QUEUE_KINDS,
+    c.MQOT_LOCAL_Q: (admin.QLOCAL,),
+    c.MQOT_MODEL_Q: (admin.QMODEL,),
+    c.MQOT_ALIAS_Q: (admin.QALIAS,),
+    c.MQOT_REMOTE_Q: (admin.QREMOTE,),
+    c.MQOT_Q_MGR: (QMGR,),
+    c.MQOT_CHANNEL: (CHANNEL, CLNTCONN),
+    c.MQOT_CHLAUTH: (admin.CHLAUTH,),
+    c.MQOT_AUTH_INFO: (admin.AUTHINFO,),
+    c.MQOT_AUTH_REC: (admin.AUTHREC,),
+    c.MQOT_LISTENER: (admin.LISTENER,),
+    c.MQOT_NAMELIST: (admin.NAMELIST,),
+    c.MQOT_PROCESS: (admin.PROCESS,),
+    c.MQOT_SERVICE: (admin.SERVICE,),
+    c.MQOT_STORAGE_CLASS: (admin.STGCLASS,),
+    c.MQOT_TOPIC: (admin.TOPIC,),
+}
+_MISSING: Final = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_NO_SUBSCRIPTION)
 #: Reasons of the engine, and those of commands that say the same.
 _REASONS: Final = {
     rc.MQRC_OBJECT_ALREADY_EXISTS: k.MQRCCF_OBJECT_ALREADY_EXISTS,
@@ -108,6 +129,8 @@ class Command(NamedTuple):
     role: Role | Callable[[Parameters], Role]
     action: Action
     noun: Noun | None = None
+    #: MQIACF_IGNORE_STATE may say that an object that is missing is no failure.
+    ignores_missing: bool = False
 
 
 def answer(
@@ -130,7 +153,7 @@ def answer(
         parameters = Parameters(message.structures, ccsid)
         role = command.role if isinstance(command.role, Role) else command.role(parameters)
         check_role(manager, admitted, role)
-        found = command.action(manager, parameters) or [[]]
+        found = _run(manager, command, parameters)
     except MQError as error:
         if manager.is_stopped:
             raise
@@ -147,6 +170,24 @@ def answer(
         )
         for number, structures in enumerate(found, 1)
     ]
+
+
+def _run(manager: Engine, command: Command, parameters: Parameters) -> Answer:
+    """Run a command; return the structures of the messages of its answer, one at least.
+
+    With MQIS_YES as MQIACF_IGNORE_STATE an object that is missing is no failure.
+    """
+    states = (k.MQIS_NO, k.MQIS_YES)
+    state = None
+    if command.ignores_missing:
+        state = parameters.number(k.MQIACF_IGNORE_STATE, states)
+    try:
+        return command.action(manager, parameters) or [[]]
+    except MQError as error:
+        not_found = () if command.noun is None else (command.noun.not_found,)
+        if state == k.MQIS_YES and error.reason in (*_MISSING, *not_found):
+            return [[]]
+        raise
 
 
 def refusal(error: PcfError) -> bytes:
@@ -342,6 +383,9 @@ def _types_asked(
     The type of a queue is its kind; those of channels and AUTHINFO objects are attributes.
     """
     keyword = _TYPE_KEYWORDS.get(noun)
+    if noun in _OF_CLUSTERS and parameters.peek_number(noun.type) == _OF_CLUSTERS[noun]:
+        parameters.number(noun.type)
+        return noun.kinds, lambda _record: False
     if keyword is None:
         return _kinds(noun, parameters), lambda _record: True
     number = parameters.number(noun.type)
@@ -414,41 +458,6 @@ def _clear_queue(manager: Engine, parameters: Parameters) -> None:
     admin.clear_queue(manager, name)
 
 
-def _inquire_queue_status(manager: Engine, parameters: Parameters) -> Answer:
-    """Return the status of local queues, one message each."""
-    pattern = parameters.needed_text(c.MQCA_Q_NAME)
-    parameters.number(k.MQIACF_Q_STATUS_TYPE, (k.MQIACF_Q_STATUS,))
-    selection = take_selection(parameters, k.MQIACF_Q_STATUS_ATTRS, (QSTATUS,))
-    parameters.end()
-    found = list(filter(selection.passes, admin.inquire(manager, (QSTATUS,), pattern)))
-    if not found:
-        if not pattern.endswith(_GENERIC) and admin.inquire(manager, QUEUE_KINDS, pattern):
-            text = f"queue {pattern} is not local, or does not pass the conditions"
-            raise PcfError(k.MQRCCF_Q_STATUS_NOT_FOUND, text, c.MQCA_Q_NAME)
-        text = f"no local queue is like {pattern!r}, or passes the conditions"
-        raise PcfError(rc.MQRC_UNKNOWN_OBJECT_NAME, text, c.MQCA_Q_NAME)
-    return [
-        [
-            string(c.MQCA_Q_NAME, record.name, _NAME_BYTES),
-            integer(k.MQIACF_Q_STATUS_TYPE, k.MQIACF_Q_STATUS),
-            *selection.structures(record),
-        ]
-        for record in found
-    ]
-
-
-def _inquire_topic_status(manager: Engine, parameters: Parameters) -> Answer:
-    """Return the attributes in force for one topic string."""
-    topic = parameters.text(c.MQCA_TOPIC_STRING)
-    if topic is None:
-        raise missing(c.MQCA_TOPIC_STRING)
-    parameters.number(k.MQIACF_TOPIC_STATUS_TYPE, (k.MQIACF_TOPIC_STATUS,))
-    wanted = parameters.numbers(k.MQIACF_TOPIC_STATUS_ATTRS)
-    parameters.end()
-    (record,) = admin.inquire(manager, (TPSTATUS,), topic)
-    return [[string(c.MQCA_TOPIC_STRING, topic), *structures_of(record, wanted)]]
-
-
 def _clear_topic(manager: Engine, parameters: Parameters) -> None:
     """Remove the retained publication of a topic string."""
     topic = parameters.needed_text(c.MQCA_TOPIC_STRING)
@@ -461,15 +470,26 @@ def _clear_topic(manager: Engine, parameters: Parameters) -> None:
 def _inquire_subscription_status(manager: Engine, parameters: Parameters) -> Answer:
     """Return the status of subscriptions, one message each."""
     pattern = _name(SUBSCRIPTIONS, manager, parameters)
-    selection = take_selection(parameters, k.MQIACF_SUB_STATUS_ATTRS, (SUB,))
+    selection = take_selection(parameters, k.MQIACF_SUB_STATUS_ATTRS, (SBSTATUS,))
     parameters.end()
-    found = [
-        record._replace(values={name: record.values[name] for name in _SUBSCRIPTION_STATUS})
-        for record in admin.inquire(manager, (SUB,), pattern)
-        if selection.passes(record)
-    ]
+    found = list(filter(selection.passes, admin.inquire(manager, (SBSTATUS,), pattern)))
     some = _some(found, SUBSCRIPTIONS, pattern)
     return [_object(SUBSCRIPTIONS, record, selection) for record in some]
+
+
+def _inquire_security(manager: Engine, parameters: Parameters) -> Answer:
+    """Return one message with the attributes that say how users are checked."""
+    return _about_manager(manager, parameters, SECURITY, k.MQIACF_SECURITY_ATTRS)
+
+
+def _inquire_cluster_managers(_manager: Engine, parameters: Parameters) -> None:
+    """Raise PcfError (MQRCCF_NONE_FOUND): no queue manager here is in a cluster."""
+    parameters.needed_text(c.MQCA_CLUSTER_Q_MGR_NAME)
+    parameters.text(c.MQCA_CLUSTER_NAME)
+    parameters.text(k.MQCACH_CHANNEL_NAME)
+    parameters.numbers(k.MQIACF_CLUSTER_Q_MGR_ATTRS)
+    parameters.end()
+    raise PcfError(k.MQRCCF_NONE_FOUND, "the queue manager is in no cluster")
 
 
 def _refresh_security(manager: Engine, parameters: Parameters) -> None:
@@ -529,28 +549,19 @@ def _no_status(
 def _inquire_pubsub_status(manager: Engine, parameters: Parameters) -> Answer:
     """Return the queue manager and its neighbours in the hierarchy, one message each.
 
-    MQIACF_PS_STATUS_TYPE chooses one relation. Subscriptions are counted for the queue manager
-    itself. Raises PcfError (MQRCCF_NONE_FOUND) without a neighbour of this relation.
+    MQIACF_PS_STATUS_TYPE chooses one relation. Raises PcfError (MQRCCF_NONE_FOUND) without a
+    neighbour of this relation.
     """
-    relations = {"LOCAL": k.MQPSST_LOCAL, "PARENT": k.MQPSST_PARENT, "CHILD": k.MQPSST_CHILD}
-    wanted_type = parameters.number(k.MQIACF_PS_STATUS_TYPE, (k.MQPSST_ALL, *relations.values()))
+    types = (k.MQPSST_ALL, k.MQPSST_LOCAL, k.MQPSST_PARENT, k.MQPSST_CHILD)
+    wanted_type = parameters.number(k.MQIACF_PS_STATUS_TYPE, types)
     wanted = parameters.numbers(k.MQIACF_PUBSUB_STATUS_ATTRS)
+    shown = None if wanted is None else (*wanted, k.MQIACF_PS_STATUS_TYPE, k.MQIACF_PUBSUB_STATUS)
     parameters.end()
-    answer: Answer = []
-    for record in admin.inquire(manager, (PUBSUB,), manager.name):
-        relation = relations[str(record.values["TYPE"])]
-        if wanted_type not in (None, k.MQPSST_ALL, relation):
-            continue
-        structures = [
-            string(c.MQCA_Q_MGR_NAME, record.name, _NAME_BYTES),
-            integer(k.MQIACF_PS_STATUS_TYPE, relation),
-            integer(k.MQIACF_PUBSUB_STATUS, k.MQPS_STATUS_ACTIVE),
-        ]
-        is_counted = wanted is None or {k.MQIACF_ALL, c.MQIA_SUB_COUNT} & set(wanted)
-        if relation == k.MQPSST_LOCAL and is_counted:
-            count = len(admin.inquire(manager, (SUB,), _GENERIC))
-            structures.append(integer(c.MQIA_SUB_COUNT, count))
-        answer.append(structures)
+    answer: Answer = [
+        [string(c.MQCA_Q_MGR_NAME, record.name, _NAME_BYTES), *structures_of(record, shown)]
+        for record in admin.inquire(manager, (PUBSUB,), manager.name)
+        if wanted_type in (None, k.MQPSST_ALL, record.values["TYPE"])
+    ]
     if not answer:
         text = "the queue manager has no neighbour of this type"
         raise PcfError(k.MQRCCF_NONE_FOUND, text, k.MQIACF_PS_STATUS_TYPE)
@@ -596,25 +607,23 @@ def _reset_statistics(manager: Engine, parameters: Parameters) -> Answer:
 def _refresh_manager(manager: Engine, parameters: Parameters) -> None:
     """Discard expired messages now, or make configuration events, by MQIACF_REFRESH_TYPE.
 
-    MQRT_PROXYSUB does nothing: proxy subscriptions are always those of the neighbours. Other types
-    are of all objects; MQCACF_OBJECT_NAME names those of MQRT_EXPIRY.
+    MQCACF_OBJECT_NAME names the objects, MQIACF_OBJECT_TYPE the type of those that have events;
+    MQIACF_REFRESH_INTERVAL is taken, and changes nothing. MQRT_PROXYSUB does nothing: the
+    neighbours always have the subscriptions of now.
     """
     types = (k.MQRT_CONFIGURATION, k.MQRT_EXPIRY, k.MQRT_PROXYSUB)
     refresh_type = parameters.number(k.MQIACF_REFRESH_TYPE, types)
     if refresh_type is None:
         raise missing(k.MQIACF_REFRESH_TYPE)
     pattern = parameters.text(k.MQCACF_OBJECT_NAME) or _GENERIC
+    object_type = parameters.number(k.MQIACF_OBJECT_TYPE, _REFRESHED)
+    parameters.number(k.MQIACF_REFRESH_INTERVAL)
     parameters.end()
     if refresh_type == k.MQRT_EXPIRY:
         admin.discard_now(manager, pattern)
     elif refresh_type == k.MQRT_CONFIGURATION:
-        records = [
-            record
-            for noun in NOUNS
-            if noun is not SUBSCRIPTIONS
-            for record in admin.inquire(manager, noun.kinds, pattern)
-        ]
-        admin.report_objects(manager, records)
+        kinds = _REFRESHED[c.MQOT_ALL if object_type is None else object_type]
+        admin.report_configuration(manager, kinds, pattern)
 
 
 def _move_queue(manager: Engine, parameters: Parameters) -> None:
@@ -665,7 +674,7 @@ def _of_noun(noun: Noun) -> dict[int, Command]:
         (noun.delete, Role.ADMINISTER, _delete),
     )
     return {
-        number: Command(role, partial(action, noun), noun)
+        number: Command(role, partial(action, noun), noun, ignores_missing=number == noun.delete)
         for number, role, action in actions
         if number
     }
@@ -679,14 +688,17 @@ COMMANDS: Final[dict[int, Command]] = {
     k.MQCMD_PING_Q_MGR: Command(Role.LOOK, _ping_manager),
     k.MQCMD_CHANGE_Q_MGR: Command(Role.ADMINISTER, _change_manager),
     k.MQCMD_CLEAR_Q: Command(Role.ADMINISTER, _clear_queue, QUEUE),
-    k.MQCMD_INQUIRE_Q_STATUS: Command(Role.LOOK, _inquire_queue_status, QUEUE),
-    k.MQCMD_INQUIRE_TOPIC_STATUS: Command(Role.LOOK, _inquire_topic_status),
+    k.MQCMD_INQUIRE_Q_STATUS: Command(Role.LOOK, status.inquire_queues, QUEUE),
+    k.MQCMD_INQUIRE_TOPIC_STATUS: Command(Role.LOOK, status.inquire_topics),
     k.MQCMD_CLEAR_TOPIC_STRING: Command(Role.ADMINISTER, _clear_topic),
     k.MQCMD_INQUIRE_SUB_STATUS: Command(Role.LOOK, _inquire_subscription_status, SUBSCRIPTIONS),
+    k.MQCMD_INQUIRE_APPL_STATUS: Command(Role.LOOK, status.inquire_applications),
+    k.MQCMD_INQUIRE_SECURITY: Command(Role.LOOK, _inquire_security),
+    k.MQCMD_INQUIRE_CLUSTER_Q_MGR: Command(Role.LOOK, _inquire_cluster_managers),
     k.MQCMD_INQUIRE_CHANNEL_STATUS: Command(Role.LOOK, channels.inquire_status, CHANNELS),
     k.MQCMD_PING_CHANNEL: Command(Role.LOOK, channels.ping, CHANNELS),
-    k.MQCMD_START_CHANNEL: Command(Role.OPERATE, channels.start, CHANNELS),
-    k.MQCMD_STOP_CHANNEL: Command(Role.OPERATE, channels.stop, CHANNELS),
+    k.MQCMD_START_CHANNEL: Command(Role.OPERATE, channels.start, CHANNELS, ignores_missing=True),
+    k.MQCMD_STOP_CHANNEL: Command(Role.OPERATE, channels.stop, CHANNELS, ignores_missing=True),
     k.MQCMD_RESET_CHANNEL: Command(Role.OPERATE, channels.reset, CHANNELS),
     k.MQCMD_RESOLVE_CHANNEL: Command(Role.OPERATE, channels.resolve, CHANNELS),
     k.MQCMD_INQUIRE_CONNECTION: Command(Role.LOOK, channels.inquire_connections),
@@ -700,7 +712,7 @@ COMMANDS: Final[dict[int, Command]] = {
     k.MQCMD_REFRESH_SECURITY: Command(Role.ADMINISTER, _refresh_security),
     k.MQCMD_SET_PROT_POLICY: Command(Role.ADMINISTER, _set_policy, POLICIES),
     **{
-        number: Command(Role.OPERATE, partial(_start_or_stop, noun), noun)
+        number: Command(Role.OPERATE, partial(_start_or_stop, noun), noun, ignores_missing=True)
         for number, noun in (
             (k.MQCMD_START_CHANNEL_LISTENER, LISTENERS),
             (k.MQCMD_STOP_CHANNEL_LISTENER, LISTENERS),

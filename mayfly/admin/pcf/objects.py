@@ -27,6 +27,7 @@ from mayfly.admin import (
     QLOCAL,
     QMODEL,
     QREMOTE,
+    QSTATUS,
     QUEUE_KINDS,
     SERVICE,
     STGCLASS,
@@ -45,6 +46,7 @@ from mayfly.admin.pcf.parameters import Parameters, name_of, not_known, wrong_va
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.event_constants import MQMON_NOT_AVAILABLE
 from mayfly.mqi.pcf import (
     PcfError,
     Structure,
@@ -92,6 +94,8 @@ _LISTS_OF_NUMBERS: Final = {
 }
 #: A text of two digits in the model that is a number here.
 _PAGE_SET: Final = (STGCLASS, "PSID")
+#: Two means in microseconds, or blank.
+_TIME_ON_QUEUE: Final = (QSTATUS, "QTIME")
 #: Attributes that are lists of texts, which the model joins by commas.
 _LISTS: Final = {(CHLAUTH, "USERLIST"), (CHLAUTH, "ADDRLIST")}
 #: Texts up to this length have it in replies, padded with blanks; longer ones have their own.
@@ -419,6 +423,9 @@ def _structure_of(kind: str, row: Attribute, number: int, value: Value) -> Struc
         return integer_list(number, [words[each] for each in entries_of(value)])
     if (kind, row.keyword) == _PAGE_SET:
         return integer(number, int(value) if value.isdecimal() else 0)
+    if (kind, row.keyword) == _TIME_ON_QUEUE:
+        means = [int(each) for each in value.split(",") if each] or [MQMON_NOT_AVAILABLE] * 2
+        return integer_list(number, means)
     if (kind, row.keyword) in _LISTS:
         return string_list(number, value.split(",") if value else [])
     if row.is_list:

@@ -29,6 +29,7 @@ from mayfly.engine.api.admission import (
     AUTHINFO,
     CHANNEL,
     AuthenticationDefinition,
+    Caller,
     ChannelDefinition,
     ChannelRuleDefinition,
     channel_rules,
@@ -447,7 +448,8 @@ def report_refusal(
     With ``is_warning`` the applicant is let in, by WARN(YES).
     """
     if refused.amq in _OF_PASSWORDS:
-        report_password(manager, applicant.user, applicant.application)
+        caller = Caller(applicant.application, applicant.address, applicant.channel)
+        report_password(manager, applicant.user, caller)
     elif applicant.channel and refused.amq in _BLOCKED:
         report_blocked(
             manager,

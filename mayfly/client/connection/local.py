@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, SupportsIndex, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from mayfly.admin.events import Origin, commanded_by
+from mayfly.admin.operations import reporting_set
 from mayfly.client.connection.interface import (
     DECIDED,
     Connection,
@@ -79,7 +80,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.event_constants import MQEVO_CONSOLE
+from mayfly.mqi.event_constants import MQEVO_CONSOLE, MQEVO_MQSET
 from mayfly.properties.folders import Property
 from mayfly.queue_manager import QueueManager
 from mayfly.verbs import requests as ask
@@ -562,7 +563,9 @@ def _set(connection: LocalConnection, request: ask.Set) -> None:
     """
     values = {selector: scalar_of(value, "values") for selector, value in request.values}
     found = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_SET)
-    set_attributes(connection.core, found, values)
+    origin = Origin(connection.session.context.user_identifier, MQEVO_MQSET)
+    with commanded_by(origin), reporting_set(connection.manager.engine, found.queue_name):
+        set_attributes(connection.core, found, values)
 
 
 def _backout_rule(connection: LocalConnection, request: ask.AskBackoutRule) -> BackoutRule:

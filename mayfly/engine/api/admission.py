@@ -14,6 +14,7 @@ from mayfly.engine.attributes import (
     attributes_of,
 )
 from mayfly.engine.authority.checks import (
+    Caller,
     check_manager_authority,
     known_groups,
     manager_authorities,
@@ -32,6 +33,7 @@ __all__ = [
     "AuthenticationDefinition",
     "CHANNEL",
     "CHLAUTH",
+    "Caller",
     "ChannelDefinition",
     "ChannelRuleDefinition",
     "attributes_of",

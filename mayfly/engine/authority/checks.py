@@ -45,19 +45,50 @@ _LEAST_OPTION = (
 _OF_MANAGER_TOO = words.SETID | words.SETALL
 
 
+class Caller(NamedTuple):
+    """The program whose calls are checked, as events name it.
+
+    ``address`` and ``channel`` are those of a client, empty for a program of this process.
+    """
+
+    program: str = ""
+    address: str = ""
+    channel: str = ""
+
+
+class SubscriptionCall(NamedTuple):
+    """What a call does with a subscription, as events say it.
+
+    ``topic`` is its topic string, ``name`` is empty for one without. ``options`` are MQSO_* of
+    MQSUB, or None for MQCO_REMOVE_SUB.
+    """
+
+    topic: str
+    name: str
+    options: int | None
+
+
 class RefusedCall(NamedTuple):
     """A refused call: user, program, object, and the authorities that are missing, as bits.
 
-    ``object_type`` is QMGR, QUEUE, TOPIC or another type of MQSC; a TOPIC is named by its string.
-    ``options`` are those with which the object was to be opened.
+    ``object_type`` is QMGR, QUEUE, TOPIC or another type of MQSC; a TOPIC is named by its string,
+    and ``topic_objects`` are the objects at which its authorities were looked for. ``options`` are
+    those with which the object was to be opened, or None where it was to be deleted by MQCLOSE.
+    ``subscription`` is what the call was about, None for one that is not about a subscription.
     """
 
     user: str
-    program: str
+    caller: Caller
     object_type: str
     name: str
     missing: int
-    options: int
+    options: int | None
+    subscription: SubscriptionCall | None = None
+    topic_objects: tuple[str, ...] = ()
+
+
+#: Something is done in the name of a user, and by no program.
+NO_PROGRAM = Caller()
 
 
 class UserAuthority:
@@ -68,14 +99,18 @@ class UserAuthority:
     """
 
     def __init__(
-        self, core: Core, user: str, groups: tuple[str, ...] | None = None, program: str = ""
+        self,
+        core: Core,
+        user: str,
+        groups: tuple[str, ...] | None = None,
+        caller: Caller = NO_PROGRAM,
     ) -> None:
         """Keep the user name, cut to 12 characters, and the user's groups.
 
         With ``groups`` None the groups are those that the queue manager knows for the user now.
-        ``program`` is the application of the user, for events; empty for none.
+        ``caller`` is the application of the user, for events.
         """
-        self._core, self._program = core, program
+        self._core, self.caller = core, caller
         self.user = user[:USER_CHARACTERS]
         users = core.registry.authority.users
         self.groups = users.of(self.user) if groups is None else groups
@@ -92,10 +127,18 @@ class UserAuthority:
         if not is_open_to_all:
             self._check(QMGR, SELF, words.CONNECT)
 
-    def check_queue(self, name: str, wanted: int, options: int = 0) -> None:
+    def check_queue(
+        self,
+        name: str,
+        wanted: int,
+        options: int | None = 0,
+        subscription: SubscriptionCall | None = None,
+    ) -> None:
         """Raise MQRC_NOT_AUTHORIZED unless the user has authorities ``wanted`` (bits) on a queue.
 
-        ``options`` are those of MQOPEN, for the event; 0 for a verb that opens by itself.
+        ``options`` and ``subscription`` are for the event. ``options`` are those of MQOPEN; 0 for a
+        verb that opens by itself, None for MQCLOSE that deletes. ``subscription`` is that for which
+        the queue is to be the destination, None for none.
         For an alias the authority on the alias counts, not that on its target. For
         ``QUEUE@MANAGER`` it is the authority on the transmission queue. The queue need not exist.
         """
@@ -104,14 +147,17 @@ class UserAuthority:
         if bits is None:
             bits = self._renew(name)
         if wanted & ~bits:
-            self._refuse(words.QUEUE, name, wanted & ~bits, options)
+            self._refuse(words.QUEUE, name, wanted & ~bits, options, subscription)
 
-    def check_open(self, name: str, options: int) -> None:
+    def check_open(
+        self, name: str, options: int, subscription: SubscriptionCall | None = None
+    ) -> None:
         """Raise MQRC_NOT_AUTHORIZED unless the user may open a queue with MQOPEN ``options``.
 
-        A model queue also needs DSP (C7). Options without an authority of their own need INQ, as
-        even such an open reveals that the queue exists. Nothing is checked for an undefined queue
-        of this queue manager, as the open fails anyway.
+        ``subscription`` is as in :meth:`check_queue`. A model queue also needs DSP (C7). Options
+        without an authority of their own need INQ, as even such an open reveals that the queue
+        exists. Nothing is checked for an undefined queue of this queue manager, as the open fails
+        anyway.
         """
         definition = self._core.registry.find(name)
         if definition is None and "@" not in name:
@@ -124,7 +170,7 @@ class UserAuthority:
         wanted = wanted or words.INQ
         if definition is not None and definition.kind == QMODEL:
             wanted |= words.DSP
-        self.check_queue(name, wanted, options)
+        self.check_queue(name, wanted, options, subscription)
         if wanted & _OF_MANAGER_TOO:
             self._check(QMGR, SELF, wanted & _OF_MANAGER_TOO)
 
@@ -157,14 +203,16 @@ class UserAuthority:
         if missing:
             self._refuse(QMGR, SELF, missing)
 
-    def check_topic(self, topic: str, wanted: int) -> None:
+    def check_topic(
+        self, topic: str, wanted: int, subscription: SubscriptionCall | None = None
+    ) -> None:
         """Raise MQRC_NOT_AUTHORIZED unless the user has authorities ``wanted`` on a topic string.
 
-        Authorities on the topic objects at the string and at all its ancestors are added up. The
-        user who created a temporary topic has all authority on it, and with AUTHCHK(NONE) every
-        user has.
+        ``subscription`` is what the call is about, for the event; None for a publisher. Authorities
+        on the topic objects at the string and at all its ancestors are added up. The user who
+        created a temporary topic has all authority on it, and with AUTHCHK(NONE) every user has.
         """
-        missing, registry = wanted, self._core.registry
+        missing, registry, objects = wanted, self._core.registry, list[str]()
         with self._core.engine_lock:
             if registry.queue_manager.authchk == AUTHCHK_NONE:
                 return
@@ -173,9 +221,10 @@ class UserAuthority:
             for string in ancestry(topic):
                 definition = registry.topics.at(string)
                 if definition is not None:
+                    objects.append(definition.name)
                     missing &= ~self._granted(TOPIC, definition.name)
         if missing:
-            self._refuse(TOPIC, topic, missing)
+            self._refuse(TOPIC, topic, missing, 0, subscription, tuple(objects))
 
     def grant_ownership(self, name: str) -> None:
         """Give the user all authority on a queue created for the user, until the queue is deleted.
@@ -223,10 +272,19 @@ class UserAuthority:
         if missing:
             self._refuse(object_type, name, missing)
 
-    def _refuse(self, object_type: str, name: str, missing: int, options: int = 0) -> NoReturn:
+    def _refuse(
+        self,
+        object_type: str,
+        name: str,
+        missing: int,
+        options: int | None = 0,
+        subscription: SubscriptionCall | None = None,
+        topic_objects: tuple[str, ...] = (),
+    ) -> NoReturn:
         """Raise MQRC_NOT_AUTHORIZED that names the ``missing`` bits; also count, log and report it.
 
-        ``options`` are those of MQOPEN, 0 for the options that need the ``missing`` bits.
+        ``options`` are those of MQOPEN, 0 for the options that need the ``missing`` bits, None for
+        MQCLOSE. ``subscription`` and ``topic_objects`` are as in RefusedCall.
         """
         core = self._core
         with core.engine_lock:
@@ -234,9 +292,18 @@ class UserAuthority:
         named = {QMGR: core.name, TOPIC: repr(name)}.get(object_type, name)
         text = f"user {self.user!r} lacks {words.spelled(missing)} on {object_type} {named}"
         _LOG.warning("%s: not authorized: %s", core.name, text)
-        if not options:
+        if options == 0:
             options = sum(option for option, needed in _LEAST_OPTION if needed & missing)
-        refusal = RefusedCall(self.user, self._program, object_type, name, missing, options)
+        refusal = RefusedCall(
+            self.user,
+            self.caller,
+            object_type,
+            name,
+            missing,
+            options,
+            subscription,
+            topic_objects,
+        )
         for notify in core.on_refusal:
             notify(refusal)
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, text)
@@ -277,13 +344,15 @@ def known_groups(core: Core, user: str) -> tuple[str, ...]:
     return UserAuthority(core, user).groups
 
 
-def authority_in_name_of(core: Core, user: str) -> UserAuthority | None:
+def authority_in_name_of(
+    core: Core, user: str, caller: Caller = NO_PROGRAM
+) -> UserAuthority | None:
     """Return the authority of the user in whose name something is done; None means all authority.
 
-    None is returned for administrators and for the empty name, which is the queue manager itself.
-    The user's groups are those known now.
+    ``caller`` is the program that does it. None is returned for administrators and for the empty
+    name, which is the queue manager itself. The user's groups are those known now.
     """
-    authority = UserAuthority(core, user)
+    authority = UserAuthority(core, user, caller=caller)
     if not user or may_do_everything(core, user, authority.groups):
         return None
     return authority
@@ -295,11 +364,13 @@ def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> Use
     ``own`` is the authority of the session and ``user`` the alternate user. None means all
     authority. Raises MQRC_NOT_AUTHORIZED when the session's user lacks ALTUSR.
     """
+    caller = NO_PROGRAM
     if own is not None:
         own.check_alternate()
+        caller = own.caller
         if not user:
-            return UserAuthority(core, user)
-    return authority_in_name_of(core, user)
+            return UserAuthority(core, user, caller=caller)
+    return authority_in_name_of(core, user, caller)
 
 
 def check_putter(core: Core, user: str, queue: str) -> None:
@@ -324,13 +395,13 @@ def authority_of(
     groups: Sequence[str] | None,
     *,
     known_as: str = "",
-    program: str = "",
+    caller: Caller = NO_PROGRAM,
 ) -> UserAuthority | None:
     """Return the authority of a user who connects; None means all authority.
 
     None is returned for an administrator, for the opener of the queue manager, and for an empty
     user. ``groups`` are stored for later work in the user's name; None means the groups already
-    known. An empty user with ``known_as`` stores that name as a member of group mqm. ``program`` is
+    known. An empty user with ``known_as`` stores that name as a member of group mqm. ``caller`` is
     the user's application. Raises MQRC_NOT_AUTHORIZED as ``check_connect``, and TypeError when
     ``groups`` is one text.
     """
@@ -340,7 +411,7 @@ def authority_of(
         if known_as:
             keep_groups(core, known_as[:USER_CHARACTERS], (ADMINISTRATORS,))
         return None
-    authority = UserAuthority(core, user, None if groups is None else tuple(groups), program)
+    authority = UserAuthority(core, user, None if groups is None else tuple(groups), caller)
     if authority.user == core.registry.authority.opener:
         return None
     is_admin = may_do_everything(core, user, authority.groups)

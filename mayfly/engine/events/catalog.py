@@ -67,6 +67,7 @@ TEXT_BYTES: Final = {
     e.MQCACF_EVENT_APPL_NAME: 28,
     e.MQCACF_EVENT_APPL_ORIGIN: 4,
     k.MQCACF_OBJECT_NAME: 48,
+    e.MQCACF_ADMIN_TOPIC_NAMES: 48,
 }
 
 _MANAGER: Final = (c.MQCA_Q_MGR_NAME,)
@@ -108,43 +109,52 @@ Q_MGR_NOT_ACTIVE: Final = EventType(
     "strstpev",
     (*_MANAGER, e.MQIACF_REASON_QUALIFIER),
 )
-_REFUSED: Final = (*_MANAGER, e.MQIACF_REASON_QUALIFIER)
-NOT_AUTHORIZED_CONNECT: Final = EventType(
-    "Not Authorized (type 1)",
-    rc.MQRC_NOT_AUTHORIZED,
-    MANAGER,
-    "authorev",
-    (*_REFUSED, k.MQCACF_USER_IDENTIFIER, *_APPLICATION),
+#: The place of a client; nothing of a program in the process of the queue manager.
+_CLIENT: Final = (k.MQCACH_CONNECTION_NAME, k.MQCACH_CHANNEL_NAME)
+_TOPIC: Final = (c.MQCA_TOPIC_STRING, e.MQCACF_ADMIN_TOPIC_NAMES)
+_USER: Final = (k.MQCACF_USER_IDENTIFIER, *_APPLICATION)
+
+
+def _not_authorized(number: int, *parameters: int) -> EventType:
+    """Return the row of Not Authorized of a type, 1 to 6."""
+    return EventType(
+        f"Not Authorized (type {number})",
+        rc.MQRC_NOT_AUTHORIZED,
+        MANAGER,
+        "authorev",
+        (*_MANAGER, e.MQIACF_REASON_QUALIFIER, *parameters),
+    )
+
+
+NOT_AUTHORIZED_CONNECT: Final = _not_authorized(1, *_USER, *_CLIENT)
+NOT_AUTHORIZED_OPEN: Final = _not_authorized(
+    2,
+    e.MQIACF_OPEN_OPTIONS,
+    *_USER,
+    *_OBJECT_MANAGER,
+    c.MQCA_Q_NAME,
+    c.MQCA_PROCESS_NAME,
+    *_TOPIC,
+    *_CLIENT,
 )
-NOT_AUTHORIZED_OPEN: Final = EventType(
-    "Not Authorized (type 2)",
-    rc.MQRC_NOT_AUTHORIZED,
-    MANAGER,
-    "authorev",
-    (
-        *_REFUSED,
-        e.MQIACF_OPEN_OPTIONS,
-        k.MQCACF_USER_IDENTIFIER,
-        *_APPLICATION,
-        *_OBJECT_MANAGER,
-        c.MQCA_Q_NAME,
-        c.MQCA_PROCESS_NAME,
-        c.MQCA_TOPIC_STRING,
-    ),
+#: Of MQCO_DELETE, or of MQCO_REMOVE_SUB.
+NOT_AUTHORIZED_CLOSE: Final = _not_authorized(
+    3, *_USER, c.MQCA_Q_NAME, k.MQCACF_SUB_NAME, *_TOPIC, *_CLIENT
 )
-NOT_AUTHORIZED_COMMAND: Final = EventType(
-    "Not Authorized (type 4)",
-    rc.MQRC_NOT_AUTHORIZED,
-    MANAGER,
-    "authorev",
-    (*_REFUSED, e.MQIACF_COMMAND, k.MQCACF_USER_IDENTIFIER),
+NOT_AUTHORIZED_COMMAND: Final = _not_authorized(4, e.MQIACF_COMMAND, k.MQCACF_USER_IDENTIFIER)
+NOT_AUTHORIZED_SUBSCRIBE: Final = _not_authorized(
+    5, e.MQIACF_SUB_OPTIONS, *_USER, *_TOPIC, *_CLIENT
 )
-NOT_AUTHORIZED_SUBSCRIBE: Final = EventType(
-    "Not Authorized (type 5)",
-    rc.MQRC_NOT_AUTHORIZED,
-    MANAGER,
-    "authorev",
-    (*_REFUSED, k.MQCACF_USER_IDENTIFIER, *_APPLICATION, c.MQCA_TOPIC_STRING),
+#: Of the queue that a program gives to a subscription.
+NOT_AUTHORIZED_DESTINATION: Final = _not_authorized(
+    6,
+    e.MQIACF_SUB_OPTIONS,
+    *_USER,
+    c.MQCA_TOPIC_STRING,
+    *_OBJECT_MANAGER,
+    c.MQCA_Q_NAME,
+    e.MQIACF_OPEN_OPTIONS,
+    *_CLIENT,
 )
 _INHIBITED: Final = (*_MANAGER, c.MQCA_Q_NAME, *_APPLICATION)
 GET_INHIBITED: Final = EventType(
@@ -298,8 +308,10 @@ EVENTS: Final = (
     Q_MGR_NOT_ACTIVE,
     NOT_AUTHORIZED_CONNECT,
     NOT_AUTHORIZED_OPEN,
+    NOT_AUTHORIZED_CLOSE,
     NOT_AUTHORIZED_COMMAND,
     NOT_AUTHORIZED_SUBSCRIBE,
+    NOT_AUTHORIZED_DESTINATION,
     *FAILURES,
     CHANNEL_STARTED,
     CHANNEL_STOPPED,

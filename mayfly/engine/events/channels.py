@@ -15,12 +15,11 @@ from mayfly.engine.events.catalog import (
     CHANNEL_STOPPED,
     CHANNEL_STOPPED_BY_USER,
 )
-from mayfly.engine.events.messages import emit
+from mayfly.engine.events.messages import Facts, emit
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import event_constants as e
 
-_Facts = dict[int, int | str | bytes]
 _SENDERS: Final = (c.MQCHT_SENDER,)
 
 
@@ -37,7 +36,7 @@ def report_stop(
     ``qualifier`` is MQRQ_CHANNEL_STOPPED_*; ``failure`` is the text of the error, empty without.
     """
     event = CHANNEL_STOPPED if qualifier == e.MQRQ_CHANNEL_STOPPED_OK else CHANNEL_FAILED
-    facts: _Facts = {
+    facts: Facts = {
         **_facts(definition, connection),
         e.MQIACF_REASON_QUALIFIER: qualifier,
         e.MQIACF_ERROR_IDENTIFIER: 0,
@@ -50,7 +49,7 @@ def report_stop(
 
 def report_stop_command(core: Core, channel: str) -> None:
     """Make the event for a channel that STOP CHANNEL has stopped."""
-    facts: _Facts = {
+    facts: Facts = {
         e.MQIACF_REASON_QUALIFIER: e.MQRQ_CHANNEL_STOPPED_DISABLED,
         k.MQCACH_CHANNEL_NAME: channel,
     }
@@ -76,7 +75,7 @@ def report_blocked(
     """
     is_of_user = qualifier == e.MQRQ_CHANNEL_BLOCKED_USERID
     is_of_address = qualifier == e.MQRQ_CHANNEL_BLOCKED_ADDRESS
-    facts: _Facts = {
+    facts: Facts = {
         e.MQIACF_REASON_QUALIFIER: qualifier,
         **({} if is_of_address else {k.MQCACH_CHANNEL_NAME: channel}),
         **({k.MQCACF_USER_IDENTIFIER: user} if is_of_user else {}),
@@ -95,7 +94,7 @@ def report_tls_refusal(
 
     ``qualifier`` is MQRQ_SSL_*; ``subject`` is that of the certificate, empty without one.
     """
-    facts: _Facts = {
+    facts: Facts = {
         e.MQIACF_REASON_QUALIFIER: qualifier,
         k.MQCACH_CHANNEL_NAME: channel,
         k.MQCACH_CONNECTION_NAME: address,
@@ -104,9 +103,9 @@ def report_tls_refusal(
     emit(core, CHANNEL_SSL_ERROR, facts)
 
 
-def _facts(definition: ChannelDefinition, connection: str) -> _Facts:
+def _facts(definition: ChannelDefinition, connection: str) -> Facts:
     """Return name, transmission queue and connection of a channel."""
-    facts: _Facts = {k.MQCACH_CHANNEL_NAME: definition.name}
+    facts: Facts = {k.MQCACH_CHANNEL_NAME: definition.name}
     if definition.chltype in _SENDERS:
         facts[k.MQCACH_XMIT_Q_NAME] = definition.xmitq
     facts[k.MQCACH_CONNECTION_NAME] = connection

@@ -6,16 +6,19 @@ from typing import Final
 
 from mayfly.engine.attributes import PROCESS, QALIAS, QMGR, QREMOTE, TOPIC
 from mayfly.engine.authority import words
-from mayfly.engine.authority.checks import RefusedCall
+from mayfly.engine.authority.checks import Caller, RefusedCall
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.events.catalog import (
     FAILURES,
+    NOT_AUTHORIZED_CLOSE,
     NOT_AUTHORIZED_CONNECT,
+    NOT_AUTHORIZED_DESTINATION,
     NOT_AUTHORIZED_OPEN,
     NOT_AUTHORIZED_SUBSCRIBE,
+    EventType,
 )
-from mayfly.engine.events.messages import emit
+from mayfly.engine.events.messages import Facts, emit
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import event_constants as e
@@ -33,7 +36,7 @@ def report_failure(core: Core, context: Context, error: MQError, name: str) -> N
     event = _BY_REASON.get(error.reason)
     if event is not None:
         queue, _, manager = name.partition("@")
-        facts: dict[int, int | str | bytes] = {
+        facts: Facts = {
             c.MQIA_APPL_TYPE: context.put_appl_type,
             e.MQCACF_APPL_NAME: context.put_appl_name,
             c.MQCA_Q_NAME: queue,
@@ -54,26 +57,18 @@ def report_failure(core: Core, context: Context, error: MQError, name: str) -> N
 
 
 def report_refusal(core: Core, refusal: RefusedCall) -> None:
-    """Make the event for a call that is refused for want of authority; nothing is raised.
-
-    Its type follows from the authority: 1 for CONNECT, 5 for SUB, else 2, an open.
-    """
-    facts: dict[int, int | str | bytes] = {
-        e.MQIACF_REASON_QUALIFIER: e.MQRQ_OPEN_NOT_AUTHORIZED,
-        e.MQIACF_OPEN_OPTIONS: refusal.options,
+    """Make the event for a call that is refused for want of authority; nothing is raised."""
+    event, qualifier = _refused(refusal)
+    facts: Facts = {
+        e.MQIACF_REASON_QUALIFIER: qualifier,
         k.MQCACF_USER_IDENTIFIER: refusal.user,
-        c.MQIA_APPL_TYPE: c.MQAT_UNIX,
-        e.MQCACF_APPL_NAME: refusal.program,
+        **_caller(refusal.caller),
     }
-    event = NOT_AUTHORIZED_OPEN
-    if refusal.object_type == QMGR and refusal.missing & words.CONNECT:
-        event = NOT_AUTHORIZED_CONNECT
-        facts[e.MQIACF_REASON_QUALIFIER] = e.MQRQ_CONN_NOT_AUTHORIZED
-    elif refusal.object_type == TOPIC:
+    if refusal.options is not None:
+        facts[e.MQIACF_OPEN_OPTIONS] = refusal.options
+    if refusal.object_type == TOPIC:
         facts[c.MQCA_TOPIC_STRING] = refusal.name
-        if refusal.missing & words.SUB:
-            event = NOT_AUTHORIZED_SUBSCRIBE
-            facts[e.MQIACF_REASON_QUALIFIER] = e.MQRQ_SUB_NOT_AUTHORIZED
+        facts[e.MQCACF_ADMIN_TOPIC_NAMES] = refusal.topic_objects
     elif refusal.object_type == PROCESS:
         facts[c.MQCA_PROCESS_NAME] = refusal.name
     elif refusal.object_type == words.QUEUE:
@@ -81,15 +76,44 @@ def report_refusal(core: Core, refusal: RefusedCall) -> None:
         facts[c.MQCA_Q_NAME] = queue
         if manager not in ("", core.name):
             facts[e.MQCACF_OBJECT_Q_MGR_NAME] = manager
+    if refusal.subscription is not None:
+        topic, name, options = refusal.subscription
+        facts[c.MQCA_TOPIC_STRING] = topic
+        facts[k.MQCACF_SUB_NAME] = name
+        if options is not None:
+            facts[e.MQIACF_SUB_OPTIONS] = options
     emit(core, event, facts)
 
 
-def report_password(core: Core, user: str, program: str) -> None:
+def _refused(refusal: RefusedCall) -> tuple[EventType, int]:
+    """Return the event of a refusal, and its ReasonQualifier."""
+    subscription = refusal.subscription
+    if refusal.object_type == QMGR and refusal.missing & words.CONNECT:
+        return NOT_AUTHORIZED_CONNECT, e.MQRQ_CONN_NOT_AUTHORIZED
+    if refusal.options is None or (subscription is not None and subscription.options is None):
+        return NOT_AUTHORIZED_CLOSE, e.MQRQ_CLOSE_NOT_AUTHORIZED
+    if subscription is None:
+        return NOT_AUTHORIZED_OPEN, e.MQRQ_OPEN_NOT_AUTHORIZED
+    if refusal.object_type == TOPIC:
+        return NOT_AUTHORIZED_SUBSCRIBE, e.MQRQ_SUB_NOT_AUTHORIZED
+    return NOT_AUTHORIZED_DESTINATION, e.MQRQ_SUB_DEST_NOT_AUTHORIZED
+
+
+def report_password(core: Core, user: str, caller: Caller) -> None:
     """Make the event for a program that is refused for its password; nothing is raised."""
-    facts: dict[int, int | str | bytes] = {
+    facts: Facts = {
         e.MQIACF_REASON_QUALIFIER: e.MQRQ_CSP_NOT_AUTHORIZED,
         k.MQCACF_USER_IDENTIFIER: user,
-        c.MQIA_APPL_TYPE: c.MQAT_UNIX,
-        e.MQCACF_APPL_NAME: program,
+        **_caller(caller),
     }
     emit(core, NOT_AUTHORIZED_CONNECT, facts)
+
+
+def _caller(caller: Caller) -> Facts:
+    """Return the parameters about a program; a client has an address and a channel as well."""
+    facts: Facts = {c.MQIA_APPL_TYPE: c.MQAT_UNIX, e.MQCACF_APPL_NAME: caller.program}
+    if caller.address:
+        facts[k.MQCACH_CONNECTION_NAME] = caller.address
+    if caller.channel:
+        facts[k.MQCACH_CHANNEL_NAME] = caller.channel
+    return facts

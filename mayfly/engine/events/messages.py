@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import (
@@ -25,7 +25,10 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.event_constants import MQCFT_EVENT
-from mayfly.mqi.pcf import Header, Structure, byte_string, integer, pack, string
+from mayfly.mqi.pcf import Header, Structure, byte_string, integer, pack, string, string_list
+
+#: Values of parameters by their numbers: a number, a text, bytes, or several texts.
+Facts: TypeAlias = "dict[int, int | str | bytes | tuple[str, ...]]"
 
 _LOG: Final = logging.getLogger("mayfly.events")
 _FORMAT: Final = c.MQFMT_EVENT.decode().rstrip()
@@ -46,7 +49,7 @@ def is_on(core: Core, event: EventType) -> bool:
 def emit(
     core: Core,
     event: EventType,
-    facts: Mapping[int, int | str | bytes],
+    facts: Mapping[int, int | str | bytes | tuple[str, ...]],
     more: Sequence[Structure] = (),
     *,
     correl_id: bytes = b"",
@@ -72,7 +75,7 @@ def emit(
 
 
 def structures_of(
-    parameters: Sequence[int], facts: Mapping[int, int | str | bytes]
+    parameters: Sequence[int], facts: Mapping[int, int | str | bytes | tuple[str, ...]]
 ) -> list[Structure]:
     """Return the parameters that have a value, in their order, as PCF structures.
 
@@ -83,6 +86,8 @@ def structures_of(
         value = facts.get(number)
         if isinstance(value, bytes):
             found.append(byte_string(number, value))
+        elif isinstance(value, tuple):
+            found.append(string_list(number, value, TEXT_BYTES.get(number, 0)))
         elif isinstance(value, str):
             length = TEXT_BYTES.get(number, 0)
             cut = value.encode()[:length].decode(errors="ignore") if length else value
@@ -95,7 +100,7 @@ def structures_of(
 def _body(
     core: Core,
     event: EventType,
-    facts: Mapping[int, int | str | bytes],
+    facts: Mapping[int, int | str | bytes | tuple[str, ...]],
     more: Sequence[Structure],
     sequence_number: int,
     control: int,

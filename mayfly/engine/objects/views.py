@@ -29,6 +29,7 @@ from mayfly.engine.counting import counts
 from mayfly.engine.events.performance import is_monitored
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.objects.named_definitions import named_of
+from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
@@ -84,10 +85,18 @@ class TopicView(NamedTuple):
 
 
 class SubscriptionView(NamedTuple):
-    """A subscription; one that is not durable ends with its session."""
+    """A subscription; one that is not durable ends with its session.
+
+    ``copy_count`` are the copies put on its queue since it was made, or since the start of the
+    queue manager, delayed ones from their publication on. ``last_copy_ms`` and ``last_open_ms``
+    are when the last was put, and when a program last opened it, None for never.
+    """
 
     definition: SubscriptionDefinition
     is_durable: bool
+    copy_count: int
+    last_copy_ms: int | None
+    last_open_ms: int | None
 
 
 class MemberView(NamedTuple):
@@ -208,10 +217,14 @@ def view_topic_subscriptions(core: Core, topic: str) -> list[SubscriptionView]:
     """Return the subscriptions that get publications on a topic string, sorted by name."""
     with core.engine_lock:
         found = core.registry.subscriptions.matching(topic)
-    return [
-        SubscriptionView(each.definition, each.is_durable)
-        for each in sorted(found, key=lambda each: each.name)
-    ]
+    return [_view(each) for each in sorted(found, key=lambda each: each.name)]
+
+
+def _view(each: Subscription) -> SubscriptionView:
+    """Return what is seen of a subscription now."""
+    return SubscriptionView(
+        each.definition, each.is_durable, each.copy_count, each.last_copy_ms, each.last_open_ms
+    )
 
 
 def view_topic_string(core: Core, topic: str) -> TopicView:
@@ -235,7 +248,7 @@ def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
     with core.engine_lock:
         found = core.registry.subscriptions.all()
     wanted = sorted((s for s in found if matches(s.name, pattern)), key=lambda s: s.name)
-    return [SubscriptionView(s.definition, s.is_durable) for s in wanted]
+    return [_view(each) for each in wanted]
 
 
 def view_named(core: Core, kind: str, pattern: str) -> list[Definition]:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from mayfly.engine.attributes import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE
 from mayfly.engine.authority import words
+from mayfly.engine.authority.checks import SubscriptionCall
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.administration import alter_subscription
 from mayfly.engine.pubsub.subscribing import OpenSubscription, check_user
@@ -273,9 +274,10 @@ def _alter(
     MQRC_IDENTITY_MISMATCH, and the errors of ``alter_subscription``; then nothing is changed.
     """
     options = wanted.options
-    check_user(session, subscription, words.SUB)
+    check_user(session, subscription, words.SUB, options)
     if queue and queue != subscription.destination and session.authority is not None:
-        session.authority.check_open(queue, c.MQOO_OUTPUT)
+        call = SubscriptionCall(subscription.topic, subscription.name, options)
+        session.authority.check_open(queue, c.MQOO_OUTPUT, call)
     attributes: dict[str, Value] = {
         "DESTCORL": PASSED_ON if wanted.correl_id is None else wanted.correl_id.hex(),
         "EXPIRY": wanted.expiry_tenths,

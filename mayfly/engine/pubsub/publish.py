@@ -205,6 +205,8 @@ class _FanOut:
         self.staged: list[UncommittedPut] = []
         self.effects: list[Callable[[], Transaction | None]] = []
         self._neighbours: set[str] = set()
+        #: The subscriptions that get a copy, at once or after the delay.
+        self._reached: list[Subscription] = []
         #: Copies on queues here; those that travel are confirmed where they arrive.
         self._arrived: list[StoredMessage] = []
 
@@ -268,6 +270,8 @@ class _FanOut:
         except MQError:
             self._take_back()
             raise
+        for subscription in self._reached:
+            subscription.count_copies(1, self._now_ms)
         return self.transaction
 
     def _deliver(self) -> None:
@@ -397,6 +401,7 @@ class _FanOut:
         window = capped_from(self._window, self._now_ms, path.cap_ms, path.capped_by)
         row = self._rows.row(path, prepared, window, self._correl_id(subscription), body)
         arrive(core, self.transaction, path, prepared, row)
+        self._reached.append(subscription)
         if path.remote is None:
             self._arrived.append(row)
 
@@ -420,6 +425,7 @@ class _FanOut:
         else:
             queue_state.reserve(pending.queue)
         self.staged.append(pending)
+        self._reached.append(subscription)
 
     def _copy_for(self, subscription: Subscription) -> OutgoingMessage:
         """Return a subscription's copy, without the attributes and limits of its queue."""

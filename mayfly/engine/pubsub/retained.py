@@ -181,6 +181,8 @@ def deliver_retained(
             is_evaluated = not selector_results.unevaluated
             if is_evaluated:
                 count = len(transaction.arrivals)
+                if count:
+                    subscription.count_copies(count, now_ms)
                 is_done = not count or core.committer.run_at_once(transaction)
             else:
                 queue_state.withdraw_all(transaction)

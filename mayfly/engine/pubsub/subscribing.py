@@ -15,7 +15,7 @@ from mayfly.engine.attributes import (
     SubscriptionDefinition,
 )
 from mayfly.engine.authority import words
-from mayfly.engine.authority.checks import UserAuthority
+from mayfly.engine.authority.checks import SubscriptionCall, UserAuthority
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import selector_of
 from mayfly.engine.finding.selecting import SelectorResults
@@ -173,7 +173,7 @@ class OpenSubscription:
         core, subscription = self._opened.core, self.subscription
         removes = remove and subscription.is_durable and self.is_open
         if removes:
-            check_user(self._session, subscription, words.SUB)
+            check_user(self._session, subscription, words.SUB, None)
             if len(subscription.holds) > 1:
                 raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} is shared")
         if self.handle is not None and self.handle.is_open:
@@ -202,11 +202,11 @@ def subscribe(
         existing = core.registry.subscriptions.find(request.name) if request.name else None
         if existing is not None and request.is_shared and not request.replaces:
             _check_same(core, existing, request)
-            check_user(session, existing, words.SUB)
+            check_user(session, existing, words.SUB, c.MQSO_RESUME | c.MQSO_ALTER)
             return _open(session, opened, existing)
         if existing is not None and request.replaces:
             # The old one goes with its messages, as if its user had unsubscribed.
-            check_user(session, existing, words.SUB)
+            check_user(session, existing, words.SUB, None)
         owner = opened.connection if request.is_durable and request.ignores_own else None
         definition = _definition(session, request, owner if isinstance(owner, str) else "")
         made = create_subscription(
@@ -249,9 +249,23 @@ def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest)
     """
     if session.authority is None:
         return
-    session.authority.check_topic(_topic_of(core, request), words.SUB)
+    topic = _topic_of(core, request)
+    call = SubscriptionCall(topic, request.name, _options_of(request))
+    session.authority.check_topic(topic, words.SUB, call)
     if request.queue:
-        session.authority.check_open(request.queue, c.MQOO_OUTPUT)
+        session.authority.check_open(request.queue, c.MQOO_OUTPUT, call)
+
+
+def _options_of(request: SubscribeRequest) -> int:
+    """Return the options MQSO_* by which MQSUB makes such a subscription."""
+    given = (
+        (request.is_durable, c.MQSO_DURABLE),
+        (not request.queue, c.MQSO_MANAGED),
+        (not request.takes_retained, c.MQSO_NEW_PUBLICATIONS_ONLY),
+        (request.on_request, c.MQSO_PUBLICATIONS_ON_REQUEST),
+        (not request.user_is_fixed, c.MQSO_ANY_USERID),
+    )
+    return c.MQSO_CREATE | sum(option for is_given, option in given if is_given)
 
 
 def _topic_of(core: Core, request: SubscribeRequest) -> str:
@@ -322,16 +336,18 @@ def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscripti
     session has it open and it is not shared, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
     """
     subscription = opened.core.registry.subscriptions.named(name)
-    check_user(session, subscription, words.RESUME)
+    check_user(session, subscription, words.RESUME, c.MQSO_RESUME)
     return _open(session, opened, subscription)
 
 
-def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> None:
+def check_user(
+    session: Subscriber, subscription: Subscription, wanted: int, options: int | None
+) -> None:
     """Check that the user of a session may use an existing subscription.
 
     ``wanted`` is the authority RESUME to open it, or SUB to alter, join, replace or remove it.
-    Raises MQRC_IDENTITY_MISMATCH when it is fixed to another user, and MQRC_NOT_AUTHORIZED without
-    that authority on its topic.
+    ``options`` are those of MQSUB, None to remove it. Raises MQRC_IDENTITY_MISMATCH when it is
+    fixed to another user, and MQRC_NOT_AUTHORIZED without that authority on its topic.
     """
     definition = subscription.definition
     owner, user = definition.subuser, session.context.user_identifier[:12]
@@ -340,7 +356,8 @@ def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> 
             rc.MQRC_IDENTITY_MISMATCH, f"{subscription!r} is fixed to user {owner!r}, not {user!r}"
         )
     if session.authority is not None:
-        session.authority.check_topic(subscription.topic, wanted)
+        call = SubscriptionCall(subscription.topic, subscription.name, options)
+        session.authority.check_topic(subscription.topic, wanted, call)
 
 
 def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:

@@ -48,6 +48,7 @@ class Subscription:
     """
 
     __slots__ = (
+        "copy_count",
         "correl_id",
         "definition",
         "destination",
@@ -57,6 +58,8 @@ class Subscription:
         "is_durable",
         "is_managed",
         "is_shared",
+        "last_copy_ms",
+        "last_open_ms",
         "levels",
         "name",
         "on_request",
@@ -82,6 +85,11 @@ class Subscription:
         self.ignores_own = bool(definition.ignores_own)
         self.owner = definition.owner
         self.takes_retained = not definition.is_new_only
+        #: Copies put on its queue since it was made, or since the start of the queue manager.
+        self.copy_count = 0
+        #: When the last copy was put, and when a program last opened it; None for never.
+        self.last_copy_ms: int | None = None
+        self.last_open_ms: int | None = None
         text = definition.selector
         self.selector: Selector | None = compile_selector(text) if text.strip() else None
         self.take(definition)
@@ -101,6 +109,11 @@ class Subscription:
             self.correl_id = bytes.fromhex(correlation) if correlation else self.sub_id
         expire_at_ms = definition.expire_at_ms
         self.expire_at_ms = expire_at_ms if expire_at_ms >= 0 else None
+
+    def count_copies(self, count: int, now_ms: int) -> None:
+        """Count copies that are put on its queue now, one at least."""
+        self.copy_count += count
+        self.last_copy_ms = now_ms
 
     def skips_publisher(self, connection: object) -> bool:
         """Return True if a publication of this connection must not be copied to the subscription.

@@ -150,9 +150,11 @@ class TopicVerbs(ABC):
         whose topic replaces ``topic``. ``check`` replaces the check of the session's user authority
         on the topic. ``journey`` lists the queue managers that a neighbour's publication has
         visited. ``completion`` is as in ``Handle.put``. Raises the errors of ``publish.publish``,
+        MQRC_PUBSUB_INHIBITED,
         MQRC_Q_DELETED for a deleted alias, and MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
+        _check_mode(self.core)
         through = None
         if alias:
             through, topic = behind_alias(self.core.registry, alias)
@@ -196,12 +198,14 @@ class TopicVerbs(ABC):
 
         The topic string of ``topic_object`` is put before ``topic``. With
         MQOO_ALTERNATE_USER_AUTHORITY the authority of ``alternate_user`` is checked. Raises
+        MQRC_PUBSUB_INHIBITED with PSMODE(DISABLED),
         MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues,
         MQRC_TOPIC_STRING_ERROR, MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q,
         MQRC_NOT_AUTHORIZED (C7), and MQRC_HANDLE_NOT_AVAILABLE beyond MAXHANDS.
         """
         self._unit_in_use()
         _check_options(options)
+        _check_mode(self.core)
         core, authority = self.core, self.authority
         if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
             authority = alternate_authority(core, authority, alternate_user)
@@ -262,10 +266,11 @@ class TopicVerbs(ABC):
         of the same connection. ``user_data`` is text stored with the subscription (USERDATA).
         ``replace`` replaces a durable one of this name unless it is open. With ``on_request``
         copies arrive only on ``request_retained``. With ``fixed_user`` no other user may resume it.
-        Raises MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other errors of
+        Raises MQRC_PUBSUB_INHIBITED, MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the errors of
         ``subscribing.subscribe``.
         """
         self._unit_in_use()
+        _check_mode(self.core)
         request = SubscribeRequest(
             topic=topic,
             topic_object=topic_object,
@@ -290,9 +295,11 @@ class TopicVerbs(ABC):
         """Open a durable subscription again; messages that arrived meanwhile are on its queue.
 
         Raises MQRC_NO_SUBSCRIPTION when the name is unknown, MQRC_SUBSCRIPTION_IN_USE while a
-        session has it open and it is not shared, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
+        session has it open and it is not shared, MQRC_IDENTITY_MISMATCH, MQRC_NOT_AUTHORIZED and
+        MQRC_PUBSUB_INHIBITED.
         """
         self._unit_in_use()
+        _check_mode(self.core)
         return resume(cast("Subscriber", self), self._opened, name)
 
     def unsubscribe(self, name: str) -> None:
@@ -304,7 +311,7 @@ class TopicVerbs(ABC):
         self._unit_in_use()
         with self.core.definitions_lock:
             named = self.core.registry.subscriptions.named(name)
-            check_user(cast("Subscriber", self), named, words.SUB)
+            check_user(cast("Subscriber", self), named, words.SUB, None)
             delete_subscription(self.core, name)
 
     def clear_retained(self, topic: str) -> bool:
@@ -323,6 +330,12 @@ class TopicVerbs(ABC):
     def _unit_in_use(self) -> UnitOfWork | None:
         """Return the unit of work for puts under syncpoint, None when verbs take effect at once."""
         ...
+
+
+def _check_mode(core: Core) -> None:
+    """Raise MQRC_PUBSUB_INHIBITED while PSMODE(DISABLED) is set."""
+    if core.registry.queue_manager.psmode == c.MQPSM_DISABLED:
+        raise mq_error(rc.MQRC_PUBSUB_INHIBITED, f"{core.name} has PSMODE(DISABLED)")
 
 
 class PublishTarget(NamedTuple):

@@ -1,0 +1,223 @@
+"""PCF commands about the status of queues, topic strings and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from mayfly import admin
+from mayfly.admin import (
+    APSTATUS,
+    QSTATUS,
+    QUEUE_KINDS,
+    SBSTATUS,
+    TPSTATUS,
+    Engine,
+    OpenConnection,
+)
+from mayfly.admin.pcf.channels import connection_bytes
+from mayfly.admin.pcf.objects import Selection, take_selection
+from mayfly.admin.pcf.parameters import Parameters, missing
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
+from mayfly.mqi import event_constants as e
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.pcf import PcfError, Structure, byte_string, integer, string
+
+_NAME_BYTES: Final = 48
+_APPLICATION_BYTES: Final = 28
+_GENERIC: Final = "*"
+#: What a handle is open for: parameter, and option of MQOPEN.
+_OPENED: Final = (
+    (k.MQIACF_OPEN_BROWSE, "MQOO_BROWSE"),
+    (k.MQIACF_OPEN_INQUIRE, "MQOO_INQUIRE"),
+    (k.MQIACF_OPEN_OUTPUT, "MQOO_OUTPUT"),
+    (k.MQIACF_OPEN_SET, "MQOO_SET"),
+)
+#: MQQSO_* of the options for input.
+_INPUTS: Final = {
+    "MQOO_INPUT_EXCLUSIVE": k.MQQSO_EXCLUSIVE,
+    "MQOO_INPUT_SHARED": k.MQQSO_SHARED,
+    "MQOO_INPUT_AS_Q_DEF": k.MQQSO_SHARED,
+}
+_TOPIC_TYPES: Final = (k.MQIACF_TOPIC_STATUS, k.MQIACF_TOPIC_SUB, k.MQIACF_TOPIC_PUB)
+
+
+def inquire_queues(manager: Engine, parameters: Parameters) -> list[list[Structure]]:
+    """Return the status of local queues, or with MQIACF_Q_HANDLE each handle, one message each.
+
+    Raises PcfError: MQRC_UNKNOWN_OBJECT_NAME if there is no such local queue, and
+    MQRCCF_Q_STATUS_NOT_FOUND if nothing passes, or the queue is not local.
+    """
+    pattern = parameters.needed_text(c.MQCA_Q_NAME)
+    types = (k.MQIACF_Q_STATUS, k.MQIACF_Q_HANDLE)
+    status_type = parameters.number(k.MQIACF_Q_STATUS_TYPE, types)
+    if status_type == k.MQIACF_Q_HANDLE:
+        wanted = parameters.numbers(k.MQIACF_Q_STATUS_ATTRS)
+        parameters.end()
+        return _handles(manager, pattern, wanted)
+    selection = take_selection(parameters, k.MQIACF_Q_STATUS_ATTRS, (QSTATUS,))
+    parameters.end()
+    found = list(filter(selection.passes, admin.inquire(manager, (QSTATUS,), pattern)))
+    if not found:
+        if not pattern.endswith(_GENERIC) and admin.inquire(manager, QUEUE_KINDS, pattern):
+            text = f"queue {pattern} is not local, or does not pass the conditions"
+            raise PcfError(k.MQRCCF_Q_STATUS_NOT_FOUND, text, c.MQCA_Q_NAME)
+        text = f"no local queue is like {pattern!r}, or passes the conditions"
+        raise PcfError(rc.MQRC_UNKNOWN_OBJECT_NAME, text, c.MQCA_Q_NAME)
+    return [
+        [
+            string(c.MQCA_Q_NAME, record.name, _NAME_BYTES),
+            integer(k.MQIACF_Q_STATUS_TYPE, k.MQIACF_Q_STATUS),
+            *selection.structures(record),
+        ]
+        for record in found
+    ]
+
+
+def _handles(manager: Engine, pattern: str, wanted: Sequence[int] | None) -> list[list[Structure]]:
+    """Return a message for each handle of queues whose names match, sorted by name."""
+    found = [
+        (handle.name, connection, handle.options)
+        for connection in admin.open_connections(manager)
+        for handle in connection.handles
+        if handle.kind == "QUEUE" and admin.matches(handle.name, pattern)
+    ]
+    if not found:
+        text = f"nobody has a queue like {pattern!r} open"
+        raise PcfError(k.MQRCCF_Q_STATUS_NOT_FOUND, text, c.MQCA_Q_NAME)
+    return [
+        [
+            string(c.MQCA_Q_NAME, name, _NAME_BYTES),
+            integer(k.MQIACF_Q_STATUS_TYPE, k.MQIACF_Q_HANDLE),
+            *_chosen(_handle(manager, connection, options), wanted),
+        ]
+        for name, connection, options in sorted(found, key=lambda each: each[0])
+    ]
+
+
+def _handle(manager: Engine, connection: OpenConnection, options: Sequence[str]) -> list[Structure]:
+    """Return what an open queue is open for, and by whom."""
+    asked = next((number for word, number in _INPUTS.items() if word in options), k.MQQSO_NO)
+    return [
+        string(k.MQCACF_APPL_TAG, connection.application, _APPLICATION_BYTES),
+        integer(c.MQIA_APPL_TYPE, c.MQAT_USER),
+        string(k.MQCACH_CHANNEL_NAME, connection.channel, 20),
+        string(k.MQCACH_CONNECTION_NAME, connection.address, 264),
+        byte_string(k.MQBACF_CONNECTION_ID, connection_bytes(manager, connection.identifier)),
+        *(
+            integer(number, k.MQQSO_YES if word in options else k.MQQSO_NO)
+            for number, word in _OPENED
+        ),
+        integer(k.MQIACF_OPEN_INPUT_TYPE, asked),
+        integer(e.MQIACF_OPEN_OPTIONS, sum(getattr(c, word) for word in options)),
+        string(k.MQCACF_USER_IDENTIFIER, connection.user, 12),
+    ]
+
+
+def _chosen(structures: list[Structure], wanted: Collection[int] | None) -> list[Structure]:
+    """Return the structures that are wanted; None and a list with MQIACF_ALL are all."""
+    if wanted is None or k.MQIACF_ALL in wanted:
+        return structures
+    return [each for each in structures if each.parameter in wanted]
+
+
+def inquire_topics(manager: Engine, parameters: Parameters) -> list[list[Structure]]:
+    """Return the status of topic strings, which may have wildcards, one message each.
+
+    With MQIACF_TOPIC_SUB it is a message for each subscription at a topic string, with
+    MQIACF_TOPIC_PUB for each program that has it open to publish. Raises PcfError
+    (MQRCCF_TOPIC_STRING_NOT_FOUND) for no message.
+    """
+    topic = parameters.text(c.MQCA_TOPIC_STRING)
+    if topic is None:
+        raise missing(c.MQCA_TOPIC_STRING)
+    status_type = parameters.number(k.MQIACF_TOPIC_STATUS_TYPE, _TOPIC_TYPES)
+    kind = SBSTATUS if status_type == k.MQIACF_TOPIC_SUB else TPSTATUS
+    selection = take_selection(parameters, k.MQIACF_TOPIC_STATUS_ATTRS, (kind,))
+    parameters.end()
+    if status_type == k.MQIACF_TOPIC_SUB:
+        found = _subscribers(manager, topic, selection)
+    elif status_type == k.MQIACF_TOPIC_PUB:
+        found = _publishers(manager, topic, selection.wanted)
+    else:
+        found = [
+            (record.name, selection.structures(record))
+            for record in admin.inquire(manager, (TPSTATUS,), topic)
+            if selection.passes(record)
+        ]
+    if not found:
+        text = f"nothing is found for topic string {topic!r}, or passes the conditions"
+        raise PcfError(k.MQRCCF_TOPIC_STRING_NOT_FOUND, text, c.MQCA_TOPIC_STRING)
+    shown_type = k.MQIACF_TOPIC_STATUS if status_type is None else status_type
+    return [
+        [
+            string(c.MQCA_TOPIC_STRING, name),
+            integer(k.MQIACF_TOPIC_STATUS_TYPE, shown_type),
+            *structures,
+        ]
+        for name, structures in found
+    ]
+
+
+def _subscribers(
+    manager: Engine, topic: str, selection: Selection
+) -> list[tuple[str, list[Structure]]]:
+    """Return each subscription at topic strings, with the string."""
+    return [
+        (
+            each,
+            [s for s in selection.structures(record) if s.parameter != c.MQCA_TOPIC_STRING],
+        )
+        for each in admin.topic_strings(manager, topic)
+        for record in admin.topic_subscribers(manager, each)
+        if selection.passes(record)
+    ]
+
+
+def _publishers(
+    manager: Engine, topic: str, wanted: Collection[int] | None
+) -> list[tuple[str, list[Structure]]]:
+    """Return each program that has a topic string open to publish, with the string."""
+    connections = admin.open_connections(manager)
+    return [
+        (
+            each,
+            _chosen(
+                [
+                    byte_string(
+                        k.MQBACF_CONNECTION_ID, connection_bytes(manager, found.identifier)
+                    ),
+                    string(k.MQCACF_USER_IDENTIFIER, found.user, 12),
+                ],
+                wanted,
+            ),
+        )
+        for each in admin.topic_strings(manager, topic)
+        for found in connections
+        for handle in found.handles
+        if handle.kind == admin.TOPIC and handle.name == each
+    ]
+
+
+def inquire_applications(manager: Engine, parameters: Parameters) -> list[list[Structure]]:
+    """Return how often programs of each name are connected, one message for each name.
+
+    Raises PcfError (MQRCCF_APPL_STATUS_NOT_FOUND) if none is connected.
+    """
+    pattern = parameters.text(e.MQCACF_APPL_NAME) or _GENERIC
+    parameters.number(e.MQIACF_APPL_INFO_TYPE, (e.MQIACF_APPL_INFO_APPL,))
+    selection = take_selection(parameters, e.MQIACF_APPL_INFO_ATTRS, (APSTATUS,))
+    parameters.end()
+    found = list(filter(selection.passes, admin.inquire(manager, (APSTATUS,), pattern)))
+    if not found:
+        text = f"no program like {pattern!r} is connected, or passes the conditions"
+        raise PcfError(k.MQRCCF_APPL_STATUS_NOT_FOUND, text, e.MQCACF_APPL_NAME)
+    return [
+        [
+            string(e.MQCACF_APPL_NAME, record.name),
+            integer(e.MQIACF_APPL_INFO_TYPE, e.MQIACF_APPL_INFO_APPL),
+            *selection.structures(record),
+        ]
+        for record in found
+    ]
