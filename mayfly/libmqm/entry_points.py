@@ -10,11 +10,18 @@ from __future__ import annotations
 from ctypes import string_at
 
 from mayfly.client.connection import Connection
-from mayfly.libmqm import connections
+from mayfly.libmqm import connections, repeated
 from mayfly.libmqm.callbacks import ConnectionCallbacks, RegisteredCallback
 from mayfly.libmqm.connecting import connect
 from mayfly.libmqm.connections import ConnectionHandle
-from mayfly.libmqm.memory import InMemory, read_name, read_number, write_bytes, write_number
+from mayfly.libmqm.memory import (
+    InMemory,
+    read_name,
+    read_number,
+    read_structure,
+    write_bytes,
+    write_number,
+)
 from mayfly.libmqm.message_handles import (
     MQBUFMH,
     MQCRTMH,
@@ -174,8 +181,16 @@ def MQPUT(
 ) -> None:
     """Put a message; MQMD and MQPMO get what the queue manager has filled in."""
     opened = handle.opened(hobj)
-    md, pmo = InMemory(MD, md_at), InMemory(PMO, pmo_at)
-    _put(handle, opened, md, pmo, _body(length, buffer_at))
+    md, pmo = read_structure(MD, md_at), read_structure(PMO, pmo_at)
+    body = _body(length, buffer_at)
+    outcome = repeated.put(handle.connection, opened.handle, md, pmo, body)
+    if outcome is None:
+        _put(handle, opened, InMemory(MD, md_at), InMemory(PMO, pmo_at), body)
+        return
+    write_bytes(md_at, outcome.md)
+    write_bytes(pmo_at, outcome.options)
+    if outcome.warning:
+        raise warning(outcome.warning)
 
 
 @verb
@@ -254,15 +269,37 @@ def MQGET(
 ) -> None:
     """Get or browse a message into a buffer; MQMD, MQGMO and DataLength describe it."""
     opened = handle.opened(hobj)
-    md, gmo = InMemory(MD, md_at), InMemory(GMO, gmo_at)
+    md, gmo = read_structure(MD, md_at), read_structure(GMO, gmo_at)
     if length < 0:
         raise mq_error(rc.MQRC_BUFFER_LENGTH_ERROR, f"BufferLength {length}")
     if length and not buffer_at:
         raise mq_error(rc.MQRC_BUFFER_ERROR, "pBuffer is NULL")
     if not data_length_at:
         raise mq_error(rc.MQRC_DATA_LENGTH_ERROR, "pDataLength is NULL")
+    outcome = repeated.get(handle.connection, opened.handle, md, gmo, length)
+    if outcome is None:
+        _get(handle.connection, opened.handle, md_at, gmo_at, length, buffer_at, data_length_at)
+        return
+    _return_message(outcome.body, outcome.length, buffer_at, data_length_at)
+    write_bytes(md_at, outcome.md)
+    write_bytes(gmo_at, outcome.options)
+    if outcome.warning:
+        raise warning(outcome.warning)
+
+
+def _get(
+    connection: Connection,
+    handle: int,
+    md_at: int,
+    gmo_at: int,
+    length: int,
+    buffer_at: int,
+    data_length_at: int,
+) -> None:
+    """Get with structures that ask for more than ``repeated`` knows; ``handle`` is that of us."""
+    md, gmo = InMemory(MD, md_at), InMemory(GMO, gmo_at)
     try:
-        body = get_message(handle.connection, opened.handle, length, md.value, gmo.value)
+        body = get_message(connection, handle, length, md.value, gmo.value)
     except MQMIError as error:
         if error.comp == c.MQCC_WARNING:
             _return_message(error.message, error.original_length, buffer_at, data_length_at)
