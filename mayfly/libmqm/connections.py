@@ -14,7 +14,7 @@ from mayfly.pymqi import CMQC
 from mayfly.verbs.requests import Opened, Subscribed
 
 if TYPE_CHECKING:
-    from mayfly.libmqm.callbacks import ConnectionCallbacks
+    from mayfly.libmqm.callbacks import Callbacks
 
 #: What a program has open under an object handle.
 OpenObject: TypeAlias = Opened | Subscribed
@@ -30,7 +30,7 @@ class ConnectionHandle:
     def __init__(self, connection: Connection, share: int) -> None:
         """Take a connection that the calling thread has made."""
         self.connection = connection
-        self.callbacks: ConnectionCallbacks | None = None
+        self.callbacks: Callbacks | None = None
         self._share = share
         self._process, self._thread = os.getpid(), connection.runtime.thread_id()
         self._lock = connection.runtime.lock("libmqm")

@@ -11,7 +11,7 @@ from ctypes import string_at
 
 from mayfly.client.connection import Connection
 from mayfly.libmqm import connections, repeated
-from mayfly.libmqm.callbacks import ConnectionCallbacks, RegisteredCallback
+from mayfly.libmqm.callbacks import c_callback, callbacks_of
 from mayfly.libmqm.connecting import connect
 from mayfly.libmqm.connections import ConnectionHandle
 from mayfly.libmqm.memory import (
@@ -37,6 +37,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.pymqi import CMQC
+from mayfly.pymqi.consumers import RegisteredCallback
 from mayfly.pymqi.errors import MQMIError, warning
 from mayfly.pymqi.structures import GMO, MD, OD, PMO, SD, SRO, STS
 from mayfly.pymqi.verbs import (
@@ -107,7 +108,7 @@ def _connect(name_at: int, options_at: int, hconn_at: int) -> None:
         raise mq_error(rc.MQRC_HCONN_ERROR, "pHconn is NULL")
     made = connect(read_name(name_at, _NAME_BYTES), options_at)
     hconn = connections.add(made)
-    made.callbacks = ConnectionCallbacks(made.connection, hconn)
+    made.callbacks = callbacks_of(made.connection, hconn)
     write_number(hconn_at, hconn)
 
 
@@ -506,20 +507,12 @@ def MQCB(hconn: int, operation: int, cbd_at: int, hobj: int, md_at: int, gmo_at:
     """Register, end, suspend or resume the callback of a queue, or that for events."""
     handle = connections.connection_of(hconn)
     handle.enter(asynchronous=True)
-    callbacks = handle.callbacks
-    assert callbacks is not None
-    change = operation & ~(CMQC.MQOP_SUSPEND | CMQC.MQOP_RESUME)
-    if change == CMQC.MQOP_REGISTER:
-        callbacks.register(_consumer(handle, cbd_at, hobj, md_at, gmo_at))
-    elif change == CMQC.MQOP_DEREGISTER:
-        if not callbacks.deregister(_hobj(cbd_at, hobj)):
-            raise mq_error(CMQC.MQRC_CALLBACK_NOT_REGISTERED, f"Hobj {hobj} has no callback")
-        return
-    elif change or operation not in (CMQC.MQOP_SUSPEND, CMQC.MQOP_RESUME):
-        raise mq_error(CMQC.MQRC_OPERATION_ERROR, f"MQCB Operation {operation:#x}")
-    if operation & (CMQC.MQOP_SUSPEND | CMQC.MQOP_RESUME):
-        is_suspended = bool(operation & CMQC.MQOP_SUSPEND)
-        callbacks.suspend(_hobj(cbd_at, hobj), is_suspended=is_suspended)
+    assert handle.callbacks is not None
+    handle.callbacks.operate(
+        operation,
+        _hobj(cbd_at, hobj),
+        lambda: _consumer(handle, cbd_at, hobj, md_at, gmo_at),
+    )
 
 
 def _hobj(cbd_at: int, hobj: int) -> int:
@@ -543,25 +536,17 @@ def _consumer(
         text = "CBD.CallbackFunction is NULL: a name of a program is not loaded"
         raise mq_error(CMQC.MQRC_CALLBACK_ROUTINE_ERROR, text)
     if kind == CMQC.MQCBT_EVENT_HANDLER:
-        return RegisteredCallback(c.MQHO_NONE, c.MQHO_NONE, cbd, MD(), GMO())
+        return c_callback(c.MQHO_NONE, c.MQHO_NONE, cbd, MD(), GMO())
     md = InMemory(MD, md_at).value if md_at else MD()
     gmo = InMemory(GMO, gmo_at).value if gmo_at else GMO()
-    return RegisteredCallback(hobj, handle.opened(hobj).handle, cbd, md, gmo)
+    return c_callback(hobj, handle.opened(hobj).handle, cbd, md, gmo)
 
 
 @entry_point
 def MQCTL(hconn: int, operation: int, options_at: int) -> None:
-    """Start or stop the callbacks of a connection."""
+    """Start, stop, suspend or resume the callbacks of a connection."""
     handle = connections.connection_of(hconn)
     handle.enter(asynchronous=True)
     area = CTLO.read(options_at)["ConnectionArea"] if options_at else 0
-    callbacks = handle.callbacks
-    assert callbacks is not None
-    if operation in (CMQC.MQOP_START, CMQC.MQOP_START_WAIT):
-        callbacks.start(area, waits=operation == CMQC.MQOP_START_WAIT)
-    elif operation == CMQC.MQOP_STOP:
-        callbacks.stop()
-    elif operation in (CMQC.MQOP_SUSPEND, CMQC.MQOP_RESUME):
-        callbacks.suspend_all(is_suspended=operation == CMQC.MQOP_SUSPEND)
-    else:
-        raise mq_error(CMQC.MQRC_OPERATION_ERROR, f"MQCTL Operation {operation:#x}")
+    assert handle.callbacks is not None
+    handle.callbacks.control(operation, area)
