@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi import CMQC
 from mayfly.verbs.requests import Opened, Subscribed
 
@@ -64,6 +64,14 @@ class ConnectionHandle:
     def leave(self) -> None:
         """End the verb that :meth:`enter` has begun with True."""
         self._lock.release()
+
+    def report(self, change: MQError) -> None:
+        """Tell the event handler that the connection is being replaced, or has been (2544, 2545).
+
+        Any thread may call it; without a handler, or while no callbacks run, nothing happens.
+        """
+        if self.callbacks is not None:
+            self.callbacks.report(change)
 
     def add(self, opened: OpenObject) -> int:
         """Return the new handle of an object that the program has opened."""

@@ -9,7 +9,7 @@ one after the other; meanwhile only they call its verbs. Source: IBM MQ 9.4, "MQ
 from __future__ import annotations
 
 from mayfly.client.connection import Connection
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import byte, char, number
 from mayfly.pymqi import CMQC
 from mayfly.pymqi.consumers import Call, ConnectionCallbacks, RegisteredCallback
@@ -146,6 +146,10 @@ class MessageConsumers:
     def stop(self) -> None:
         """End the calls; a message that is got already is still handed over. Nothing if stopped."""
         self._callbacks.stop()
+
+    def report(self, change: MQError) -> None:
+        """Tell the event handler of a change of the connection; any thread may call it."""
+        self._callbacks.report(change)
 
     def _call(self, consumer: _PythonCallback, call: Call) -> None:
         """Call the function of a consumer; an exception of it goes to the log."""

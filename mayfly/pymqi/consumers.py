@@ -201,6 +201,16 @@ class ConnectionCallbacks(Generic[R]):
         if loop.ident != self._connection.runtime.thread_id():
             loop.join()
 
+    def report(self, change: MQError) -> None:
+        """Tell the event handler of a change of the connection, as MQRC_RECONNECTING.
+
+        Any thread may call it; without a handler, or while no callbacks run, nothing happens.
+        """
+        handler = self._consumers.get(c.MQHO_NONE)
+        if handler is not None and self.is_running:
+            self._done.append((handler, change))
+            self._wait.wake()
+
     def _turn(self) -> bool:
         """Begin the gets, wait, and call for one outcome; False at the end. Runs on the thread."""
         if self._is_stopping:
@@ -239,7 +249,10 @@ class ConnectionCallbacks(Generic[R]):
         if consumer in self._leaving:
             self._leaving.remove(consumer)
         if isinstance(outcome, MQError):
-            self._fail(consumer, outcome)
+            if consumer.handle == c.MQHO_NONE:
+                self._event(consumer, outcome)
+            else:
+                self._fail(consumer, outcome)
             return
         md, gmo = MD(**consumer.md.get()), GMO(**consumer.gmo.get())
         comp, reason, length = c.MQCC_OK, rc.MQRC_NONE, None
