@@ -16,6 +16,7 @@ PARTS = (
     "messaging",
     "before",
     "remote_clients",
+    "libmqm",
     "client_peers",
     "amqp",
     "http",
@@ -52,6 +53,7 @@ LONG = frozenset(PARTS[PARTS.index("staged") :]) - {"timeline"}
 TRIED = (
     "units",
     "messaging",
+    "libmqm",
     "client_peers",
     "by_id",
     "authority",

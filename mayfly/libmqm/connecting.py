@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.client import connection
+from mayfly.client.connection.reconnection import Attempts
 from mayfly.libmqm.connections import ConnectionHandle
 from mayfly.libmqm.structures import CD, CNO, CSP, SCO
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi import CMQC
 from mayfly.pymqi.connection import CD as ChannelDefinition
 from mayfly.pymqi.connection import SCO as TlsOptions
@@ -41,15 +42,21 @@ def connect(name: str, options_address: int) -> ConnectionHandle:
     wanted = wanted_of(channel, _tls(sco) if sco else None, options)
     if table:
         wanted = wanted._replace(table_url=table.decode("utf-8", "replace"))
+    handles: list[ConnectionHandle] = []
+
+    def on_change(change: MQError) -> None:
+        for each in handles:
+            each.report(change)
+
     made = connection.connect(
         name,
         user,
         password=password,
         program=_text(cno["ApplName"]) or _program(),
-        wanted=wanted,
+        wanted=wanted._replace(attempts=Attempts(on_change)),
     )
-    share = options & _SHARES or CMQC.MQCNO_HANDLE_SHARE_NONE
-    return ConnectionHandle(made, share)
+    handles.append(ConnectionHandle(made, options & _SHARES or CMQC.MQCNO_HANDLE_SHARE_NONE))
+    return handles[0]
 
 
 def _channel(address: int) -> ChannelDefinition:

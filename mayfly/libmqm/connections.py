@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi import CMQC
 from mayfly.verbs.requests import Opened, Subscribed
 
 if TYPE_CHECKING:
-    from mayfly.libmqm.callbacks import ConnectionCallbacks
+    from mayfly.libmqm.callbacks import Callbacks
 
 #: What a program has open under an object handle.
 OpenObject: TypeAlias = Opened | Subscribed
@@ -30,7 +30,7 @@ class ConnectionHandle:
     def __init__(self, connection: Connection, share: int) -> None:
         """Take a connection that the calling thread has made."""
         self.connection = connection
-        self.callbacks: ConnectionCallbacks | None = None
+        self.callbacks: Callbacks | None = None
         self._share = share
         self._process, self._thread = os.getpid(), connection.runtime.thread_id()
         self._lock = connection.runtime.lock("libmqm")
@@ -64,6 +64,14 @@ class ConnectionHandle:
     def leave(self) -> None:
         """End the verb that :meth:`enter` has begun with True."""
         self._lock.release()
+
+    def report(self, change: MQError) -> None:
+        """Tell the event handler that the connection is being replaced, or has been (2544, 2545).
+
+        Any thread may call it; without a handler, or while no callbacks run, nothing happens.
+        """
+        if self.callbacks is not None:
+            self.callbacks.report(change)
 
     def add(self, opened: OpenObject) -> int:
         """Return the new handle of an object that the program has opened."""

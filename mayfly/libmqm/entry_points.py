@@ -10,11 +10,18 @@ from __future__ import annotations
 from ctypes import string_at
 
 from mayfly.client.connection import Connection
-from mayfly.libmqm import connections
-from mayfly.libmqm.callbacks import ConnectionCallbacks, RegisteredCallback
+from mayfly.libmqm import connections, repeated
+from mayfly.libmqm.callbacks import c_callback, callbacks_of
 from mayfly.libmqm.connecting import connect
 from mayfly.libmqm.connections import ConnectionHandle
-from mayfly.libmqm.memory import InMemory, read_name, read_number, write_bytes, write_number
+from mayfly.libmqm.memory import (
+    InMemory,
+    read_name,
+    read_number,
+    read_structure,
+    write_bytes,
+    write_number,
+)
 from mayfly.libmqm.message_handles import (
     MQBUFMH,
     MQCRTMH,
@@ -30,6 +37,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.pymqi import CMQC
+from mayfly.pymqi.consumers import RegisteredCallback
 from mayfly.pymqi.errors import MQMIError, warning
 from mayfly.pymqi.structures import GMO, MD, OD, PMO, SD, SRO, STS
 from mayfly.pymqi.verbs import (
@@ -100,7 +108,7 @@ def _connect(name_at: int, options_at: int, hconn_at: int) -> None:
         raise mq_error(rc.MQRC_HCONN_ERROR, "pHconn is NULL")
     made = connect(read_name(name_at, _NAME_BYTES), options_at)
     hconn = connections.add(made)
-    made.callbacks = ConnectionCallbacks(made.connection, hconn)
+    made.callbacks = callbacks_of(made.connection, hconn)
     write_number(hconn_at, hconn)
 
 
@@ -174,8 +182,16 @@ def MQPUT(
 ) -> None:
     """Put a message; MQMD and MQPMO get what the queue manager has filled in."""
     opened = handle.opened(hobj)
-    md, pmo = InMemory(MD, md_at), InMemory(PMO, pmo_at)
-    _put(handle, opened, md, pmo, _body(length, buffer_at))
+    md, pmo = read_structure(MD, md_at), read_structure(PMO, pmo_at)
+    body = _body(length, buffer_at)
+    outcome = repeated.put(handle.connection, opened.handle, md, pmo, body)
+    if outcome is None:
+        _put(handle, opened, InMemory(MD, md_at), InMemory(PMO, pmo_at), body)
+        return
+    write_bytes(md_at, outcome.md)
+    write_bytes(pmo_at, outcome.options)
+    if outcome.warning:
+        raise warning(outcome.warning)
 
 
 @verb
@@ -254,15 +270,37 @@ def MQGET(
 ) -> None:
     """Get or browse a message into a buffer; MQMD, MQGMO and DataLength describe it."""
     opened = handle.opened(hobj)
-    md, gmo = InMemory(MD, md_at), InMemory(GMO, gmo_at)
+    md, gmo = read_structure(MD, md_at), read_structure(GMO, gmo_at)
     if length < 0:
         raise mq_error(rc.MQRC_BUFFER_LENGTH_ERROR, f"BufferLength {length}")
     if length and not buffer_at:
         raise mq_error(rc.MQRC_BUFFER_ERROR, "pBuffer is NULL")
     if not data_length_at:
         raise mq_error(rc.MQRC_DATA_LENGTH_ERROR, "pDataLength is NULL")
+    outcome = repeated.get(handle.connection, opened.handle, md, gmo, length)
+    if outcome is None:
+        _get(handle.connection, opened.handle, md_at, gmo_at, length, buffer_at, data_length_at)
+        return
+    _return_message(outcome.body, outcome.length, buffer_at, data_length_at)
+    write_bytes(md_at, outcome.md)
+    write_bytes(gmo_at, outcome.options)
+    if outcome.warning:
+        raise warning(outcome.warning)
+
+
+def _get(
+    connection: Connection,
+    handle: int,
+    md_at: int,
+    gmo_at: int,
+    length: int,
+    buffer_at: int,
+    data_length_at: int,
+) -> None:
+    """Get with structures that ask for more than ``repeated`` knows; ``handle`` is that of us."""
+    md, gmo = InMemory(MD, md_at), InMemory(GMO, gmo_at)
     try:
-        body = get_message(handle.connection, opened.handle, length, md.value, gmo.value)
+        body = get_message(connection, handle, length, md.value, gmo.value)
     except MQMIError as error:
         if error.comp == c.MQCC_WARNING:
             _return_message(error.message, error.original_length, buffer_at, data_length_at)
@@ -469,20 +507,12 @@ def MQCB(hconn: int, operation: int, cbd_at: int, hobj: int, md_at: int, gmo_at:
     """Register, end, suspend or resume the callback of a queue, or that for events."""
     handle = connections.connection_of(hconn)
     handle.enter(asynchronous=True)
-    callbacks = handle.callbacks
-    assert callbacks is not None
-    change = operation & ~(CMQC.MQOP_SUSPEND | CMQC.MQOP_RESUME)
-    if change == CMQC.MQOP_REGISTER:
-        callbacks.register(_consumer(handle, cbd_at, hobj, md_at, gmo_at))
-    elif change == CMQC.MQOP_DEREGISTER:
-        if not callbacks.deregister(_hobj(cbd_at, hobj)):
-            raise mq_error(CMQC.MQRC_CALLBACK_NOT_REGISTERED, f"Hobj {hobj} has no callback")
-        return
-    elif change or operation not in (CMQC.MQOP_SUSPEND, CMQC.MQOP_RESUME):
-        raise mq_error(CMQC.MQRC_OPERATION_ERROR, f"MQCB Operation {operation:#x}")
-    if operation & (CMQC.MQOP_SUSPEND | CMQC.MQOP_RESUME):
-        is_suspended = bool(operation & CMQC.MQOP_SUSPEND)
-        callbacks.suspend(_hobj(cbd_at, hobj), is_suspended=is_suspended)
+    assert handle.callbacks is not None
+    handle.callbacks.operate(
+        operation,
+        _hobj(cbd_at, hobj),
+        lambda: _consumer(handle, cbd_at, hobj, md_at, gmo_at),
+    )
 
 
 def _hobj(cbd_at: int, hobj: int) -> int:
@@ -506,25 +536,17 @@ def _consumer(
         text = "CBD.CallbackFunction is NULL: a name of a program is not loaded"
         raise mq_error(CMQC.MQRC_CALLBACK_ROUTINE_ERROR, text)
     if kind == CMQC.MQCBT_EVENT_HANDLER:
-        return RegisteredCallback(c.MQHO_NONE, c.MQHO_NONE, cbd, MD(), GMO())
+        return c_callback(c.MQHO_NONE, c.MQHO_NONE, cbd, MD(), GMO())
     md = InMemory(MD, md_at).value if md_at else MD()
     gmo = InMemory(GMO, gmo_at).value if gmo_at else GMO()
-    return RegisteredCallback(hobj, handle.opened(hobj).handle, cbd, md, gmo)
+    return c_callback(hobj, handle.opened(hobj).handle, cbd, md, gmo)
 
 
 @entry_point
 def MQCTL(hconn: int, operation: int, options_at: int) -> None:
-    """Start or stop the callbacks of a connection."""
+    """Start, stop, suspend or resume the callbacks of a connection."""
     handle = connections.connection_of(hconn)
     handle.enter(asynchronous=True)
     area = CTLO.read(options_at)["ConnectionArea"] if options_at else 0
-    callbacks = handle.callbacks
-    assert callbacks is not None
-    if operation in (CMQC.MQOP_START, CMQC.MQOP_START_WAIT):
-        callbacks.start(area, waits=operation == CMQC.MQOP_START_WAIT)
-    elif operation == CMQC.MQOP_STOP:
-        callbacks.stop()
-    elif operation in (CMQC.MQOP_SUSPEND, CMQC.MQOP_RESUME):
-        callbacks.suspend_all(is_suspended=operation == CMQC.MQOP_SUSPEND)
-    else:
-        raise mq_error(CMQC.MQRC_OPERATION_ERROR, f"MQCTL Operation {operation:#x}")
+    assert handle.callbacks is not None
+    handle.callbacks.control(operation, area)

@@ -123,6 +123,34 @@ _FORMS: Final[dict[type[MQOpts], dict[bytes, _VersionForm]]] = {
 }
 
 
+def read_structure(kind: type[MQOpts], address: int) -> bytes:
+    """Return the bytes of a structure, as many as its version has.
+
+    Raises the reason code of its kind for NULL, another StrucId or Version.
+    """
+    head = string_at(address, 8) if address else b""
+    form = _FORMS[kind].get(head)
+    if form is None:
+        layout = LAYOUTS[kind]
+        raise mq_error(layout.reason, f"{layout.name} begins with {head!r}")
+    return string_at(address, form.length)
+
+
+def unpacked(kind: type[S], raw: bytes) -> S:
+    """Return the structure of these bytes; fields that its version lacks have initial values."""
+    form = _FORMS[kind][raw[:8]]
+    value = kind()
+    vars(value).update(zip(form.names, form.codec.unpack(raw), strict=True))
+    return value
+
+
+def packed(value: MQOpts) -> bytes:
+    """Return a structure with a right StrucId and Version as bytes, as many as its version has."""
+    fields = vars(value)
+    form = _FORMS[type(value)][fields["StrucId"] + fields["Version"].to_bytes(4, "little")]
+    return form.codec.pack(*form.values(fields))
+
+
 class InMemory(Generic[S]):
     """A structure that a verb reads from the memory of the program, and returns changed.
 
@@ -134,19 +162,13 @@ class InMemory(Generic[S]):
 
     def __init__(self, kind: type[S], address: int) -> None:
         """Read a structure; raises its reason code for NULL, another StrucId or Version."""
-        head = string_at(address, 8) if address else b""
-        form = _FORMS[kind].get(head)
-        if form is None:
-            layout = LAYOUTS[kind]
-            raise mq_error(layout.reason, f"{layout.name} begins with {head!r}")
-        self.value = kind()
-        self._address, self._form = address, form
+        raw = read_structure(kind, address)
+        self.value = unpacked(kind, raw)
+        self._address, self._form = address, _FORMS[kind][raw[:8]]
         fields = vars(self.value)
-        found = form.codec.unpack(string_at(address, form.length))
-        fields.update(zip(form.names, found, strict=True))
         #: The strings as the program has them, and what their pointers were replaced by.
         self._given: dict[str, tuple[VariableString, object]] = {}
-        for name in form.strings:
+        for name in self._form.strings:
             self._read_string(fields, name)
 
     def _read_string(self, fields: dict[str, Any], name: str) -> None:

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any, overload
+from weakref import WeakMethod
 
 from mayfly.client import connection
 from mayfly.client.connection import Connection
 from mayfly.client.connection.choose import Binding, ConnectOptions
 from mayfly.client.connection.endpoint import Endpoint, Reconnect, Tls, addresses_of
+from mayfly.client.connection.reconnection import Attempts
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -322,12 +324,21 @@ class QueueManager:
         if cd is not None:
             user, password = user or cd.UserIdentifier, password or text_of(cd.Password)
         options = (given.get("opts") or CMQC.MQCNO_NONE) | cno.Options
+        wanted = wanted_of(cd, given.get("sco"), options, text_of(cno.CCDTUrl))
+        # Weak: a connection that the program drops ends at once.
+        reports = WeakMethod(self._report)
+
+        def on_change(change: MQError) -> None:
+            report = reports()
+            if report is not None:
+                report(change)
+
         mq = connection.connect(
             text_of(name or ""),
             text_of(user or "") or None,
             password=password.decode() if isinstance(password, bytes) else password,
             program=text_of(cno.ApplName) or _program(),
-            wanted=wanted_of(cd, given.get("sco"), options, text_of(cno.CCDTUrl)),
+            wanted=wanted._replace(attempts=Attempts(on_change)),
         )
         if self._mq is not None:
             self.disconnect()
@@ -489,12 +500,20 @@ class QueueManager:
             self._consumers = MessageConsumers(self, mq)
         return self._consumers
 
+    def _report(self, change: MQError) -> None:
+        """Tell the event handler that the connection is being replaced, or has been (2544, 2545).
+
+        Another thread calls it.
+        """
+        if self._consumers is not None:
+            self._consumers.report(change)
+
     @raises_mqmi
     def cb(self, *, operation: int = CMQC.MQOP_REGISTER, cbd: CBD | None = None) -> None:
         """Register a callback for events of the connection, or end it (MQCB); as in ibmmq.
 
-        It is called when the connection is lost. Raises MQMIError with the reason codes of
-        ``MessageConsumers.operate``, PYIFError when not connected.
+        It is called when the connection is lost, and when it reconnects. Raises MQMIError with the
+        reason codes of ``MessageConsumers.operate``, PYIFError when not connected.
         """
         consumers = self.consumers()
         consumers.operate(operation, None, c.MQHO_NONE, cbd or CBD(), MD(), GMO())

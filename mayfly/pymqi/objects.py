@@ -228,7 +228,7 @@ class Queue(_Openable):
         """Register a callback for messages of the queue (MQCB), or end it; as in ibmmq.
 
         ``md`` and ``gmo`` choose messages as in a get. Opens the queue for input if needed. Raises
-        MQMIError with the reason codes of ``Consumers.operate``.
+        MQMIError with the reason codes of ``MessageConsumers.operate``.
         """
         opened = self._opened or self._open_for(c.MQOO_INPUT_AS_Q_DEF)
         structures = (cbd or CBD(), md or MD(), gmo or GMO())

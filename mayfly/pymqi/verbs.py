@@ -322,7 +322,8 @@ def _padded(name: str, value: Any) -> Any:
     return fitting[:length].ljust(length)
 
 
-_FORMAT: Final = "MQHMDE"
+#: The Format of data that begin with an MQMDE.
+EXTENSION_FORMAT: Final = "MQHMDE"
 _PLAIN: Final = Descriptor()
 
 
@@ -333,7 +334,11 @@ def with_extension_applied(requested: Descriptor, body: bytes) -> tuple[Descript
     MQMDE, and those after a version 2 MQMD that sets groups or segments. Raises MQRC_MDE_ERROR for
     a damaged MQMDE.
     """
-    if requested.format != _FORMAT or is_big_endian(requested.encoding) or _is_extended(requested):
+    if (
+        requested.format != EXTENSION_FORMAT
+        or is_big_endian(requested.encoding)
+        or _is_extended(requested)
+    ):
         return requested, body
     extension = structures.MDE.unpack(body)
     fields: dict[str, Any] = {MD_NAMES[k]: v for k, v in extension.items() if k in MD_NAMES}
@@ -413,7 +418,7 @@ def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo
         fields["CorrelId"] = result.correl_id or _NO_ID
         moment = put_moment(result.descriptor, result.window.put_ms)
         fields["PutDate"], fields["PutTime"] = moment
-    given.update(_destination(result.queue, result.manager, connection.name))
+    given.update(destination_of(result.queue, result.manager, connection.name))
     if result.warning:
         raise warning(result.warning)
 
@@ -478,7 +483,7 @@ def filled_in(result: GetResult, md: MD, gmo: GMO, max_length: int | None) -> by
     fields["PutDate"], fields["PutTime"] = put_moment(descriptor, message.put_ms)
     given["ResolvedQName"] = padded_name(message.queue)
     if given["Version"] >= c.MQGMO_VERSION_2:
-        _fill_in_status(given, descriptor.msg_flags, len(body))
+        fill_in_status(given, descriptor.msg_flags, len(body))
     if given["Version"] >= c.MQGMO_VERSION_3:
         given["MsgToken"] = token_of(message)
     if reason:
@@ -495,7 +500,7 @@ def _check_pmo(given: Fields) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _destination(queue: str, manager: str, own_manager: str) -> Fields:
+def destination_of(queue: str, manager: str, own_manager: str) -> Fields:
     """Return the PMO fields for the resolved queue; a publication has an empty ``queue``.
 
     ``manager`` is the resolved queue manager, ``own_manager`` is the connected queue manager. The
@@ -590,7 +595,7 @@ def _unlock(connection: Connection, handle: int, options: int) -> bytes:
     return b""
 
 
-def _fill_in_status(given: Fields, flags: int, returned_length: int) -> None:
+def fill_in_status(given: Fields, flags: int, returned_length: int) -> None:
     """Set the group and segment status fields of a GMO of version 2, ReturnedLength of version 3.
 
     ``flags`` are the MQMF_* of the message, ``returned_length`` is in bytes.

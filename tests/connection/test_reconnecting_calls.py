@@ -230,16 +230,26 @@ def test_a_commit_whose_answer_never_came_is_2549(cut: Cut) -> None:
     connection.close()
 
 
-def test_a_wait_is_cancelled_wherever_it_is(cut: Cut, connection: ReconnectingConnection) -> None:
+@pytest.mark.parametrize("kind", ["get", "get_any"])
+def test_a_wait_is_cancelled_wherever_it_is(
+    cut: Cut, connection: ReconnectingConnection, kind: str
+) -> None:
     queue = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     told = Told()
-    first = connection.begin(ask.GetAny([queue], WAIT), told)
+
+    def begin() -> UnderWay:
+        if kind == "get":
+            options = c.MQGMO_WAIT | c.MQGMO_NO_SYNCPOINT
+            return connection.begin(ask.Get(queue, options, wait_ms=c.MQWI_UNLIMITED), told)
+        return connection.begin(ask.GetAny([queue], WAIT), told)
+
+    first = begin()
     assert (first.cancel(), first.cancel()) == (True, False)
-    second = connection.begin(ask.GetAny([queue], WAIT), told)
+    second = begin()
     cut.again()
     wait_until(lambda: waits(cut, 1))
     assert second.cancel() is True
-    third = connection.begin(ask.GetAny([queue], WAIT), told)
+    third = begin()
     cut.stop()
     wait_until(lambda: cut.connections[-1].is_broken)
     assert third.cancel() is True

@@ -52,7 +52,9 @@ class Programs:
             pytest.skip(f"no sanitizers: {done.stderr.strip()[-200:]}")
         return program
 
-    def started(self, port: int, *words: str | Path) -> subprocess.Popen[str]:
+    def started(
+        self, port: int, *words: str | Path, stdin: int | None = None
+    ) -> subprocess.Popen[str]:
         """Start a program that connects to a port."""
         return subprocess.Popen(
             [str(word) for word in words],
@@ -62,6 +64,7 @@ class Programs:
                 # Python frees little when a process ends.
                 "ASAN_OPTIONS": "detect_leaks=0",
             },
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -781,7 +781,7 @@ class ReconnectingConnection(Connection):
     def _begun_get(
         self, request: ask.Get, on_done: OnDone[GetResult], _on_event: OnRefused | None
     ) -> BegunVerb[GetResult]:
-        """Return a get for :meth:`BegunVerbs.start`.
+        """Return a get for :meth:`BegunVerbs.start`; one that waits may be cancelled.
 
         A message that it gets under syncpoint is recorded as work of the unit of work.
         """
@@ -795,7 +795,7 @@ class ReconnectingConnection(Connection):
                 self._reconnection.note_work(number)
             on_done(outcome)
 
-        return BegunVerb(begin, report)
+        return BegunVerb(begin, report, is_wait=bool(request.options & c.MQGMO_WAIT))
 
     def _begun_get_any(
         self, request: ask.GetAny, on_done: OnDone[Delivery], on_refused: OnRefused | None
