@@ -1,5 +1,6 @@
 """What every test stands on: no setting of the machine it runs on, the same examples each time."""
 
+import faulthandler
 import gc
 import os
 import shutil
@@ -10,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from argon2 import PasswordHasher
 from hypothesis import settings
 from typer.main import get_command
@@ -20,7 +22,7 @@ from mayfly.build import is_compiled
 from mayfly.client.connection import Connection, LocalConnection
 from tests import spark_start
 from tests.over import SESSION, SOCKET, WAYS, NewSession, Servers, is_in_sample
-from tests.workers import file_of, one_spark_worker, shares_spark
+from tests.workers import OneSparkWorker, file_of, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
 # on the program alone: it always takes the same examples, of each state machine an eighth
@@ -99,28 +101,30 @@ def new_session(over: str) -> Iterator[NewSession]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _nothing_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's queue managers and settings, proxies and terminal out of the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MAYFLY_HOME", str(tmp_path_factory.mktemp("mayfly-home")))
-        ours = ("MAYFLY_TOKEN", "MAYFLY_TLS_ROOTS", "AMQ_ENFORCE_MAX_EXPIRY_ERROR")
-        # A proxy would be asked for the servers of 127.0.0.1; a narrow terminal breaks lines.
-        proxies = [name for name in os.environ if name.lower().endswith("_proxy")]
-        for name in (*ours, *proxies, "COLUMNS", "LINES"):
-            patch.delenv(name, raising=False)
-        yield
+def _alike_on_every_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what is this machine's out of the tests, and what only a product needs.
 
-
-@pytest.fixture(autouse=True, scope="session")
-def _cheap_passwords() -> Iterator[None]:
-    """Hash passwords in microseconds: each client of a served queue manager has one.
-
-    Processes that tests start have the product's costs.
+    One fixture, since each that all tests take costs each of them a tenth of a millisecond.
     """
-    hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     with pytest.MonkeyPatch.context() as patch:
+        _forget_this_machine(patch, tmp_path_factory.mktemp("mayfly-home"))
+        # Each client of a served queue manager has a password, which then takes microseconds to
+        # hash. Processes that tests start have the product's costs.
+        hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         patch.setattr(users, "_hasher", lambda: hasher)
+        # The command line is made once for all commands that run in this process.
+        patch.setattr("typer.testing._get_command", cache(get_command))
         yield
+
+
+def _forget_this_machine(patch: pytest.MonkeyPatch, home: Path) -> None:
+    """Keep the user's queue managers and settings, proxies and terminal out of the tests."""
+    patch.setenv("MAYFLY_HOME", str(home))
+    ours = ("MAYFLY_TOKEN", "MAYFLY_TLS_ROOTS", "AMQ_ENFORCE_MAX_EXPIRY_ERROR")
+    # A proxy would be asked for the servers of 127.0.0.1; a narrow terminal breaks lines.
+    proxies = [name for name in os.environ if name.lower().endswith("_proxy")]
+    for name in (*ours, *proxies, "COLUMNS", "LINES"):
+        patch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -153,11 +157,38 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(spark_start.environment())
 
 
+#: After so many seconds the tests of one file are taken to hang.
+_HANGS_AFTER_SECONDS = 600
+
+
+class Watch:
+    """Shows where each thread stands when the tests of a file hang.
+
+    pytest's own setting is for a test: it starts a thread for each and waits for that thread's end,
+    a hundredth of a second on a busy machine.
+    """
+
+    def __init__(self, stderr: int) -> None:
+        """Write to a file descriptor."""
+        self._stderr, self._file = stderr, ""
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin anew with the first test of each file."""
+        if file_of(item.nodeid) != self._file:
+            self._file = file_of(item.nodeid)
+            faulthandler.dump_traceback_later(_HANGS_AFTER_SECONDS, file=self._stderr)
+
+    def pytest_sessionfinish(self) -> None:
+        """Look no more."""
+        faulthandler.cancel_dump_traceback_later()
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let ``caplog`` show lines of text whatever has run on the same worker.
+    """Watch for tests that hang; let ``caplog`` show lines of text whatever ran on the same worker.
 
     PySpark's loggers give JSON to each handler that is added to them, and pytest adds its own.
     """
+    session.config.pluginmanager.register(Watch(session.config.stash[fault_handler_stderr_fd_key]))
     plugin = session.config.pluginmanager.get_plugin("logging-plugin")
     assert plugin is not None
     for handler in (plugin.caplog_handler, plugin.report_handler):
@@ -184,7 +215,7 @@ def no_child() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Keep the tests that share the Spark session on one worker (--dist loadfile)."""
-    return one_spark_worker(config, log) if config.option.dist == "loadfile" else None
+    return OneSparkWorker(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
