@@ -133,6 +133,8 @@ def test_a_task_whose_worker_ends_runs_again_as_the_next_attempt(
     result.refresh()
     assert result.attempts == 2
     assert queue_manager.counts("django.tasks.default").live == 1
+    # That of its enqueueing, and that of the last attempt.
+    assert queue_manager.curdepth("django.results") == 2
 
 
 def test_what_is_no_task_and_what_comes_too_often_is_set_aside(
