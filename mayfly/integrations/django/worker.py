@@ -40,8 +40,8 @@ from mayfly.verbs.messages import Delivery, Settlement
 
 _LOG: Final = logging.getLogger("mayfly.django")
 _GET_OPTIONS: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_WAIT
-#: The CorrelId of records of tasks that run.
-_RUNNING: Final = b"running".ljust(c.MQ_CORREL_ID_LENGTH, b"\0")
+#: The MsgId of records of tasks that run. The CorrelId of a record is the id of its task.
+_RUNNING: Final = b"running".ljust(c.MQ_MSG_ID_LENGTH, b"\0")
 #: Longer than a task runs. A worker that is killed before it removes such a record leaves it, which
 #: therefore has an end.
 _RUNNING_LIFE_MIN: Final = timedelta(weeks=1)
@@ -133,7 +133,8 @@ class TaskWorker:
 
     def _latest(self, msg_id: bytes) -> bytes | None:
         """Return the last record of a task, None if there is none."""
-        records = [message.data for message in self._client.browse(results_queue(), msg_id=msg_id)]
+        found = self._client.browse(results_queue(), correl_id=msg_id)
+        records = [message.data for message in found]
         return records[-1] if records else None
 
     def _write_running(self, result: AnyResult, msg_id: bytes) -> None:
@@ -144,15 +145,15 @@ class TaskWorker:
         self._at_once.put(
             results_queue(),
             record_of(result),
-            msg_id=msg_id,
-            correl_id=_RUNNING,
+            msg_id=_RUNNING,
+            correl_id=msg_id,
             persistent=False,
             time_to_live_ms=max(self._backend.result_life, _RUNNING_LIFE_MIN),
         )
 
     def _drop_running(self, msg_id: bytes) -> None:
         """Remove the first record of a task that runs."""
-        self._at_once.get(results_queue(), msg_id=msg_id, correl_id=_RUNNING)
+        self._at_once.get(results_queue(), msg_id=_RUNNING, correl_id=msg_id)
 
     def _write_end(self, result: AnyResult, msg_id: bytes, delivery: int) -> None:
         """End a delivery, and replace the record of its enqueueing: one unit of work.
@@ -160,11 +161,11 @@ class TaskWorker:
         A reader finds the record of the run until the last one can be seen.
         """
         self._mq.call(ask.Settle([delivery], Settlement.TAKEN, within=self._mq.number))
-        self._client.get(results_queue(), msg_id=msg_id)
+        self._client.get(results_queue(), correl_id=msg_id)
         self._client.put(
             results_queue(),
             record_of(result),
-            msg_id=msg_id,
+            correl_id=msg_id,
             persistent=True,
             time_to_live_ms=self._backend.result_life,
         )
