@@ -14,7 +14,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Listeners, topics and channels": ("listener", "fanout", "channel"),
     "Programs over a network": ("remote_clients", "client_peers"),
-    "Tasks of Celery": ("tasks",),
+    "Tasks of Celery, taskiq and Django": ("tasks",),
     "AMQP": ("amqp",),
     "HTTP and the console": ("http", "consoles", "console"),
     "Delay and release": ("delay", "steady", "flood", "staged", "timeline"),

@@ -17,6 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 #: Fewer digits are the year 1973 or before: seconds, or a date without its hyphens.
 _MS_DIGITS = re.compile(r"[0-9]{12,14}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 ID_BYTES = 24
 #: Waits until there is a message.
 FOREVER_MS = -1
@@ -82,10 +83,13 @@ def wait_ms(text: str) -> int:
 def message_id(text: str) -> bytes:
     """Return the 1 to 24 bytes of hexadecimal digits: ``ID:414d51`` -> ``b"AMQ"``.
 
-    ``ID:`` may be left out. Raises BadParameter for another text or number of bytes.
+    ``ID:`` may be left out. A UUID may have its hyphens: it is the id of a task, whose MsgId begins
+    with it. Raises BadParameter for another text or number of bytes.
     """
     typed = text.strip()
     digits = typed[3:] if typed[:3].upper() == "ID:" else typed
+    if _UUID.fullmatch(digits):
+        digits = digits.replace("-", "")
     try:
         value = bytes.fromhex(digits)
     except ValueError:

@@ -278,7 +278,7 @@ def _position_at(core: Core, moment_ms: int, low: int, high: int) -> int:
 def write_trace(
     core: Core, where: EndedFilter, max_lives: int, write: Callable[[str], object]
 ) -> bool:
-    """Write the newest matching ended messages as CSV for replay, in ledger order (docs/REPLAY.md).
+    """Write the newest matching ended messages as CSV for replay, in ledger order (docs/LAKE.md).
 
     ``write`` receives the header line, then blocks of lines; an error that it raises is passed on.
     Only messages that ended by a get, a transmission or expiry are written; at most ``max_lives``

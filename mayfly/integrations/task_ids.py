@@ -19,8 +19,8 @@ _DIGEST_BYTES: Final = 8
 def msg_id_of(task_id: str) -> bytes:
     """Return the MsgId of a task, 24 bytes: those of a UUID or of a short text, then zeros.
 
-    ``mayfly why QM1`` finds the task by the hexadecimal digits, for a UUID those without hyphens. A
-    text of more than 24 bytes is hashed. Raises ValueError for an empty id.
+    ``mayfly why QM1`` finds the task by its UUID, or by the hexadecimal digits of the bytes. A text
+    of more than 24 bytes is hashed. Raises ValueError for an empty id.
     """
     if not task_id:
         raise ValueError("task_id '': a task has an id")

@@ -17,7 +17,8 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.schema import ledger_batch
 from mayfly.pipeline.lake.delta import DeltaLake
 from tests.bulk.books import START_MS, life
-from tests.cli.conftest import ROOT, Invoke
+from tests.cli.conftest import Invoke
+from tests.pages import part
 from tests.spark.lakes import INSTANCE, numbered, write_lake
 
 MINUTE_MS = 60_000
@@ -93,7 +94,7 @@ def test_the_documented_commands_print_what_is_shown(
     mayfly: Invoke, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(lake.parent)
-    text = (ROOT / "docs/ANALYTICS.md").read_text("utf-8")
+    text = part("LAKE.md", "Are the lifetimes right?")
     _overview, *blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     steps = [
         step
@@ -110,7 +111,7 @@ def test_the_documented_program_prints_the_advice(
     lake: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(lake.parent)
-    text = (ROOT / "docs/ANALYTICS.md").read_text("utf-8")
+    text = part("LAKE.md", "Are the lifetimes right?")
     [program] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     exec(program, {})
     assert capsys.readouterr().out.startswith("tester too short 23.1 % of 130 expire; half")

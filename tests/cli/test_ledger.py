@@ -15,8 +15,9 @@ from mayfly.lifetime.life import OUTCOMES
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.lake.report import QueueBalance, QueueReport
 from tests.bulk.books import START_MS
-from tests.cli.conftest import ROOT, Invoke
+from tests.cli.conftest import Invoke
 from tests.lake.made import small_lake
+from tests.pages import part
 
 
 def report_of(queue: str, balance: QueueBalance | None) -> QueueReport:
@@ -102,7 +103,7 @@ def test_the_documented_commands_print_what_is_shown(
 ) -> None:
     small_lake(tmp_path / "lake")
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs/LAKE.md").read_text("utf-8")
+    text = part("LAKE.md", "A ledger in a lake")
     _overview, block, *_others = re.findall(
         r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
     )

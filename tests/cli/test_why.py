@@ -101,6 +101,13 @@ def test_json_has_every_field_and_ids_as_they_are_printed(queue: Invoke) -> None
     assert (entry["state"], entry["reason"], entry["reason_name"]) == ("available", 0, None)
 
 
+def test_the_id_of_a_task_may_have_its_hyphens(queue: Invoke) -> None:
+    task_id = "3e916dfa-6930-40f9-9c13-e184bb0873eb"
+    queue("put", "QM1", "Q1", "x", "--msg-id", task_id.replace("-", ""))
+    answer = queue("why", "QM1", task_id)
+    assert answer.stdout.startswith("It is on Q1 and can be got")
+
+
 def test_what_retention_has_removed_is_told_from_a_lake(queue: Invoke, tmp_path: Path) -> None:
     write_lake(tmp_path / "lake", [life(1)])
     identifier = life(1).msg_id.hex()

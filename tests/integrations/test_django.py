@@ -58,7 +58,8 @@ def test_a_task_runs_and_its_result_is_there(
     assert (result.status, result.return_value, result.attempts) == ("SUCCESSFUL", 3, 1)
     assert result.started_at <= result.finished_at
     assert result.worker_ids == [worker.id]
-    assert queue_manager.why(msg_id_of(result.id)).is_known
+    sentence = queue_manager.why(msg_id_of(result.id)).sentence
+    assert sentence.startswith("It was got from django.tasks.default")
     assert queue_manager.curdepth("django.results") == 1
 
 
@@ -89,6 +90,9 @@ def test_run_after_is_a_delay_and_a_task_that_waits_can_be_cancelled(
     assert backend.cancel(cancelled.id)
     with pytest.raises(framework.TaskResultDoesNotExist):
         cancelled.refresh()
+    sentences = [queue_manager.why(msg_id_of(each.id)).sentence for each in (waiting, cancelled)]
+    assert sentences[0].startswith("It waits for its delivery time: due on django.tasks.mail")
+    assert sentences[1].startswith("It was cancelled")
     clock.advance(3 * DAY_MS - 60_000)
     run_all(worker)
     assert web_tasks.noted == []
@@ -133,6 +137,8 @@ def test_a_task_whose_worker_ends_runs_again_as_the_next_attempt(
     result.refresh()
     assert result.attempts == 2
     assert queue_manager.counts("django.tasks.default").live == 1
+    # That of its enqueueing, and that of the last attempt.
+    assert queue_manager.curdepth("django.results") == 2
 
 
 def test_what_is_no_task_and_what_comes_too_often_is_set_aside(

@@ -1,4 +1,4 @@
-"""A task whose worker is killed runs in another one: taskiq and Django, over a socket."""
+"""Tasks whose workers are killed run in others: Celery, taskiq and Django, over a socket."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.tasks import FRAMEWORKS, Framework, Size, etas, mayfly_server
 from mayfly.admin.security.developer import ADMIN
 from mayfly.queue_manager import QueueManager
 from mayfly.testing.served import ADMIN_CHANNEL, PASSWORDS, served
@@ -85,3 +86,23 @@ def test_a_task_whose_worker_is_killed_runs_in_another_one(
         worker.terminate()
         worker.wait(timeout=30)
     assert (tmp_path / "lines").read_text().split() == workers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(
+            Size(eta_count=20, eta_seconds=1, lead_seconds=1, kill_count=1), id="one kill"
+        ),
+        pytest.param(Size(), id="ten kills", marks=pytest.mark.soak),
+    ],
+)
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=[each.name for each in FRAMEWORKS])
+def test_no_eta_is_lost_or_early_when_workers_are_killed(framework: Framework, size: Size) -> None:
+    """And no more run again than a killed worker may have held."""
+    if find_spec(framework.package) is None:
+        pytest.skip(f"the extra {framework.package} is not installed")
+    with ExitStack() as stack:
+        told = list(etas(framework, mayfly_server(stack), size))
+    assert [figure for figure in told if not figure.holds] == []

@@ -16,6 +16,7 @@ from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import MARKS, Manifest, reading
 from tests.bulk.books import life
 from tests.lake.made import small_lake
+from tests.pages import part
 from tests.spark.lakes import (
     INSTANCE,
     balance,
@@ -25,8 +26,11 @@ from tests.spark.lakes import (
     write_lake,
 )
 
-DOCS = (Path(__file__).parents[2] / "docs/LAKE.md").read_text("utf-8")
-[OF_DELTA, OF_ICEBERG, *PROGRAMS] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+DOCS = part("LAKE.md", "A ledger in a lake")
+PROGRAMS = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+[OF_DELTA, OF_ICEBERG] = re.findall(
+    r"```python\n(.*?)```", part("LAKE.md", "Tables for other programs"), re.DOTALL
+)
 [SAID] = re.findall(r"```text\n(.*?)```", DOCS, re.DOTALL)
 [SQL] = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
 

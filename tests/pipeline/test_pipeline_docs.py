@@ -1,4 +1,4 @@
-"""docs/PIPELINE.md: its file is a pipeline, its commands are there, its tables name every key."""
+"""docs/PIPELINE.md: the file is a pipeline, the commands are there, the tables name every key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from mayfly.pipeline import config as config_file
 from mayfly.pipeline.config import load
 from mayfly.pipeline.parts import QueueSource
 from mayfly.verbs.contracts.files import Table
+from tests.pages import part
 
 ROOT = Path(__file__).parents[2]
-DOCS = (ROOT / "docs/PIPELINE.md").read_text("utf-8")
+DOCS = part("PIPELINE.md", "A pipeline in a file")
 
 
 def test_the_file_is_a_pipeline(tmp_path: Path) -> None:

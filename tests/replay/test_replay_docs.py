@@ -1,4 +1,4 @@
-"""docs/REPLAY.md: its commands and its program run."""
+"""Replay in docs/LAKE.md: its commands and its program run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mayfly.cli.app import app
+from tests.pages import part
 from tests.replay import lakes
 
-DOCS = (Path(__file__).parents[2] / "docs/REPLAY.md").read_text("utf-8")
+DOCS = part("LAKE.md", "Replay")
 TRACE = "queue,put_ms,get_ms\nORDERS,1700000000000,1700000030000\nORDERS,1700000001000,\n"
 
 
@@ -46,6 +47,6 @@ def test_the_program_compares_before_and_after() -> None:
     """One of two messages was got; four consumers get both."""
     [program] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(program, "docs/REPLAY.md", "exec"), names)
+    exec(compile(program, "docs/LAKE.md", "exec"), names)
     answer = names["answer"]
     assert [side.column("got").to_pylist() for side in (answer.before, answer.after)] == [[1], [2]]

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
 from mayfly.servers.flight import FlightServer
+from tests.pages import part
 from tests.spec.scene import bodies
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -76,9 +77,7 @@ def test_sql_makes_a_view_of_a_queue_in_a_new_session(
 
 
 def test_the_page_shows_the_program_of_the_example() -> None:
-    programs = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "SPARK.md").read_text("utf-8"), re.DOTALL
-    )
+    programs = re.findall(r"```python\n(.*?)```", part("PIPELINE.md", "Queues in Spark"), re.DOTALL)
     example = (ROOT / "examples" / "spark_pipelines" / "billing.py").read_text("utf-8")
     assert example.partition("\n\n")[2] in programs
 

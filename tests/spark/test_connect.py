@@ -22,6 +22,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.pipeline.spark.jvm import ensure_java
 from mayfly.servers.flight import FlightServer
+from tests.pages import part
 from tests.ports import held_port
 from tests.spec.scene import bodies
 
@@ -161,7 +162,7 @@ def test_a_client_without_mayfly_reads_and_writes_queues(
 ) -> None:
     put(calls, "Q0", "1", "2", "4")
     (tmp_path / "client.py").write_text(CLIENT)
-    page = (ROOT / "docs" / "SPARK.md").read_text("utf-8")
+    page = part("PIPELINE.md", "Queues in Spark")
     [shown] = re.findall(r"```python\n([^`]*sc://[^`]*)```", page)
     for old, new in {
         "sc://spark.example.com": remote,

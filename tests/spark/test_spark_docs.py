@@ -1,4 +1,4 @@
-"""The programs of docs/SPARK.md, docs/DELAY_LINE.md and docs/CLUSTER.md run."""
+"""The programs of docs/PIPELINE.md run."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ from pyspark.sql import functions as f
 from mayfly import QueueManager
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
+from tests.pages import part
 from tests.spark.delay_line_input import INPUT_TYPE, write_file
 from tests.spec.scene import bodies
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
-DOCS = Path(__file__).parents[2] / "docs"
-#: Rows of which docs/DELAY_LINE.md's stream releases eight, one expires and one is refused.
+#: Rows of which the stream of the delay line releases eight, one expires and one is refused.
 ROW_COUNT = 10
 
 
-def run(page: str, number: int, replaced: Mapping[str, str], **given: Any) -> dict[str, Any]:
-    """Run a program of a page, with paths and addresses of the test; return its names."""
-    programs = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)
-    program = programs[number]
+def programs(title: str) -> list[str]:
+    """Return the programs of a part of the page."""
+    return re.findall(r"```python\n(.*?)```", part("PIPELINE.md", title), re.DOTALL)
+
+
+def run(program: str, replaced: Mapping[str, str], **given: Any) -> dict[str, Any]:
+    """Run a program of the page, with paths and addresses of the test; return its names."""
     for text, ours in replaced.items():
         assert text in program
         program = program.replace(text, ours)
-    exec(compile(program, f"docs/{page}", "exec"), given)
+    exec(compile(program, "docs/PIPELINE.md", "exec"), given)
     return given
 
 
@@ -56,7 +59,7 @@ def test_the_stream_of_the_page_moves_a_queue_to_another_queue_manager(
             '"token2"': f'"{tmp_path}/token"',
             "/data/checkpoint": str(tmp_path / "checkpoint"),
         }
-        query = run("SPARK.md", 0, replaced)["query"]
+        query = run(programs("Queues in Spark")[0], replaced)["query"]
         try:
             query.processAllAvailable()
         finally:
@@ -70,7 +73,8 @@ def test_the_function_for_batches_writes_each_batch_once(
 ) -> None:
     manager.mqsc("DEFINE QLOCAL(ORDERS)\nDEFINE QLOCAL(URGENT)")
     options = {"url": manager_server.url, "tokenFile": str(token_file)}
-    write = run("SPARK.md", 3, {}, options=options)["write"]
+    [program] = [each for each in programs("Queues in Spark") if "def write(" in each]
+    write = run(program, {}, options=options)["write"]
     number = f.col("id").cast("int")
     batch = spark.range(10).select(
         number.alias("priority"), number.cast("string").cast("binary").alias("payload")
@@ -102,7 +106,8 @@ def test_the_delay_line_of_the_page_ends_every_row(spark: SparkSession, tmp_path
         "messages": messages,
         "write_by_batch_id": write_by_batch_id,
     }
-    query = run("DELAY_LINE.md", 0, replaced, **given)["query"]
+    [program] = programs("The delay line")
+    query = run(program, replaced, **given)["query"]
     try:
         while len(outcomes) < ROW_COUNT:
             assert not query.awaitTermination(0.1)
@@ -113,10 +118,7 @@ def test_the_delay_line_of_the_page_ends_every_row(spark: SparkSession, tmp_path
 
 def test_the_cluster_of_the_page_takes_a_session(tmp_path: Path) -> None:
     """In a process of its own: this one has a session with another master."""
-
-    [program] = re.findall(
-        r"```python\n(.*?)```", (DOCS / "CLUSTER.md").read_text("utf-8"), re.DOTALL
-    )
+    [program] = programs("On a cluster")
     program = program.replace("/tmp/cluster", str(tmp_path / "cluster"))
     program += "    print(spark.range(1_000).count())\n    spark.stop()\n"
     done = subprocess.run(

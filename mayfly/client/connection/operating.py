@@ -191,7 +191,7 @@ class Schedule:
 
 
 class ClientClaims:
-    """The claims of consumers: messages that Spark queries have reserved (docs/SPARK.md)."""
+    """The claims of consumers: messages that Spark queries have reserved (docs/PIPELINE.md)."""
 
     def __init__(self, call: Calls) -> None:
         """Send requests by ``call``, which is ``Connection.call``."""

@@ -195,7 +195,7 @@ class MayflyBackend(BaseTaskBackend):
         queue, delay_ms = queue_of(task.queue_name), _delay_ms(task.run_after)
 
         def put_both(client: Client) -> None:
-            client.put(results_queue(), record, msg_id=msg_id, persistent=True)
+            client.put(results_queue(), record, correl_id=msg_id, persistent=True)
             client.put(
                 queue,
                 record,
@@ -216,7 +216,7 @@ class MayflyBackend(BaseTaskBackend):
         """
 
         def latest(client: Client) -> list[bytes]:
-            found = client.browse(results_queue(), msg_id=msg_id_of(result_id))
+            found = client.browse(results_queue(), correl_id=msg_id_of(result_id))
             return [message.data for message in found][-1:]
 
         records = _SharedClient.to(self.place).use(latest, (results_queue(),))
@@ -234,7 +234,7 @@ class MayflyBackend(BaseTaskBackend):
         def cancel_both(client: Client) -> bool:
             is_cancelled = client.schedule.cancel(msg_id) == Receipt.CANCELLED
             if is_cancelled:
-                client.get(results_queue(), msg_id=msg_id)
+                client.get(results_queue(), correl_id=msg_id)
             return is_cancelled
 
         return _SharedClient.to(self.place).use(cancel_both, (results_queue(),))

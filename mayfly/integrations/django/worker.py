@@ -40,6 +40,11 @@ from mayfly.verbs.messages import Delivery, Settlement
 
 _LOG: Final = logging.getLogger("mayfly.django")
 _GET_OPTIONS: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_WAIT
+#: The MsgId of records of tasks that run. The CorrelId of a record is the id of its task.
+_RUNNING: Final = b"running".ljust(c.MQ_MSG_ID_LENGTH, b"\0")
+#: Longer than a task runs. A worker that is killed before it removes such a record leaves it, which
+#: therefore has an end.
+_RUNNING_LIFE_MIN: Final = timedelta(weeks=1)
 
 
 class TaskWorker:
@@ -57,6 +62,7 @@ class TaskWorker:
         url, user, password = backend.place
         self._mq = connected(url, wanted, user=user, password=password, tls=None)
         self._client = Client(self._mq, transacted=True)
+        self._at_once = Client(self._mq)
         self._wait = Wait(self._mq.runtime)
         define_queue(self._mq, results_queue())
         self._thresholds: dict[int, int] = {}
@@ -103,7 +109,8 @@ class TaskWorker:
             if 0 < self._thresholds[delivery.handle] <= message.backout_count:
                 raise ValueError(f"backed out {message.backout_count} times")
             # A record of an earlier attempt has its worker.
-            result = result_of(self._latest(message.msg_id) or message.data)
+            earlier = self._latest(message.msg_id) if message.backout_count else None
+            result = result_of(earlier or message.data)
         except (ValueError, ImportError) as error:
             self._set_aside(delivery, str(error))
             return
@@ -111,37 +118,57 @@ class TaskWorker:
         changed_status(result, "RUNNING", last_attempted_at=now)
         changed(result, started_at=result.started_at or now)
         result.worker_ids.append(self.id)
-        self._write(result, message.msg_id)
-        self._client.commit()
-        self._drop_old(message.msg_id)
+        self._write_running(result, message.msg_id)
+        if earlier is not None:
+            self._drop_running(message.msg_id)
         task_started.send(sender=type(self._backend), task_result=result)
         try:
             _call(result)
         except (KeyboardInterrupt, SystemExit):
             self._mq.call(ask.Settle([delivery.number], Settlement.BACKED_OUT))
             raise
-        self._mq.call(ask.Settle([delivery.number], Settlement.TAKEN, within=self._mq.number))
-        self._write(result, message.msg_id, self._backend.result_life)
-        self._client.commit()
-        self._drop_old(message.msg_id)
+        self._write_end(result, message.msg_id, delivery.number)
+        self._drop_running(message.msg_id)
         task_finished.send(sender=type(self._backend), task_result=result)
 
     def _latest(self, msg_id: bytes) -> bytes | None:
-        """Return the last record of a task, None if it has expired."""
-        records = [message.data for message in self._client.browse(results_queue(), msg_id=msg_id)]
+        """Return the last record of a task, None if there is none."""
+        found = self._client.browse(results_queue(), correl_id=msg_id)
+        records = [message.data for message in found]
         return records[-1] if records else None
 
-    def _write(self, result: AnyResult, msg_id: bytes, life: timedelta | None = None) -> None:
-        """Put a record behind the one before; ``life`` None is for ever."""
-        self._client.put(
-            results_queue(), record_of(result), msg_id=msg_id, persistent=True, time_to_live_ms=life
+    def _write_running(self, result: AnyResult, msg_id: bytes) -> None:
+        """Put a record of a task that runs behind the one of its enqueueing.
+
+        It costs no sync: a queue manager that starts again has lost it, and the task runs again.
+        """
+        self._at_once.put(
+            results_queue(),
+            record_of(result),
+            msg_id=_RUNNING,
+            correl_id=msg_id,
+            persistent=False,
+            time_to_live_ms=max(self._backend.result_life, _RUNNING_LIFE_MIN),
         )
 
-    def _drop_old(self, msg_id: bytes) -> None:
-        """Remove all records of a task but the last: a reader always finds one."""
-        count = sum(1 for _ in self._client.browse(results_queue(), msg_id=msg_id))
-        for _ in range(count - 1):
-            self._client.get(results_queue(), msg_id=msg_id)
+    def _drop_running(self, msg_id: bytes) -> None:
+        """Remove the first record of a task that runs."""
+        self._at_once.get(results_queue(), msg_id=_RUNNING, correl_id=msg_id)
+
+    def _write_end(self, result: AnyResult, msg_id: bytes, delivery: int) -> None:
+        """End a delivery, and replace the record of its enqueueing: one unit of work.
+
+        A reader finds the record of the run until the last one can be seen.
+        """
+        self._mq.call(ask.Settle([delivery], Settlement.TAKEN, within=self._mq.number))
+        self._client.get(results_queue(), correl_id=msg_id)
+        self._client.put(
+            results_queue(),
+            record_of(result),
+            correl_id=msg_id,
+            persistent=True,
+            time_to_live_ms=self._backend.result_life,
+        )
         self._client.commit()
 
     def _set_aside(self, delivery: Delivery, why: str) -> None:

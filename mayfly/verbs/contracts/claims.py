@@ -1,4 +1,4 @@
-"""Claims of messages by a Spark reader, and browses: verbs, requests and answers (docs/SPARK.md).
+"""Claims of messages by a Spark reader, and browses: verbs, requests, answers (docs/PIPELINE.md).
 
 A claim reserves the next messages of a queue for a consumer, until it is ended (the messages are
 done) or released (they return to the queue). Claims of a consumer are numbered from 1.

@@ -1,6 +1,6 @@
 """Stages: uploaded rows that a later commit puts to queues; requests, answers and columns.
 
-See docs/SPARK.md.
+See docs/PIPELINE.md.
 """
 
 from __future__ import annotations

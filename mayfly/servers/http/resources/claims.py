@@ -69,7 +69,7 @@ def released(call: Call[NoQuery, Release]) -> Given:
     """Return the claimed messages of a consumer to their queue; their backout counts rise by one.
 
     The consumer's reader gets an error from now on. A batch that the reader has already written
-    will be written a second time; its checkpoint shows which one (docs/SPARK.md). 404 for an
+    will be written a second time; its checkpoint shows which one (docs/PIPELINE.md). 404 for an
     unknown consumer.
     """
     name, is_dry = call.names["consumer"], call.body.dry_run

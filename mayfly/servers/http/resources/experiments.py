@@ -23,7 +23,7 @@ _QueueName: TypeAlias = Annotated[str, Meta(pattern=_QUEUE, title="a name of a q
 
 
 class TriedSetting(Struct, forbid_unknown_fields=True):
-    """Settings to try on one queue, or on all queues that are not named (docs/REPLAY.md)."""
+    """Settings to try on one queue, or on all queues that are not named (docs/LAKE.md)."""
 
     queue: _QueueName | None = None
     cap_ms: _Duration | None = None
