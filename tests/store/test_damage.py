@@ -18,7 +18,7 @@ from mayfly.runtime import Files
 from mayfly.store import damage
 from mayfly.store.damage import IDENTITY_FILE, is_protected
 from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION, Database
-from mayfly.store.restoring import accept_older
+from mayfly.store.restoring import accept_restored
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 from tests.spec.scene import local
@@ -300,14 +300,14 @@ def test_restored_copy_that_is_older_is_refused_until_it_is_accepted(tmp_path: P
         qm.session().put("Q1", b"new", persistent=True)
     shutil.copy(backup / DATABASE_FILE, folder)
     before = content(folder)
-    with pytest.raises(StoreDamaged, match=r"ledger ends at .* mayfly verify --accept-older"):
+    with pytest.raises(StoreDamaged, match=r"ledger ends at .* mayfly verify --accept-restored"):
         QueueManager("QM1", folder)
     assert content(folder) == before
     with pytest.raises(StoreError, match="folder of queue manager QM1"):
-        accept_older(folder, "QM2")
+        accept_restored(folder, "QM2")
     with pytest.raises(StoreDamaged):
         QueueManager("QM1", folder)
-    accept_older(folder, "QM1")
+    accept_restored(folder, "QM1")
     with QueueManager("QM1", folder) as qm:
         assert [m.body for m in qm.session().browse("Q1")] == [b"old"]
         assert qm.verify().ok
