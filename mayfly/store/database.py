@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import apsw
 
-from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.mqi.errors import NewerSchema, StoreCopied, StoreDamaged, StoreError
+from mayfly.mqi.reasons import MQRC_Q_MGR_NOT_AVAILABLE, reason_name
 from mayfly.runtime import Files, Runtime
 from mayfly.store.contents import report_lost_contents
 from mayfly.store.damage import (
@@ -63,6 +64,10 @@ _PRAGMAS = (
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
 )
+READ_META: Final = "SELECT value FROM meta WHERE name = ?"
+WRITE_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+#: The name in the table ``meta`` of what tells the database file from its copies.
+FILE_BIRTH: Final = "file"
 SCHEMA_VERSION: Final = 11
 #: Room on the disk that a migration asks for: each changed page is written to the log, and back to
 #: the database when the log is.
@@ -110,6 +115,8 @@ def open_writer(file: Path, runtime: Runtime, *, accepts_restored: bool) -> apsw
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         if not is_new:
             _check(writer, file, files, expected)
+            if not accepts_restored:
+                _check_not_copied(writer, file, files)
         elif is_available():
             protect(writer)
         if was_cut_off:
@@ -185,6 +192,22 @@ def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity
         check_identity(folder, expected, found)
 
 
+def _check_not_copied(writer: apsw.Connection, file: Path, files: Files) -> None:
+    """Raise StoreCopied if a database file is not the one that its queue manager has written."""
+    if not rows_of(writer, "SELECT 1 FROM sqlite_schema WHERE name = 'meta'"):
+        return
+    written = rows_of(writer, READ_META, (FILE_BIRTH,))
+    birth = files.birth_of(file)
+    if written and birth is not None and birth != written[0][0]:
+        reason = f"{reason_name(MQRC_Q_MGR_NOT_AVAILABLE)} ({MQRC_Q_MGR_NOT_AVAILABLE})"
+        raise StoreCopied(
+            f"{reason}: {file} is a copy, and not the file that its queue manager has written: "
+            "messages that were got since would be there again; if that is wanted, and the first "
+            "folder is never opened again: mayfly verify --accept-restored",
+            file.parent,
+        )
+
+
 def let_log_go(writer: apsw.Connection, log: Path, runtime: Runtime) -> None:
     """Wait until the followers have read a log that is about to be emptied, and tell them its end.
 
@@ -223,10 +246,10 @@ class Database:
     ) -> None:
         """Open the database of a folder, created when missing, or one in memory for None.
 
-        ``accepts_restored`` is for a restore: the database may hold less than identity.json says.
-        Raises FolderInUse when another open queue manager owns the folder, and NewerSchema when a
-        later version has written it. Raises StoreDamaged when SQLite cannot read it, or it holds
-        less than identity.json says.
+        ``accepts_restored`` is for a restore: the database may hold less than identity.json says,
+        and its file may be a copy. Raises FolderInUse when another open queue manager owns the
+        folder, and NewerSchema when a later version has written it. Raises StoreDamaged when SQLite
+        cannot read it, or it holds less than identity.json says, StoreCopied when it is a copy.
         """
         self.folder = folder
         self._runtime = runtime = Runtime() if runtime is None else runtime
@@ -246,6 +269,7 @@ class Database:
             self._open_folder(folder, accepts_restored=accepts_restored)
         try:
             self.instance_id = str(self._meta("instance_id", runtime.random_bytes(16).hex()))
+            self._write_birth()
         except BaseException:
             self.close()
             raise
@@ -361,12 +385,20 @@ class Database:
                 raise _refusal(file, error) from error
             raise
 
+    def _write_birth(self) -> None:
+        """Write which file this is, unless that is known, or the file system does not tell."""
+        if self.folder is None:
+            return
+        birth = self._runtime.files.birth_of(self.folder / DATABASE_FILE)
+        if birth is not None and [(birth,)] != self.rows(self.writer, READ_META, (FILE_BIRTH,)):
+            self.writer.execute(WRITE_META, (FILE_BIRTH, birth))
+
     def _meta(self, name: str, default: int | str) -> int | str:
         """Return a value of the table ``meta``.
 
         A missing one is stored as ``default`` and returned.
         """
-        found = self.rows(self.writer, "SELECT value FROM meta WHERE name = ?", (name,))
+        found = self.rows(self.writer, READ_META, (name,))
         if found:
             value: Any = found[0][0]
             return value if isinstance(value, int) else str(value)

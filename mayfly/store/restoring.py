@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from mayfly.store.damage import (
     protect,
     write_identity,
 )
-from mayfly.store.database import DATABASE_FILE, Database, connect
+from mayfly.store.database import DATABASE_FILE, FILE_BIRTH, WRITE_META, Database, connect
 from mayfly.store.followers import Followers
 from mayfly.store.meta import write_value
 
@@ -115,13 +116,18 @@ def _copy(file: Path, new: Path) -> bool:
     new.unlink(missing_ok=True)
     Files().make(new)
     is_protected = is_available()
-    source = connect(file, checksum_vfs(None, file.parent) if is_protected else None)
+    vfs = checksum_vfs(None, file.parent) if is_protected else None
+    source = connect(file, vfs)
     try:
         if is_protected:
             protect(source)
         source.execute("VACUUM INTO ?", (str(new),))
     finally:
         source.close()
+    birth = Files().birth_of(new)
+    if birth is not None:
+        with contextlib.closing(connect(new, vfs)) as copy:
+            copy.execute(WRITE_META, (FILE_BIRTH, birth))
     return is_protected
 
 

@@ -21,6 +21,7 @@ from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION, Database
 from mayfly.store.restoring import accept_restored
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
+from tests.snapshots import on_a_snapshot
 from tests.spec.scene import local
 from tests.store.cuts import LOG_FILE
 from tests.store.scene import get_unit, held, new_row, opened, put_unit, statement
@@ -234,7 +235,7 @@ def test_opening_after_a_kill_begins_the_log_anew(
     """Else the rest of a transaction that was cut off would stay in it, for the next crash."""
     copy = Path(shutil.copytree(cut_off[0], tmp_path / "copy"))
     whole = (copy / LOG_FILE).read_bytes()
-    database = Database(copy)
+    database = Database(copy, on_a_snapshot())
     left = (copy / LOG_FILE).read_bytes()
     assert len(left) < len(whole)
     assert left[16:24] != whole[16:24]

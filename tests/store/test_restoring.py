@@ -37,6 +37,7 @@ def old_folder(tmp_path: Path) -> Path:
     tables = connection.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'")
     for (table,) in tables.fetchall():
         connection.execute(f"INSERT INTO main.{table} SELECT * FROM whole.{table}")
+    connection.execute("DELETE FROM main.meta WHERE name = 'file'")
     connection.pragma("user_version", SCHEMA_VERSION)
     connection.close()
     without.replace(file)
