@@ -15,7 +15,6 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mayfly import __version__
 from mayfly.backup.epochs import (
     FORMAT,
     ChangeName,
@@ -225,14 +224,17 @@ class _Tail:
 class Copier:
     """Copies the folder of one queue manager to one place; only one at a time does."""
 
-    def __init__(self, folder: Path, manager_name: str, target: str, secrets: Secrets) -> None:
+    def __init__(
+        self, folder: Path, manager_name: str, target: str, secrets: Secrets, version: str
+    ) -> None:
         """Lock the copy of ``folder`` to ``target``, a folder or a URL.
 
-        Raises StoreError when another process copies there, or it holds the backup of another queue
-        manager; ModuleNotFoundError for a URL without pyarrow, OSError.
+        ``version`` is that of Mayfly, which the backup names. Raises StoreError when another
+        process copies there, or it holds the backup of another queue manager; ModuleNotFoundError
+        for a URL without pyarrow, OSError.
         """
         check_not_here(folder)
-        self.folder, self.manager_name = folder, manager_name
+        self.folder, self.manager_name, self.version = folder, manager_name, version
         self.place: Place = place_of(target)
         self.clock = SystemClock()
         self._secrets, self._stopped = secrets, Runtime().event()
@@ -382,7 +384,7 @@ class _EpochCopy:
             identity = read_identity(self._folder, Files())
             self._epoch = Epoch(
                 FORMAT,
-                __version__,
+                copier.version,
                 copier.manager_name,
                 "" if identity is None else identity.instance,
                 0 if identity is None else identity.schema,

@@ -79,7 +79,7 @@ def backup(
             f"{', '.join(secret)} hold secrets: give --passphrase-file or {PASSPHRASE_VARIABLE} to "
             "seal them, or --without-secrets",
         )
-    copier = Copier(folder, name, place, Secrets(passphrase))
+    copier = Copier(folder, name, place, Secrets(passphrase), __version__)
     with _percent(f"copying {name}") as say, stopping(copier.stop):
         if follow:
             copier.follow(say, lambda copied: _show_copied(name, place, copied, as_json=as_json))

@@ -8,7 +8,7 @@ from mayfly.backup.copying import Copier
 from mayfly.backup.files import Secrets
 
 if __name__ == "__main__":
-    copier = Copier(Path(sys.argv[1]), "QM1", sys.argv[2], Secrets(None))
+    copier = Copier(Path(sys.argv[1]), "QM1", sys.argv[2], Secrets(None), "0")
     signal.signal(signal.SIGTERM, lambda _number, _frame: copier.stop())
     print("ready", flush=True)
     copier.follow(lambda _done, _all: None, lambda _copied: print("whole", flush=True))

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,15 @@ TEMPORARY_FOLDERS = [None, *(Path(place) for place in ("/dev/shm",) if Path(plac
 
 
 @pytest.fixture(params=TEMPORARY_FOLDERS, ids=str)
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """An empty folder of the disk of tests, and one of a disk in memory."""
     if request.param is None:
-        return tmp_path
+        yield tmp_path
+        return
     found = Path(request.param) / f"mayfly-{os.getpid()}-{tmp_path.name}"
     found.mkdir()
-    request.addfinalizer(lambda: shutil.rmtree(found))
-    return found
+    yield found
+    shutil.rmtree(found)
 
 
 @pytest.fixture
