@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from mayfly.backup.epochs import files_path
 from mayfly.backup.places import Place
 from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.runtime import Runtime
 from mayfly.runtime.files import FILE_MODE
 
 #: Who the server is now, and what is made anew.
@@ -117,7 +118,8 @@ def _sealed(content: bytes, passphrase: str) -> dict[str, str]:
     """Return content sealed by a passphrase, with what is needed to open it, for JSON."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    salt, nonce = os.urandom(_SALT_BYTES), os.urandom(_NONCE_BYTES)
+    random_bytes = Runtime().random_bytes
+    salt, nonce = random_bytes(_SALT_BYTES), random_bytes(_NONCE_BYTES)
     sealed = AESGCM(_key_of(passphrase, salt)).encrypt(nonce, content, None)
     parts = {"salt": salt, "nonce": nonce, "content": sealed}
     return {name: b64encode(part).decode() for name, part in parts.items()}
