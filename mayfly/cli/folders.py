@@ -22,9 +22,9 @@ from mayfly.client.connection import Administration
 AcceptOption = Annotated[
     bool,
     typer.Option(
-        "--accept-older",
-        help="The folder was restored on purpose: take its database as it is, although it holds "
-        "less than identity.json says.",
+        "--accept-restored",
+        help="The folder was restored or copied on purpose: take its database as it is, although "
+        "it holds less than identity.json says, or is not the file that Mayfly has written.",
     ),
 ]
 
@@ -32,7 +32,7 @@ AcceptOption = Annotated[
 def verify(
     name: Name,
     *,
-    accept_older: AcceptOption = False,
+    accept_restored: AcceptOption = False,
     path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,8 +45,8 @@ def verify(
     Example:
       mayfly verify QM1
     """
-    if accept_older:
-        _accept_older(name, path)
+    if accept_restored:
+        _accept_restored(name, path)
     with connected(name, path, program="mayfly verify") as connection:
         report = Administration(connection.call).verify()
     if as_json:
@@ -60,17 +60,19 @@ def verify(
         raise CommandFailed(ExitCode.NOTHING, f"{len(report.problems)} problems in {name}")
 
 
-def _accept_older(name: str, place: str | None) -> None:
+def _accept_restored(name: str, place: str | None) -> None:
     """Accept a database that was restored and is older than ``identity.json`` says.
 
     ``place`` is the folder, None the usual one. Raises CommandFailed for a URL, FolderInUse if a
     process has the folder open.
     """
-    from mayfly.store.restoring import accept_older
+    from mayfly.store.restoring import accept_restored
 
     if place is not None and is_remote(place):
-        raise CommandFailed(ExitCode.USAGE, "--accept-older is for a folder that nobody has open")
-    accept_older(existing_folder(name, None if place is None else local_path(place)), name)
+        raise CommandFailed(
+            ExitCode.USAGE, "--accept-restored is for a folder that nobody has open"
+        )
+    accept_restored(existing_folder(name, None if place is None else local_path(place)), name)
 
 
 def compact(name: Name, *, path: FolderOption = None, as_json: JsonOption = False) -> None:

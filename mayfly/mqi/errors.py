@@ -13,6 +13,7 @@
 
     StoreError               the folder of a queue manager cannot be used; .path
     +-- StoreDamaged         the data on disk is damaged; the queue manager stops
+    +-- StoreCopied          the folder is a copy: say whether it may be used
     +-- FolderInUse          another process or queue manager owns the folder
     +-- NewerSchema          written by a newer Mayfly than this one
 
@@ -356,6 +357,14 @@ class StoreError(Exception):
 
 class StoreDamaged(StoreError):
     """The data on disk is damaged; the queue manager stops."""
+
+
+class StoreCopied(StoreError):
+    """The database is a copy: messages that were got since it was made are there again.
+
+    Its reason for programs is MQRC_Q_MGR_NOT_AVAILABLE. ``mayfly verify --accept-restored`` makes
+    the copy a queue manager's own.
+    """
 
 
 class FolderInUse(StoreError):

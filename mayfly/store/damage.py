@@ -104,7 +104,12 @@ def is_protected(database: Path, files: Files) -> bool:
     """
     with files.open(database) as file:
         header = file.read(_RESERVED_AT + 1)
-    return header[_RESERVED_AT:] == bytes((_RESERVED_BYTES,))
+    return is_protected_page(header)
+
+
+def is_protected_page(first_page: bytes) -> bool:
+    """Return True if page 1 of a database says that its pages have checksums."""
+    return first_page[_RESERVED_AT : _RESERVED_AT + 1] == bytes((_RESERVED_BYTES,))
 
 
 def checksum_vfs(vfs: str | None, folder: Path) -> str:
@@ -258,4 +263,4 @@ def check_identity(folder: Path, expected: Identity, found: Identity) -> None:
     raise StoreDamaged(f"the database is older than {IDENTITY_FILE} says: {wrong}{_REMEDY}", folder)
 
 
-_REMEDY = "; after a restore on purpose: mayfly verify --accept-older"
+_REMEDY = "; after a restore on purpose: mayfly verify --accept-restored"

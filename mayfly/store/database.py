@@ -10,6 +10,7 @@ a folder of the version before in ``tests/store/fixtures``.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -19,7 +20,8 @@ from typing import Any, Final
 
 import apsw
 
-from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.mqi.errors import NewerSchema, StoreCopied, StoreDamaged, StoreError
+from mayfly.mqi.reasons import MQRC_Q_MGR_NOT_AVAILABLE, reason_name
 from mayfly.runtime import Files, Runtime
 from mayfly.store.contents import report_lost_contents
 from mayfly.store.damage import (
@@ -40,12 +42,15 @@ from mayfly.store.damage import (
 )
 from mayfly.store.disk_space import Ballast
 from mayfly.store.folder_lock import FolderLock
-from mayfly.store.write_ahead_log import check_end, check_header
+from mayfly.store.followers import Followers, LogPosition
+from mayfly.store.write_ahead_log import check_end, check_header, salts_of
 
 DATABASE_FILE = "mayfly.db"
 #: The index of a log of 65,000 pages, four times as many as it should have.
 _INDEX_BYTES = 16 * 2**15
 _BUSY_MS = 10_000
+#: How long a log that is about to go waits for its followers, at the opening and at the end.
+_READ_SECONDS = 2.0
 DEFAULT_FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 #: For a connection that is only used under one of our locks: SQLite then takes no mutex, which it
 #: would lock and unlock twice for each column of a row. A row is read in 0.38 µs, not 0.55.
@@ -59,6 +64,10 @@ _PRAGMAS = (
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
 )
+READ_META: Final = "SELECT value FROM meta WHERE name = ?"
+WRITE_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+#: The name in the table ``meta`` of what tells the database file from its copies.
+FILE_BIRTH: Final = "file"
 SCHEMA_VERSION: Final = 11
 #: Room on the disk that a migration asks for: each changed page is written to the log, and back to
 #: the database when the log is.
@@ -83,18 +92,20 @@ def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.
     return connection
 
 
-def open_writer(file: Path, runtime: Runtime, *, accepts_older: bool) -> apsw.Connection:
+def open_writer(file: Path, runtime: Runtime, *, accepts_restored: bool) -> apsw.Connection:
     """Check a database file and migrate it to the present schema; return its writer connection.
 
-    A missing file is created. ``accepts_older`` skips the comparison with identity.json.
+    A missing file is created. ``accepts_restored`` skips the comparison with identity.json.
     ``runtime`` has the file system, the VFS and the files beside the database. Raises StoreDamaged,
     NewerSchema, StoreError for a folder that lacks what it needs, apsw.Error and OSError.
     """
     folder, log, files = file.parent, Path(f"{file}-wal"), runtime.files
-    expected = None if accepts_older else read_identity(folder, files)
+    expected = None if accepts_restored else read_identity(folder, files)
     is_new = not files.size_bytes(file)
     if is_new:
-        _check_nothing_is_lost(file, files.size_bytes(log), expected, accepts_older=accepts_older)
+        _check_nothing_is_lost(
+            file, files.size_bytes(log), expected, accepts_restored=accepts_restored
+        )
         files.make(file)
     else:
         check_header(log, files)
@@ -104,9 +115,12 @@ def open_writer(file: Path, runtime: Runtime, *, accepts_older: bool) -> apsw.Co
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         if not is_new:
             _check(writer, file, files, expected)
+            if not accepts_restored:
+                _check_not_copied(writer, file, files)
         elif is_available():
             protect(writer)
         if was_cut_off:
+            let_log_go(writer, log, runtime)
             _empty_log(writer)
         for pragma in _PRAGMAS:
             writer.execute(pragma)
@@ -119,13 +133,13 @@ def open_writer(file: Path, runtime: Runtime, *, accepts_older: bool) -> apsw.Co
 
 
 def _check_nothing_is_lost(
-    file: Path, log_bytes: int | None, expected: Identity | None, *, accepts_older: bool
+    file: Path, log_bytes: int | None, expected: Identity | None, *, accepts_restored: bool
 ) -> None:
     """Raise StoreDamaged if an empty database file has replaced one that had content.
 
     ``log_bytes`` is the length of its log, ``expected`` the content of identity.json; None when the
-    file does not exist. With ``accepts_older`` it raises StoreError for any empty file, as nothing
-    can be restored from it.
+    file does not exist. With ``accepts_restored`` it raises StoreError for any empty file, as
+    nothing can be restored from it.
     """
     if expected is not None:
         raise StoreDamaged(
@@ -133,7 +147,7 @@ def _check_nothing_is_lost(
         )
     if log_bytes:
         raise StoreDamaged(f"{file} is empty, and {file.name}-wal is not", file.parent)
-    if accepts_older:
+    if accepts_restored:
         raise StoreError(f"{file} is empty: there is nothing to accept", file.parent)
 
 
@@ -178,6 +192,35 @@ def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity
         check_identity(folder, expected, found)
 
 
+def _check_not_copied(writer: apsw.Connection, file: Path, files: Files) -> None:
+    """Raise StoreCopied if a database file is not the one that its queue manager has written."""
+    if not rows_of(writer, "SELECT 1 FROM sqlite_schema WHERE name = 'meta'"):
+        return
+    written = rows_of(writer, READ_META, (FILE_BIRTH,))
+    birth = files.birth_of(file)
+    if written and birth is not None and birth != written[0][0]:
+        reason = f"{reason_name(MQRC_Q_MGR_NOT_AVAILABLE)} ({MQRC_Q_MGR_NOT_AVAILABLE})"
+        raise StoreCopied(
+            f"{reason}: {file} is a copy, and not the file that its queue manager has written: "
+            "messages that were got since would be there again; if that is wanted, and the first "
+            "folder is never opened again: mayfly verify --accept-restored",
+            file.parent,
+        )
+
+
+def let_log_go(writer: apsw.Connection, log: Path, runtime: Runtime) -> None:
+    """Wait until the followers have read a log that is about to be emptied, and tell them its end.
+
+    It waits two seconds at most; a follower that is slower begins anew.
+    """
+    followers = Followers(log.parent, runtime)
+    frames = max(writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0], 0)
+    end = LogPosition(salts_of(log, runtime.files), frames)
+    if frames:
+        followers.wait_until_read(lambda: end, 0, _READ_SECONDS)
+        followers.let_go(end)
+
+
 def _empty_log(writer: apsw.Connection) -> None:
     """Write back the log that a crash has left, so that the next commit begins it anew.
 
@@ -199,14 +242,14 @@ class Database:
     """One SQLite database: its writer and reader connections and, on disk, its folder's lock."""
 
     def __init__(
-        self, folder: Path | None, runtime: Runtime | None = None, *, accepts_older: bool = False
+        self, folder: Path | None, runtime: Runtime | None = None, *, accepts_restored: bool = False
     ) -> None:
         """Open the database of a folder, created when missing, or one in memory for None.
 
-        ``accepts_older`` is for a restore: the database may hold less than identity.json says.
-        Raises FolderInUse when another open queue manager owns the folder, and NewerSchema when a
-        later version has written it. Raises StoreDamaged when SQLite cannot read it, or it holds
-        less than identity.json says.
+        ``accepts_restored`` is for a restore: the database may hold less than identity.json says,
+        and its file may be a copy. Raises FolderInUse when another open queue manager owns the
+        folder, and NewerSchema when a later version has written it. Raises StoreDamaged when SQLite
+        cannot read it, or it holds less than identity.json says, StoreCopied when it is a copy.
         """
         self.folder = folder
         self._runtime = runtime = Runtime() if runtime is None else runtime
@@ -223,9 +266,10 @@ class Database:
         if folder is None:
             self.writer = self.reader = _memory_connection()
         else:
-            self._open_folder(folder, accepts_older=accepts_older)
+            self._open_folder(folder, accepts_restored=accepts_restored)
         try:
             self.instance_id = str(self._meta("instance_id", runtime.random_bytes(16).hex()))
+            self._write_birth()
         except BaseException:
             self.close()
             raise
@@ -304,6 +348,10 @@ class Database:
         """
         if os.getpid() != self._pid:
             return
+        if self.folder is not None and not keeps_log:
+            log = self.folder / f"{DATABASE_FILE}-wal"
+            with contextlib.suppress(apsw.Error, OSError):
+                let_log_go(self.writer, log, self._runtime)
         for connection in (self.writer, self.reader):
             if keeps_log and self.is_durable:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -314,7 +362,7 @@ class Database:
         if self._lock is not None:
             self._lock.release()
 
-    def _open_folder(self, folder: Path, *, accepts_older: bool) -> None:
+    def _open_folder(self, folder: Path, *, accepts_restored: bool) -> None:
         """Lock the folder, then open its database; raises StoreError."""
         self._lock = lock = FolderLock(folder)
         file = folder / DATABASE_FILE
@@ -322,12 +370,12 @@ class Database:
             lock.make_private(DATABASE_FILE)
             self.ballast = Ballast(folder, self._runtime.files)
             try:
-                self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
+                self.writer = open_writer(file, self._runtime, accepts_restored=accepts_restored)
             except (apsw.FullError, NoSpaceToMigrate) as error:
                 missing_bytes = error.missing_bytes if isinstance(error, NoSpaceToMigrate) else 0
                 if missing_bytes > self.ballast.size_bytes or not self.ballast.give_up():
                     raise
-                self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
+                self.writer = open_writer(file, self._runtime, accepts_restored=accepts_restored)
             self.reader = self.connect(flags=LOCKED_FLAGS)
             self._index = _open_lengthened_index(Path(f"{file}-shm"))
             self._file = os.open(file, os.O_RDONLY)
@@ -337,12 +385,20 @@ class Database:
                 raise _refusal(file, error) from error
             raise
 
+    def _write_birth(self) -> None:
+        """Write which file this is, unless that is known, or the file system does not tell."""
+        if self.folder is None:
+            return
+        birth = self._runtime.files.birth_of(self.folder / DATABASE_FILE)
+        if birth is not None and [(birth,)] != self.rows(self.writer, READ_META, (FILE_BIRTH,)):
+            self.writer.execute(WRITE_META, (FILE_BIRTH, birth))
+
     def _meta(self, name: str, default: int | str) -> int | str:
         """Return a value of the table ``meta``.
 
         A missing one is stored as ``default`` and returned.
         """
-        found = self.rows(self.writer, "SELECT value FROM meta WHERE name = ?", (name,))
+        found = self.rows(self.writer, READ_META, (name,))
         if found:
             value: Any = found[0][0]
             return value if isinstance(value, int) else str(value)

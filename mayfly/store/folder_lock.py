@@ -96,6 +96,12 @@ class FolderLock:
         assert self._descriptor is not None
         tighten(self._folder, self._descriptor, file_prefix)
 
+    def is_of(self, folder: Path) -> bool:
+        """Return True if the lock is held, and is that of ``folder``."""
+        if self._descriptor is None or not folder.exists():
+            return False
+        return os.path.samestat(os.fstat(self._descriptor), folder.stat())
+
     def release(self) -> None:
         """Release the lock; a second call does nothing.
 
@@ -121,6 +127,11 @@ def holder_of(folder: Path) -> int | None:
         if kind == "FLOCK" and where.rpartition(":")[2] == place:
             return int(process)
     return None
+
+
+def is_held_here(folder: Path) -> bool:
+    """Return True if this process holds the lock of a folder."""
+    return any(lock.is_of(folder) for lock in list(_HELD))
 
 
 _HELD: weakref.WeakSet[FolderLock] = weakref.WeakSet()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import NamedTuple
 
 import apsw
 
-from mayfly.mqi.errors import StoreError
-from mayfly.runtime import Files
+from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.runtime import Files, Runtime
 from mayfly.store.damage import (
     IDENTITY_FILE,
     checksum_vfs,
@@ -21,7 +22,9 @@ from mayfly.store.damage import (
     protect,
     write_identity,
 )
-from mayfly.store.database import DATABASE_FILE, Database, connect
+from mayfly.store.database import DATABASE_FILE, FILE_BIRTH, WRITE_META, Database, connect
+from mayfly.store.followers import Followers
+from mayfly.store.meta import write_value
 
 _NEW_SUFFIX = ".compact"
 
@@ -34,17 +37,38 @@ class CompactedDatabase(NamedTuple):
     is_protected: bool
 
 
-def accept_older(folder: Path, manager_name: str) -> None:
-    """Accept a restored database that is older than identity.json says, by writing that file anew.
+def accept_restored(folder: Path, manager_name: str) -> None:
+    """Accept a database that was restored or copied, by writing anew what says whose it is.
 
+    It may hold less than identity.json says, and its file may be a copy. Followers begin anew.
     Raises StoreError for the folder of another queue manager and for one without a database;
     FolderInUse, NewerSchema, StoreDamaged.
     """
-    with _opened(folder, manager_name, accepts_older=True) as database:
+    with _opened(folder, manager_name, accepts_restored=True) as database:
         try:
             write_identity(folder, identity_of(database.writer), Files())
+            Followers(folder, Runtime()).lose_all()
         except OSError as error:
             raise StoreError(f"{folder / IDENTITY_FILE}: {error.strerror}", folder) from error
+
+
+def make_own(folder: Path, manager_name: str, *, is_new_instance: bool) -> str:
+    """Make a database that was written from a backup that of its folder; return its instance.
+
+    A new instance gets a new random id, by which ledgers and lakes tell it from the one before.
+    All pages are read and compared with each other first. Raises StoreError for the backup of
+    another queue manager; StoreDamaged, NewerSchema.
+    """
+    with _opened(folder, manager_name, accepts_restored=True) as database:
+        problems = [text for (text,) in database.writer.execute("PRAGMA integrity_check(10)")]
+        if problems != ["ok"]:
+            raise StoreDamaged(f"{folder / DATABASE_FILE} is damaged: {problems[0]}", folder)
+        if is_new_instance:
+            new = Runtime().random_bytes(16).hex()
+            database.writer.execute(*write_value("instance_id", new))
+        identity = identity_of(database.writer)
+        write_identity(folder, identity, Files())
+    return identity.instance
 
 
 def compact(folder: Path, manager_name: str) -> CompactedDatabase:
@@ -75,6 +99,7 @@ def compact(folder: Path, manager_name: str) -> CompactedDatabase:
             files.replace(new, file)
             log.unlink()
             (folder / f"{DATABASE_FILE}-shm").unlink()
+            Followers(folder, Runtime()).lose_all()
         finally:
             new.unlink(missing_ok=True)
         identity = identity_of(database.writer)
@@ -91,24 +116,31 @@ def _copy(file: Path, new: Path) -> bool:
     new.unlink(missing_ok=True)
     Files().make(new)
     is_protected = is_available()
-    source = connect(file, checksum_vfs(None, file.parent) if is_protected else None)
+    vfs = checksum_vfs(None, file.parent) if is_protected else None
+    source = connect(file, vfs)
     try:
         if is_protected:
             protect(source)
         source.execute("VACUUM INTO ?", (str(new),))
     finally:
         source.close()
+    birth = Files().birth_of(new)
+    if birth is not None:
+        with contextlib.closing(connect(new, vfs)) as copy:
+            copy.execute(WRITE_META, (FILE_BIRTH, birth))
     return is_protected
 
 
 @contextmanager
-def _opened(folder: Path, manager_name: str, *, accepts_older: bool = False) -> Iterator[Database]:
+def _opened(
+    folder: Path, manager_name: str, *, accepts_restored: bool = False
+) -> Iterator[Database]:
     """Open the database of a stopped queue manager for a block, and close it after the block.
 
-    With ``accepts_older`` the database may hold less than identity.json says. Errors of SQLite in
-    the block are raised as StoreError, damage as StoreDamaged.
+    With ``accepts_restored`` the database may hold less than identity.json says, or be a copy.
+    Errors of SQLite in the block are raised as StoreError, damage as StoreDamaged.
     """
-    database = Database(folder, accepts_older=accepts_older)
+    database = Database(folder, accepts_restored=accepts_restored)
     try:
         database.bind_to_manager(manager_name)
         yield database

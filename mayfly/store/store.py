@@ -26,6 +26,7 @@ from mayfly.store.claimed import ClaimedMessages
 from mayfly.store.damage import check_identity, damaged, identity_of, is_damage, read_identity
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.disk_space import Ballast, DiskSpace
+from mayfly.store.followers import MAX_KEPT_PAGES, Followers
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger, LedgerErasure, LedgerIds, Retention
@@ -47,6 +48,12 @@ _FEW_PAGES = 500
 _MAX_PASSES = 10
 #: A log that is written back at this length stays at 4 MB.
 _PAGES_ON_A_FULL_DISK = 1_000
+#: A follower reads 100 MB a second, and looks for more every 20 ms. While the last few pages are
+#: waited for, writers wait as well.
+_NEARLY_READ_SECONDS = 1.0
+_READ_SECONDS = 0.06
+#: How much longer a log gets before it is looked at again whether it is read.
+_MORE_KEPT_PAGES = 4_000
 
 
 class Sequence:
@@ -158,7 +165,10 @@ class Store:
             high_water_ms=self.high_water_ms,
         )
         ballast = self.database.ballast
-        self._log = None if ballast is None else WriteAheadLog(writer, guard, self._runtime)
+        self._log = None
+        if self.database.folder is not None:
+            followers = Followers(self.database.folder, self._runtime)
+            self._log = WriteAheadLog(writer, guard, followers, self._runtime)
         space = None
         if self._log is not None and ballast is not None:
             space = DiskSpace(writer, self._log, ballast)
@@ -466,6 +476,10 @@ class Checkpointer:
         self._stopped = False
         #: The present limit; less than PAGES_BEFORE_CHECKPOINT on a disk with little space.
         self._checkpoint_at_pages = self.PAGES_BEFORE_CHECKPOINT
+        #: The length at which a log is looked at again that a follower had not read; 0: none.
+        self._kept_until_pages = 0
+        #: A connection whose read keeps the log from being begun anew; None most of the time.
+        self._keeper: apsw.Connection | None = None
         log.on_length = self._needed.set
         self._set_notification()
         self._connection: apsw.Connection | None = None
@@ -492,13 +506,14 @@ class Checkpointer:
         self._needed.clear()
         connection = self._connection
         if self._stopped:
+            self._close_keeper()
             if connection is not None:
                 connection.close()
             return False
         assert connection is not None
         with self._log.guard:
             self._ballast.create(self._log.owed_bytes())
-            self._checkpoint_at_pages = self._limit_pages()
+            self._checkpoint_at_pages = max(self._limit_pages(), self._kept_until_pages)
             self._set_notification()
         if self._log.pages >= self._checkpoint_at_pages:
             self._checkpoint(connection)
@@ -529,9 +544,13 @@ class Checkpointer:
         the writer's.
         """
         try:
-            self._catch_up(connection)
-            with self._log.guard:
-                self._log.write_back_beside_writers(connection)
+            if self._log.followers.exist():
+                self._write_back_what_is_read(connection)
+            else:
+                self._catch_up(connection)
+                with self._log.guard:
+                    self._close_keeper()
+                    self._log.write_back_beside_writers(connection)
             self._database.write_identity(connection)
         except apsw.FullError as error:
             # The log may still have space for puts, but the database will have none.
@@ -560,6 +579,43 @@ class Checkpointer:
             self._database.sync()
             if self._log.pages - written_back <= _FEW_PAGES:
                 return
+
+    def _write_back_what_is_read(self, connection: apsw.Connection) -> None:
+        """Write the log back once the followers have read it; else keep it until it is longer.
+
+        At MAX_KEPT_PAGES, or where the disk has no room for more, it is written back all the same.
+        ``connection`` is the thread's own, not the writer's. Raises apsw.Error, OSError.
+        """
+        log, followers = self._log, self._log.followers
+        is_read = followers.wait_until_read(log.end, _FEW_PAGES, _NEARLY_READ_SECONDS)
+        if not is_read and self._may_keep_log():
+            self._kept_until_pages = log.pages + _MORE_KEPT_PAGES
+            return
+        if self._keeper is None:
+            # While it reads, the log is not begun anew, even when all of it is written back.
+            self._keeper = self._database.connect()
+            self._keeper.execute("BEGIN")
+            self._keeper.execute("SELECT 1 FROM sqlite_schema").fetchall()
+        self._catch_up(connection)
+        with log.guard:
+            is_read = followers.wait_until_read(log.end, 0, _READ_SECONDS)
+            if not is_read and self._may_keep_log():
+                self._kept_until_pages = log.pages + _FEW_PAGES
+                return
+            followers.let_go(log.end())
+            self._close_keeper()
+            log.write_back_beside_writers(connection)
+
+    def _close_keeper(self) -> None:
+        """Let the log be begun anew when all of it is written back."""
+        keeper, self._keeper, self._kept_until_pages = self._keeper, None, 0
+        if keeper is not None:
+            keeper.close()
+
+    def _may_keep_log(self) -> bool:
+        """Return True if the log may become longer, for followers that have not read it."""
+        is_small = self._ballast.is_given_up or self._limit_pages() < self.PAGES_BEFORE_CHECKPOINT
+        return self._log.pages < MAX_KEPT_PAGES and not is_small
 
     def _lengthen_log(self) -> None:
         """Lengthen the log file, or postpone that on a full disk; an error is logged only."""

@@ -32,6 +32,7 @@ from tests.channel.scene import (
 )
 from tests.channel.test_doubt import IN_DOUBT, PLACES
 from tests.examples import examples
+from tests.snapshots import on_a_snapshot
 
 
 def after_a_crash(manager: QueueManager, folder: Path) -> None:
@@ -56,10 +57,10 @@ def test_who_dies_in_the_middle_of_a_batch_settles_it_when_it_is_back(
     one.channels.start(CHANNEL)
     if dies in ("two", "both"):
         after_a_crash(two, tmp_path / "22")
-        two = QueueManager("QM2", tmp_path / "22", clock)
+        two = QueueManager("QM2", tmp_path / "22", clock, runtime=on_a_snapshot())
     if dies in ("one", "both"):
         after_a_crash(one, tmp_path / "11")
-        one = QueueManager("QM1", tmp_path / "11", clock)
+        one = QueueManager("QM1", tmp_path / "11", clock, runtime=on_a_snapshot())
     clock.advance(60_000)
     assert bodies(two) == [b"a", b"b", b"c"]
     assert (one.curdepth(XMITQ), standing(one).is_in_doubt) == (0, False)
@@ -83,7 +84,7 @@ def test_what_is_in_doubt_is_hidden_from_the_moment_its_queue_manager_is_open(
         after_a_crash(one, tmp_path / "11")
     # Its partner is away, and its life is over.
     clock.advance(10_000)
-    with QueueManager("QM1", tmp_path / "11", clock) as one:
+    with QueueManager("QM1", tmp_path / "11", clock, runtime=on_a_snapshot()) as one:
         status = standing(one)
         assert (status.status, status.is_in_doubt) == ("RETRYING", True)
         assert (bodies(one, XMITQ), one.counts(XMITQ).locked, one.curdepth(XMITQ)) == ([], 1, 0)
@@ -156,7 +157,7 @@ class TwoManagers(RuleBasedStateMachine):
         self.generation += 1
         folder = self.folder / f"1.{self.generation}"
         after_a_crash(self.one, folder)
-        self.one = QueueManager("QM1", folder, self.clock)
+        self.one = QueueManager("QM1", folder, self.clock, runtime=on_a_snapshot())
         through(self.one, self.at)
 
     @rule()
@@ -164,7 +165,7 @@ class TwoManagers(RuleBasedStateMachine):
         self.generation += 1
         folder = self.folder / f"2.{self.generation}"
         after_a_crash(self.two, folder)
-        self.two = QueueManager("QM2", folder, self.clock)
+        self.two = QueueManager("QM2", folder, self.clock, runtime=on_a_snapshot())
 
     @rule()
     def starts(self) -> None:

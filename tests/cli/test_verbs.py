@@ -366,14 +366,14 @@ def test_verify_accepts_an_older_store_when_told_to(queue: Invoke, home: Path) -
     (folder / DATABASE_FILE).write_bytes(backup)
     refused = queue("verify", "QM1")
     assert refused.exit_code == ExitCode.FILE
-    assert "mayfly verify --accept-older" in one_line(refused.stderr)
+    assert "mayfly verify --accept-restored" in one_line(refused.stderr)
     assert queue("put", "QM1", "Q1", "x").exit_code == ExitCode.FILE
-    accepted = queue("verify", "QM1", "--accept-older")
+    accepted = queue("verify", "QM1", "--accept-restored")
     assert (accepted.exit_code, accepted.stderr) == (0, "")
     assert queue("verify", "QM1").exit_code == 0
-    elsewhere = queue("verify", "QM1", "--accept-older", "--path", "grpc://127.0.0.1:1")
+    elsewhere = queue("verify", "QM1", "--accept-restored", "--path", "grpc://127.0.0.1:1")
     assert elsewhere.exit_code == ExitCode.USAGE
-    assert queue("verify", "QM9", "--accept-older").exit_code == ExitCode.MQ
+    assert queue("verify", "QM9", "--accept-restored").exit_code == ExitCode.MQ
 
 
 def test_compact_says_what_it_has_given_back(queue: Invoke) -> None:

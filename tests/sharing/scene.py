@@ -8,6 +8,7 @@ from mayfly import QueueManager, QueueSharingGroup
 from mayfly.mqi.constants import MQQSGD_SHARED
 from mayfly.testing import VirtualClock
 from mayfly.verbs.facts import Value
+from tests.snapshots import on_a_snapshot
 from tests.spec.scene import START_MS, alter_manager, local
 
 SHARED, PRIVATE = "SHARED.Q", "PRIVATE.Q"
@@ -38,7 +39,9 @@ class Sharing:
 
     def open_group(self) -> None:
         """Open the group alone."""
-        self.group = QueueSharingGroup("QSG1", self.folder_of("QSG1"), self.clock)
+        self.group = QueueSharingGroup(
+            "QSG1", self.folder_of("QSG1"), self.clock, runtime=on_a_snapshot()
+        )
 
     def open(self) -> None:
         """Open the group and both members."""
@@ -47,7 +50,9 @@ class Sharing:
 
     def member(self, name: str) -> QueueManager:
         """Open a member."""
-        return QueueManager(name, self.folder_of(name), sharing_group=self.group)
+        return QueueManager(
+            name, self.folder_of(name), sharing_group=self.group, runtime=on_a_snapshot()
+        )
 
     def folder_of(self, name: str) -> Path | None:
         """Return the folder of the group or of a member."""

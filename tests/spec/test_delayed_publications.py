@@ -18,6 +18,7 @@ from mayfly.mqi.structures import DLH
 from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
+from tests.snapshots import on_a_snapshot
 from tests.spec.pubsub_scene import admin_sub, available_only, deliver, drained, topic
 from tests.spec.scene import (
     DEAD,
@@ -356,7 +357,8 @@ def test_copies_released_in_bulk_are_stored_as_those_released_one_by_one(tmp_pat
     stored, ended = [], []
     for in_bulk in (False, True):
         folder = Path(shutil.copytree(tmp_path / "staged", tmp_path / str(in_bulk)))
-        with QueueManager("QM1", folder, clock=VirtualClock(START_MS + 1_000)) as qm:
+        clock, runtime = VirtualClock(START_MS + 1_000), on_a_snapshot()
+        with QueueManager("QM1", folder, clock=clock, runtime=runtime) as qm:
             assert release_ahead(qm, in_bulk=in_bulk) == 17
             assert (qm.curdepth(STAGING), qm.counts("Q2").staged) == (0, 0)
             stored.append(rows_on(qm, "Q1", "Q3", "CAPPED"))

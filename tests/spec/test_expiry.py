@@ -13,6 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
+from tests.snapshots import on_a_snapshot
 from tests.spec.pubsub_scene import admin_sub
 from tests.spec.scene import (
     BROWSE,
@@ -369,7 +370,9 @@ def test_E17_discard_and_report_are_on_the_disk_with_the_commit(
             unit.commit()
         shutil.copytree(tmp_path / "QM1", tmp_path / "killed")
     # The clock of the machine it comes back on is behind: only the store knows that it is over.
-    with QueueManager("QM1", tmp_path / "killed", clock=VirtualClock(START_MS)) as qm:
+    with QueueManager(
+        "QM1", tmp_path / "killed", clock=VirtualClock(START_MS), runtime=on_a_snapshot()
+    ) as qm:
         assert (qm.curdepth("Q1"), qm.curdepth(REPLIES)) == (0, 1)
         assert ends(qm, "Q1") == [End("expired", 1_000)]
         assert qm.verify().ok

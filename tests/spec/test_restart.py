@@ -19,6 +19,7 @@ from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.over import NewSession
+from tests.snapshots import on_a_snapshot
 from tests.spec.scene import (
     DEAD,
     REPLIES,
@@ -38,7 +39,7 @@ from tests.store.scene import failing_disk, raw
 
 
 def reopened(path: Path, clock: VirtualClock) -> QueueManager:
-    return QueueManager("QM1", path, clock=clock)
+    return QueueManager("QM1", path, clock=clock, runtime=on_a_snapshot())
 
 
 @pytest.mark.parametrize(
@@ -481,7 +482,7 @@ def test_P9_a_persistent_message_got_where_it_was_put_is_in_the_ledger_after_a_c
             assert session.get("Q1") is not None
             session.commit()
             shutil.copytree(tmp_path / "QM1", tmp_path / "crashed")
-    with QueueManager("QM1", tmp_path / "crashed") as manager:
+    with QueueManager("QM1", tmp_path / "crashed", runtime=on_a_snapshot()) as manager:
         rows = [dict(zip(LEDGER_COLUMNS, r, strict=True)) for r in manager.ledger.page(0, 1_000)]
         assert [row["outcome"] for row in rows if row["msg_id"] == msg_id] == ["got"]
         assert manager.verify().ok

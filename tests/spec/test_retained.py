@@ -20,6 +20,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
+from tests.snapshots import on_a_snapshot
 from tests.spec.pubsub_scene import admin_sub, drained
 from tests.spec.scene import (
     BROWSE,
@@ -229,7 +230,10 @@ def test_E17_a_retained_one_that_expired_before_its_commit_leaves_the_living_one
             assert [e.outcome for e in ends(qm, RETAINED)] == [outcome]
             assert qm.verify().ok
         shutil.copytree(tmp_path / "QM1", tmp_path / "killed")
-    with QueueManager("QM1", tmp_path / "killed", clock=clock) as qm, new_session(qm) as session:
+    with (
+        QueueManager("QM1", tmp_path / "killed", clock=clock, runtime=on_a_snapshot()) as qm,
+        new_session(qm) as session,
+    ):
         assert body(session.subscribe("a").get()) == (stays if persistent else None)
 
 

@@ -15,6 +15,7 @@ from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
 from mayfly.verbs.schedule import Receipt
 from tests.over import NewSession
+from tests.snapshots import on_a_snapshot
 from tests.spec.scene import (
     DEAD,
     STAGING,
@@ -225,7 +226,10 @@ def test_lost_at_restart(
             shutil.copytree(folder, tmp_path / "copy")
             folder = tmp_path / "copy"
     clock.advance(4_999)
-    with QueueManager("QM1", folder, clock=clock) as qm, new_session(qm) as session:
+    with (
+        QueueManager("QM1", folder, clock=clock, runtime=on_a_snapshot()) as qm,
+        new_session(qm) as session,
+    ):
         assert asked(session, lost) == {R.LOST_AT_RESTART if how == "closed" else R.UNKNOWN}
         assert asked(session, cancelled) == {R.CANCELLED}
         assert session.schedule.count("Q1") == qm.curdepth(STAGING) == 2

@@ -17,6 +17,7 @@ from mayfly.store.database import DATABASE_FILE, connect
 from mayfly.store.keys import generated_id, id_hash, order_key, start_of_ids
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
+from tests.snapshots import on_a_snapshot
 
 NUMBER = 1
 #: The name of a disk of the tests with SQLite.
@@ -34,8 +35,8 @@ def opened(
     *,
     runtime: Runtime | None = None,
 ) -> Store:
-    """Open a store that has the queue Q1 under number 1."""
-    runtime = Runtime() if runtime is None else runtime
+    """Open a store that has the queue Q1 under number 1; its folder may be a copy."""
+    runtime = on_a_snapshot() if runtime is None else runtime
     store = Store(folder, runtime.engine_lock(), now_ms, runtime)
     store.ledger_writer.totals.open_queue(NUMBER, "Q1")
     return store

@@ -18,9 +18,10 @@ from mayfly.runtime import Files
 from mayfly.store import damage
 from mayfly.store.damage import IDENTITY_FILE, is_protected
 from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION, Database
-from mayfly.store.restoring import accept_older
+from mayfly.store.restoring import accept_restored
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
+from tests.snapshots import on_a_snapshot
 from tests.spec.scene import local
 from tests.store.cuts import LOG_FILE
 from tests.store.scene import get_unit, held, new_row, opened, put_unit, statement
@@ -234,7 +235,7 @@ def test_opening_after_a_kill_begins_the_log_anew(
     """Else the rest of a transaction that was cut off would stay in it, for the next crash."""
     copy = Path(shutil.copytree(cut_off[0], tmp_path / "copy"))
     whole = (copy / LOG_FILE).read_bytes()
-    database = Database(copy)
+    database = Database(copy, on_a_snapshot())
     left = (copy / LOG_FILE).read_bytes()
     assert len(left) < len(whole)
     assert left[16:24] != whole[16:24]
@@ -300,14 +301,14 @@ def test_restored_copy_that_is_older_is_refused_until_it_is_accepted(tmp_path: P
         qm.session().put("Q1", b"new", persistent=True)
     shutil.copy(backup / DATABASE_FILE, folder)
     before = content(folder)
-    with pytest.raises(StoreDamaged, match=r"ledger ends at .* mayfly verify --accept-older"):
+    with pytest.raises(StoreDamaged, match=r"ledger ends at .* mayfly verify --accept-restored"):
         QueueManager("QM1", folder)
     assert content(folder) == before
     with pytest.raises(StoreError, match="folder of queue manager QM1"):
-        accept_older(folder, "QM2")
+        accept_restored(folder, "QM2")
     with pytest.raises(StoreDamaged):
         QueueManager("QM1", folder)
-    accept_older(folder, "QM1")
+    accept_restored(folder, "QM1")
     with QueueManager("QM1", folder) as qm:
         assert [m.body for m in qm.session().browse("Q1")] == [b"old"]
         assert qm.verify().ok

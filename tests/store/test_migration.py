@@ -22,6 +22,7 @@ from mayfly.store.database import DATABASE_FILE, OLDEST_VERSION, SCHEMA_VERSION
 from mayfly.store.disk_space import BALLAST_BYTES, BALLAST_FILE
 from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
+from tests.snapshots import on_a_snapshot
 from tests.spec.pubsub_scene import drained
 from tests.spec.scene import lives
 from tests.store.cuts import cut, cut_disk, files_of
@@ -42,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(folder: Path, now_ms: int = CLOSED_MS) -> QueueManager:
-    return QueueManager("OLD", folder, clock=VirtualClock(now_ms))
+    return QueueManager("OLD", folder, clock=VirtualClock(now_ms), runtime=on_a_snapshot())
 
 
 def version_of(folder: Path) -> int:

@@ -14,7 +14,7 @@ from mayfly.mqi.errors import FolderInUse, StoreDamaged, StoreError
 from mayfly.runtime import Files
 from mayfly.store.damage import IDENTITY_FILE, is_protected
 from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION, schema
-from mayfly.store.restoring import accept_older, compact
+from mayfly.store.restoring import accept_restored, compact
 from mayfly.testing import VirtualClock
 from tests.spec.scene import local
 from tests.store.scene import held, new_row, opened, put_unit, statement
@@ -37,6 +37,7 @@ def old_folder(tmp_path: Path) -> Path:
     tables = connection.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'")
     for (table,) in tables.fetchall():
         connection.execute(f"INSERT INTO main.{table} SELECT * FROM whole.{table}")
+    connection.execute("DELETE FROM main.meta WHERE name = 'file'")
     connection.pragma("user_version", SCHEMA_VERSION)
     connection.close()
     without.replace(file)
@@ -88,7 +89,7 @@ def test_compacting_gives_back_what_is_free_and_keeps_the_mode(tmp_path: Path) -
 def test_compacting_is_refused_while_somebody_has_the_folder_open(tmp_path: Path) -> None:
     with QueueManager("QM1", tmp_path) as qm:
         local(qm)
-        for refused in (compact, accept_older):
+        for refused in (compact, accept_restored):
             with pytest.raises(FolderInUse):
                 refused(tmp_path, "QM1")
         assert qm.verify().ok
@@ -169,5 +170,5 @@ def test_compacting_a_damaged_store_says_so_and_leaves_it(tmp_path: Path) -> Non
 
 def test_there_is_nothing_to_accept_in_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="nothing to accept"):
-        accept_older(tmp_path, "QM1")
+        accept_restored(tmp_path, "QM1")
     assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.engine.lateness import BOUNDS_MS, Lateness
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.runtime import SystemClock
 from mayfly.servers.http.resources import metrics
 from mayfly.servers.http.resources.metrics import OTHERS, metrics_text
 from mayfly.servers.status import ServerStatus, ServingState
+from mayfly.store.followers import NO_LOG, FollowerFile
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from tests.connection.serving import serving
@@ -345,3 +348,17 @@ def test_clients_are_counted_by_channel(web: Web, queue_manager: QueueManager) -
         assert scraped(web)["mayfly_client_connections", ("CH",)] == 1
         first.close()
         assert ("mayfly_client_connections", ("CH",)) not in scraped(web)
+
+
+def test_a_backup_that_follows_says_what_a_loss_would_cost(tmp_path: Path) -> None:
+    with QueueManager("QM1", tmp_path) as qm:
+        file = FollowerFile(tmp_path, "/backups/QM1")
+        file.write(NO_LOG, SystemClock().now_ms() - 90_000)
+        status = ServerStatus([qm])
+        labels = '{queue_manager="QM1",target="/backups/QM1"}'
+        found = metrics_text({"QM1": qm}, status).decode()
+        assert f"mayfly_backup_running{labels} 1.0" in found
+        [loss] = re.findall(rf"mayfly_backup_loss_seconds{re.escape(labels)} (.*)", found)
+        assert float(loss) >= 90
+        file.close()
+        assert f"mayfly_backup_running{labels} 0.0" in metrics_text({"QM1": qm}, status).decode()

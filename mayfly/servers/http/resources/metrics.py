@@ -20,6 +20,7 @@ from starlette.responses import Response
 from mayfly.admin import CHANNEL, inquire
 from mayfly.admin.security.roles import Role
 from mayfly.channel import ChannelState, channels_of, client_connections
+from mayfly.engine import manager_folder
 from mayfly.engine.api.operating import (
     BOUNDS_MS,
     Figures,
@@ -30,8 +31,10 @@ from mayfly.engine.api.operating import (
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import ConnectionBroken, ObjectError
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import SystemClock
 from mayfly.servers.http.resources.operations import Call, NoQuery, Operation
 from mayfly.servers.status import ServerStatus
+from mayfly.store.followers import followers_of
 
 #: Number of queues that are shown one by one; the figures of all others are added up.
 MAX_QUEUES: Final = 200
@@ -96,6 +99,7 @@ class _ManagersCollector(Collector):
         yield from _claim_metrics({name: self._managers[name] for name in taken})
         yield _channel_metrics({name: self._managers[name] for name in taken})
         yield _client_metrics({name: self._managers[name] for name in taken})
+        yield from _backup_metrics({name: self._managers[name] for name in taken})
 
 
 def _queue_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
@@ -312,6 +316,29 @@ def _client_metrics(managers: Mapping[str, QueueManager]) -> Metric:
         for channel, count in sorted(counted.items()):
             family.add_metric([name, channel], count)
     return family
+
+
+def _backup_metrics(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
+    """Yield the metrics of backups that follow: whether they run, and what a loss would cost."""
+    labels = ["queue_manager", "target"]
+    running = GaugeMetricFamily(
+        "mayfly_backup_running",
+        "1 while mayfly backup --follow copies to the target, else 0.",
+        labels=labels,
+    )
+    loss = GaugeMetricFamily(
+        "mayfly_backup_loss_seconds",
+        "What was committed in the last so many seconds would be lost with the disk.",
+        labels=labels,
+    )
+    now_ms = SystemClock().now_ms()
+    for name, manager in managers.items():
+        folder = manager_folder(manager.engine)
+        for each in [] if folder is None else followers_of(folder):
+            running.add_metric([name, each.target], float(each.is_running))
+            if each.safe_at_ms:
+                loss.add_metric([name, each.target], max(now_ms - each.safe_at_ms, 0) / SECOND_MS)
+    yield from (running, loss)
 
 
 OPERATIONS: Final = (

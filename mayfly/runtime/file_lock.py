@@ -13,8 +13,8 @@ from mayfly.runtime.files import FILE_MODE
 _LOCK = struct.Struct("hhqqi4x")
 
 
-def locked_file(file: Path) -> int:
-    """Return a descriptor of the file, which is made if needed, locked and emptied.
+def locked_file(file: Path, *, empties: bool = True) -> int:
+    """Return a descriptor of the file, which is made if needed, locked and, if wished, emptied.
 
     The lock ends when the descriptor is closed. Raises BlockingIOError if another process has
     locked the file, OSError if it cannot be made.
@@ -26,7 +26,8 @@ def locked_file(file: Path) -> int:
         if not file.exists() or not os.path.samestat(file.stat(), os.fstat(descriptor)):
             # The process before has removed it between our opening and our lock.
             raise BlockingIOError
-        os.ftruncate(descriptor, 0)
+        if empties:
+            os.ftruncate(descriptor, 0)
     except BaseException:
         os.close(descriptor)
         raise

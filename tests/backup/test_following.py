@@ -1,0 +1,123 @@
+"""A backup that follows: equal page by page, however often anybody is killed; the loss is shown."""
+
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.backup.restoring import plan_of, restore, write_database
+from mayfly.store.database import DATABASE_FILE, Database
+from mayfly.store.followers import followers_of
+from mayfly.store.write_ahead_log import FRAME_BYTES
+from mayfly.testing import VirtualClock
+from tests.store.kills import lines_in, run_and_kill, started
+
+
+@contextmanager
+def following(folder: Path, place: Path) -> "Iterator[subprocess.Popen[str]]":
+    """A process that copies a folder on and on, for a block, from when a backup is whole."""
+    [process] = started(("tests.backup.follow", folder, place))
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "whole\n", process.communicate()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def written_back(folder: Path) -> bytes:
+    """Open and close a folder, and return its database, which has all that was committed."""
+    Database(folder).close()
+    return (folder / DATABASE_FILE).read_bytes()
+
+
+def copied(folder: Path, place: Path, file: Path) -> bytes:
+    """Copy once more what was committed, and return the database that the backup holds."""
+    with following(folder, place) as process:
+        process.terminate()
+        assert process.wait(60) == 0, process.communicate()
+    write_database(str(place), plan_of(str(place), None), file)
+    return file.read_bytes()
+
+
+def follow_and_kill(tmp_path: Path, round_count: int, unit_count: int, seed: int) -> None:
+    """Commit random units under a follower, and kill either process again and again."""
+    folder, place, journals = tmp_path / "QM1", tmp_path / "place", tmp_path / "journals"
+    journals.mkdir()
+    Database(folder).close()
+    chance = random.Random(seed)
+    for number in range(round_count):
+        lines = lines_in(journals) + unit_count // round_count
+        with following(folder, place) as process:
+            if chance.random() < 0.3:
+                process.kill()
+            run_and_kill("tests.backup.units", folder, journals, f"{seed}-{number}", 0.0, lines)
+        if chance.random() < 0.3:
+            written_back(folder)
+    # A commit that a kill has left half done is there from the next opening on, or never.
+    whole = written_back(folder)
+    assert copied(folder, place, tmp_path / "copy.db") == whole
+
+
+def test_a_follower_has_each_page_after_300_units_and_kills_of_both(tmp_path: Path) -> None:
+    follow_and_kill(tmp_path, round_count=3, unit_count=300, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+def test_a_follower_has_each_page_after_10_000_units(tmp_path: Path, seed: int) -> None:
+    follow_and_kill(tmp_path, round_count=20, unit_count=1_000, seed=seed)
+
+
+def test_a_loss_is_no_more_than_was_shown(tmp_path: Path) -> None:
+    folder, place, journals = tmp_path / "QM1", tmp_path / "place", tmp_path / "journals"
+    journals.mkdir()
+    Database(folder).close()
+    with following(folder, place) as process:
+        run_and_kill("tests.backup.units", folder, journals, "1", 0.0, 100)
+        # The machine is gone with both.
+        process.kill()
+    [shown] = followers_of(folder)
+    assert not shown.is_running
+    lines = [line.split() for line in (journals / "1").read_text().splitlines()]
+    kept = {msg_id for msg_id, at_ms in lines if int(at_ms) < shown.safe_at_ms}
+    assert kept
+    plan = plan_of(str(place), None)
+    restored = tmp_path / "restored"
+    restore(
+        str(place),
+        plan,
+        restored,
+        is_new_instance=True,
+        passphrase=None,
+        say=lambda _done, _all: None,
+    )
+    assert plan.until_ms >= shown.safe_at_ms
+    with QueueManager("QM1", restored, VirtualClock(plan.until_ms)) as qm:
+        assert qm.verify().ok
+    database = Database(restored)
+    rows = database.writer.execute("SELECT msg_id FROM message UNION SELECT msg_id FROM ledger")
+    assert kept <= {bytes(msg_id).hex() for (msg_id,) in rows if msg_id is not None}
+    database.close()
+
+
+def test_a_server_waits_for_no_follower_that_has_stopped(tmp_path: Path) -> None:
+    folder, place, journals = tmp_path / "QM1", tmp_path / "place", tmp_path / "journals"
+    journals.mkdir()
+    Database(folder).close()
+    with following(folder, place) as process:
+        process.send_signal(signal.SIGSTOP)
+        run_and_kill("tests.backup.units", folder, journals, "1", 0.0, 400)
+        log_bytes = (folder / f"{DATABASE_FILE}-wal").stat().st_size
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        assert process.wait(60) == 0, process.communicate()
+    # It was kept, and not written over.
+    assert log_bytes > 2 * 300 * FRAME_BYTES
+    assert not [state for state in followers_of(folder) if state.is_running]
