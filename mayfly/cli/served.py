@@ -173,21 +173,25 @@ def opened_when_free(opens: Callable[[], _T], folder: Path, pause: Callable[[flo
             return opens()
         except FolderInUse:
             process = holder_of(folder)
-            command = "" if process is None else _command_of(process)
+            command = None if process is None else _command_of(process)
             if process is None:
                 unknown_count += 1
-            if (process is not None and not command) or unknown_count > _MAX_UNKNOWN_HOLDERS:
+            if command == "" or unknown_count > _MAX_UNKNOWN_HOLDERS:
                 raise
         if command and command != waited_for:
             waited_for = command
             _LOG.warning("%s is in use by %s: waits until it ends", folder, command)
         pause(_COMMAND_LOOK_SECONDS)
-    text = f"{folder} has been in use by {waited_for} for {_PATIENCE_SECONDS} seconds"
+    holder = waited_for or "a process that is ending"
+    text = f"{folder} has been in use by {holder} for {_PATIENCE_SECONDS} seconds"
     raise FolderInUse(text, folder)
 
 
-def _command_of(process: int) -> str:
+def _command_of(process: int) -> str | None:
     """Return the Mayfly command that a process runs, as text; "" for another program.
+
+    Returns None for a process that is ending: it has lost its command line, and still has its
+    files open for a moment.
 
     Only two of its words are shown, as in "mayfly get (process 17)", since others may be the text
     of a message.
@@ -195,7 +199,9 @@ def _command_of(process: int) -> str:
     try:
         arguments = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
-        return ""
+        return None
+    if not arguments:
+        return None
     words = arguments.split("\0")
     for place, word in enumerate(words):
         is_module = word == "mayfly" and words[place - 1] == "-m"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -273,6 +274,26 @@ def test_a_server_waits_for_a_command_that_has_its_folder_open_and_says_for_whom
             finally:
                 waiting.kill()
                 server.kill()
+
+
+@pytest.mark.slow
+def test_a_server_waits_for_a_command_that_is_ending(folder: Path) -> None:
+    """A process that ends has no command line any more while it still has its files open."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    # The lock is the child's, and lasts as long as the open file that it shares with this process.
+    lock = "import fcntl, sys; fcntl.flock(int(sys.argv[1]), fcntl.LOCK_EX)"
+    child = subprocess.Popen([sys.executable, "-c", lock, str(descriptor)], pass_fds=[descriptor])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert holder_of(folder) == child.pid
+    looks: list[float] = []
+
+    def end(seconds: float) -> None:
+        looks.append(seconds)
+        os.close(descriptor)
+
+    served.opened_when_free(lambda: QueueManager("QM1", folder), folder, end).close()
+    assert len(looks) == 1
+    assert child.wait() == 0
 
 
 @pytest.mark.slow
