@@ -88,7 +88,8 @@ def test_pages_go_on_where_the_one_before_has_ended(web: Web, queue_manager: Que
     with queue_manager.session() as session:
         put = [session.put("Q1", b"x", persistent=bool(n % 2)).hex() for n in range(450)]
         put += [session.put("Q1", b"x", delay_ms=1_000 + n).hex() for n in range(250)]
-    found, after, pages = list[str](), "", 0
+    found, pages = list[str](), 0
+    after: str | None = ""
     while after is not None:
         page = web.ask("GET", f"{MESSAGES}?limit=170&after={after}").content
         found += [each["msg_id"] for each in page["messages"]]
@@ -161,8 +162,8 @@ def test_a_dead_letter_tells_why_in_words_and_is_redriven_alone(
     web: Web, queue_manager: QueueManager, clock: VirtualClock, dead_lettering: None
 ) -> None:
     with queue_manager.session() as session:
-        for body in (b"one", b"two"):
-            session.put("Q2", body, delay_ms=1_000, time_to_live_ms=60_000)
+        for data in (b"one", b"two"):
+            session.put("Q2", data, delay_ms=1_000, time_to_live_ms=60_000)
         assert queue_manager.mqsc("ALTER QLOCAL(Q2) PUT(DISABLED)").ok
         clock.advance(1_000)
     letters = web.ask("GET", f"{QM1}/dead-letters").content["letters"]
@@ -416,7 +417,8 @@ def test_a_search_in_contents_is_bounded_by_bytes_and_goes_on(
             session.put(
                 "Q1", bytes(2**20) + b"beyond" if number == 3 else bytes(2**20 - 9) + b"needle"
             )
-    found, after, pages = 0, "", 0
+    found, pages = 0, 0
+    after: str | None = ""
     while after is not None:
         page = web.ask("GET", f"{MESSAGES}?text=needle&limit=1000&after={after}").content
         found, after, pages = found + len(page["messages"]), page["next"], pages + 1
