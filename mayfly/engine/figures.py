@@ -190,11 +190,11 @@ class LiveFigures(NamedTuple):
     Other fields are as in Figures.
     ``queues`` are those with the most messages, ``others`` sums the rest. ``present`` counts each
     message once: a delayed one as staged; if it has expired, also as expired. ``expired_as_of_ms``
-    is when expired messages were counted. ``first_expired_ms`` is the earliest deadline of those that
-    an expiry scan could discard, None without any; ``scan_interval_ms`` is EXPRYINT, None for OFF.
-    ``in_transit_count`` counts messages on transmission
-    queues. ``flow`` counts messages since the watch began, under PUT and by outcome; a released or
-    dead-lettered message moves on and counts as one put.
+    is when expired messages were counted. ``first_expired_ms`` is the earliest deadline of those
+    that an expiry scan could discard, None without any; ``scan_interval_ms`` is EXPRYINT, None for
+    OFF. ``in_transit_count`` counts messages on transmission queues. ``flow`` counts messages since
+    the watch began, under PUT and by outcome; a released or dead-lettered message moves on and
+    counts as one put.
     """
 
     now_ms: int

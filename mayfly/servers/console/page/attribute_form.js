@@ -51,8 +51,8 @@ export async function attributeForm({ title, action, kind, name = '', type = '',
 
     function filter() {
       const part = find.value.trim().toLowerCase();
-      for (const [keyword, { element, attribute, isChanged }] of fields) {
-        element.hidden = !isChanged() && !(keyword.includes(part) && (attribute.has_effect || every.checked || only || part === keyword));
+      for (const [keyword, { element, attribute, input, isChanged }] of fields) {
+        element.hidden = !isChanged() && !input.required && !(keyword.includes(part) && (attribute.has_effect || every.checked || only || part === keyword));
       }
     }
 

@@ -8,6 +8,7 @@ const AHEAD = 12;
 const PAGE = 16;
 /** On a phone rows are cards of any height, and so many are in the page until the last one is seen. */
 const CARDS = 40;
+const SHORT = 7;
 const phone = matchMedia('(max-width: 599px)');
 /** What was chosen and looked at in tables that keep it, by their names. @type {Map<string, {chosen: Set<string>, active: string}>} */
 const kept = new Map();
@@ -44,10 +45,12 @@ export function dataTable(asked) {
   const body = h('tbody', { role: 'rowgroup' });
   const heads = columns.map((column) => headOf(column));
   const all = h('input', { type: 'checkbox', 'aria-label': 'Choose all rows', onchange: chooseAll });
+  const headOfAll = h('th', { scope: 'col', role: 'columnheader' });
+  const allRows = h('label', { class: 'field' }, 'All rows');
   const table = h(
     'table',
     { role: 'grid', 'aria-label': asked.label, 'aria-multiselectable': asked.chooses ? 'true' : null },
-    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, heads)),
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, asked.chooses && headOfAll, heads)),
     body,
   );
   const end = h('div', { class: 'end-of-cards' });
@@ -65,16 +68,14 @@ export function dataTable(asked) {
       [sortKey, isDown] = [order.value.replace(/^-/, ''), order.value.startsWith('-')];
       arrange();
       draw();
-    } }, options));
-    const head = h('th', { scope: 'col', role: 'columnheader' });
-    const allRows = h('label', { class: 'field' }, 'All rows');
-    const place = () => (phone.matches ? allRows : head).prepend(all);
-    if (asked.chooses) {
-      table.querySelector('thead tr')?.prepend(head);
-      phone.addEventListener('change', place);
-      place();
-    }
+    } }, asked.sort === '' && h('option', { selected: true, disabled: true }, 'as they came'), options));
     return h('div', { class: 'card-head' }, options.length > 2 && order, asked.chooses && allRows);
+  }
+
+  /** The box for all rows stands in its head, or above the cards. */
+  function placeAll() {
+    const place = phone.matches ? allRows : headOfAll;
+    if (all.parentElement !== place) place.prepend(all);
   }
 
   /** @param {Column<T>} column */
@@ -107,6 +108,7 @@ export function dataTable(asked) {
   }
 
   function draw() {
+    placeAll();
     const isWhole = asked.wraps || phone.matches;
     const first = isWhole ? 0 : Math.max(0, Math.floor(element.scrollTop / ROW) - AHEAD);
     const seen = phone.matches ? cards : Math.ceil((element.scrollTop + element.clientHeight) / ROW) + AHEAD;
@@ -154,7 +156,11 @@ export function dataTable(asked) {
       const cell = /** @type {HTMLElement} */ (made.children[index + from]);
       const shown = column.cell ? column.cell(row) : (column.value(row) ?? '');
       fill(cell, shown);
-      if (column.number) cell.classList.toggle('zero', cell.textContent === '0');
+      if (!column.number) return;
+      const text = cell.textContent ?? '';
+      cell.classList.toggle('zero', text === '0');
+      // Two short numbers stand in a line of a card.
+      cell.classList.toggle('long', text.length > SHORT);
     });
   }
 
