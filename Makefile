@@ -134,7 +134,7 @@ $(DELTA_JARS): interop/delta/pom.xml
 # Spark Connect; then format("mayfly") in the Spark before, which reads a lake of Delta tables too.
 interop: $(AMQP) $(CONNECT) $(SPARK_4_2) $(DELTA_JARS)
 	@$(BIN)/python -m interop
-	@$(BIN)/python -m pytest -q -m object_store tests/lake tests/cli/test_production.py
+	@$(BIN)/python -m pytest -q -m object_store tests/lake tests/backup tests/cli/test_production.py
 	@$(BIN)/python -m pytest -q -m interop tests/spark/test_connect.py
 	@if test -d $(SPARK_4_2); then $(SPARK_4_2)/bin/python -m pytest -q -m "spark or interop" \
 	  $(addprefix tests/spark/test_,by_name.py source.py queue_source.py sink.py delay_line_stream.py \

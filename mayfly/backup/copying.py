@@ -152,17 +152,6 @@ class _Tail:
             self._pages, self._commit_count = {}, 0
             return found
 
-    def take_up_to_now(self) -> _Read | None:
-        """Return what is read once all is that was committed before this call; raises as above."""
-        now_ms = self._clock.now_ms()
-        for _ in range(round(_PATIENCE_SECONDS / _READ_SECONDS)):
-            with self._lock:
-                is_done = self._error is not None or self._until_ms > now_ms
-            if is_done or self._loop.is_dead or len(self._pages) > _WAITING_PAGES:
-                return self.take()
-            self._pause.wait(_READ_SECONDS)
-        raise self._unknown_end()
-
     def note_safe(self, until_ms: int) -> None:
         """Say that everything committed before a moment is at the place."""
         with self._lock:
@@ -176,12 +165,7 @@ class _Tail:
             if end is not None:
                 return end
             self._pause.wait(_READ_SECONDS)
-        raise self._unknown_end()
-
-    def _unknown_end(self) -> StoreError:
-        """Return the error for a queue manager that opens its folder for too long."""
-        text = f"the end of {self._log} has been unknown for {_PATIENCE_SECONDS:.0f} seconds"
-        return StoreError(text, self._folder)
+        raise _unknown_end(self._folder)
 
     def _turn(self) -> bool:
         """Read what is new, then wait; return False when stopped, or after an error."""
@@ -308,6 +292,12 @@ class Copier:
             self._stamps = stamps
 
 
+def _unknown_end(folder: Path) -> StoreError:
+    """Return the error for a queue manager that opens its folder for too long."""
+    text = f"the end of the log has been unknown for {_PATIENCE_SECONDS:.0f} seconds"
+    return StoreError(f"{folder}: {text}", folder)
+
+
 class _EpochCopy:
     """The copy of one epoch: its image, then its changes. Use it in a ``with`` block."""
 
@@ -370,7 +360,7 @@ class _EpochCopy:
 
     def finish(self) -> Copied:
         """Write what was committed up to now, and the files; the epoch is whole then."""
-        self._write_change(self._tail.take_up_to_now())
+        self._catch_up()
         copier = self._copier
         copier.write_files()
         if self._epoch is None:
@@ -418,8 +408,21 @@ class _EpochCopy:
             self._merge_old()
             if self._change_bytes > max(_EPOCH_BYTES, self._image_bytes):
                 return
-        self._write_change(self._tail.take_up_to_now())
+        self._catch_up()
         self._tail.note_safe(self._safe_at_ms)
+
+    def _catch_up(self) -> None:
+        """Write all that was committed before this call; raises as :meth:`_Tail.take`.
+
+        Only then an image is whole: its pages may be those of the last commits.
+        """
+        now_ms, pause = self._copier.clock.now_ms(), Runtime().event()
+        for _ in range(round(_PATIENCE_SECONDS / _READ_SECONDS)):
+            self._write_change(self._tail.take())
+            if self._safe_at_ms > now_ms:
+                return
+            pause.wait(_READ_SECONDS)
+        raise _unknown_end(self._folder)
 
     def _write_piece(self, first_page: int, read: Mapping[int, _PageRead]) -> None:
         """Write a piece of the image, unless the same is there."""

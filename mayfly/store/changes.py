@@ -16,7 +16,6 @@ a database: :func:`write_pages`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -116,20 +115,29 @@ def _indexed_end(index: Path) -> LogPosition | None:
 def read_change(log: Path, start: LogPosition, end: LogPosition, max_frames: int) -> Change | None:
     """Return what the commits between two positions of one log have written; None for nothing.
 
-    At most about ``max_frames`` are read, and the rest of the commit that they end in. Both
-    positions have the same salts, and a commit ends at ``end``. Raises LogLost when the log was
-    begun anew meanwhile, OSError.
+    The process that has the folder open may call it too, for the log has no locks of SQLite. At
+    most about ``max_frames`` are read, and the rest of the commit that they end in. Both positions
+    have the same salts, and a commit ends at ``end``. Raises LogLost when the log was begun anew
+    meanwhile, OSError.
     """
     pages: dict[int, bytes] = {}
     waiting: dict[int, bytes] = {}
     commit_count = page_count = 0
     frames = place = start.frames
-    with log.open("rb") as file:
+    lost = LogLost(f"{log} was begun anew before it was read", log.parent)
+    try:
+        file = log.open("rb")
+    except FileNotFoundError:
+        raise lost from None
+    with file:
         while place < end.frames and frames - start.frames < max_frames:
-            for head, page in _frames(file, place, min(_FRAMES_AT_ONCE, end.frames - place)):
+            found = _frames(file, place, min(_FRAMES_AT_ONCE, end.frames - place))
+            if not found:
+                raise lost
+            for head, page in found:
                 number, pages_after, salts, _sums = _FRAME_HEAD.unpack(head)
                 if salts != end.salts:
-                    raise LogLost(f"{log} was begun anew before it was read", log.parent)
+                    raise lost
                 waiting[number] = page
                 place += 1
                 if pages_after:
@@ -139,19 +147,21 @@ def read_change(log: Path, start: LogPosition, end: LogPosition, max_frames: int
                     page_count, frames = pages_after, place
     # The header of a new log is written before the first frame of the old one is overwritten.
     if salts_of(log, Files()) != end.salts:
-        raise LogLost(f"{log} was begun anew before it was read", log.parent)
+        raise lost
     if not commit_count:
         return None
     return Change(LogPosition(end.salts, frames), commit_count, page_count, pages)
 
 
-def _frames(file: BinaryIO, place: int, count: int) -> Iterable[tuple[bytes, bytes]]:
-    """Yield head and page of ``count`` frames of a log behind the first ``place`` ones."""
+def _frames(file: BinaryIO, place: int, count: int) -> list[tuple[bytes, bytes]]:
+    """Return (head, page) of ``count`` frames behind the first ``place`` ones; fewer at the end."""
     file.seek(HEADER_BYTES + place * FRAME_BYTES)
     packed = file.read(count * FRAME_BYTES)
     head_bytes = _FRAME_HEAD.size
-    for at in range(0, len(packed) - FRAME_BYTES + 1, FRAME_BYTES):
-        yield packed[at : at + head_bytes], packed[at + head_bytes : at + FRAME_BYTES]
+    return [
+        (packed[at : at + head_bytes], packed[at + head_bytes : at + FRAME_BYTES])
+        for at in range(0, len(packed) - FRAME_BYTES + 1, FRAME_BYTES)
+    ]
 
 
 class PageWriter:

@@ -15,7 +15,7 @@ from mayfly.store.store import Checkpointer
 if __name__ == "__main__":
     folder, journals, seed = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     # The log begins anew a few times a second.
-    Checkpointer.PAGES_BEFORE_CHECKPOINT = 300  # type: ignore[misc]  # Final in effect
+    Checkpointer.PAGES_BEFORE_CHECKPOINT = 300
     chance, clock = random.Random(seed), SystemClock()
     with (
         (journals / seed).open("w") as journal,
