@@ -1,17 +1,24 @@
-"""Any command with any parameters has an answer, and never another error."""
+"""Any command with any parameters has an answer, and no message stops the command server."""
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
 from mayfly.admin.pcf import COMMANDS, answer
 from mayfly.admin.pcf.objects import keywords_of
 from mayfly.admin.security.applicant import Admitted
+from mayfly.engine import PutRequest
 from mayfly.mqi import command_constants as k
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.pcf import Header, Structure, integer, pack, string, unpack
 from mayfly.pymqi import CMQC, CMQCFC
+from mayfly.services.command_server import COMMAND_QUEUE, start_command_server
 
 OPERATOR = Admitted(user="", is_operator=True)
 #: Parameters of all commands, and two of none.
@@ -116,3 +123,49 @@ def test_each_command_answers_whatever_it_is_given(body: bytes) -> None:
     if headers[0].comp:
         assert len(headers) == 1
         assert headers[0].reason >= 2000
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
+    """Return the data of a message, a command that is damaged or any bytes, and its descriptor."""
+    body = bytearray(draw(st.one_of(commands(), st.binary(max_size=200))))
+    for _ in range(draw(st.integers(0, 3)) if body else 0):
+        body[draw(st.integers(0, len(body) - 1))] = draw(st.integers(0, 255))
+    end = draw(st.one_of(st.just(len(body)), st.integers(0, len(body))))
+    descriptor = {
+        "coded_char_set_id": draw(st.sampled_from([819, 1208, 1200, 500, 1, 99_999])),
+        "encoding": draw(st.sampled_from([CMQC.MQENC_NATIVE, 273, 0, 785])),
+        "msg_type": draw(st.sampled_from([CMQC.MQMT_REQUEST, CMQC.MQMT_DATAGRAM, 8, 65_536])),
+        "report": draw(st.sampled_from([0, CMQC.MQRO_PASS_MSG_ID, CMQC.MQRO_DISCARD_MSG])),
+    }
+    return bytes(body[:end]), descriptor
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[QueueManager]:
+    """A queue manager with its command server."""
+    with QueueManager("QM1") as manager:
+        manager.mqsc("DEFINE QLOCAL(REPLIES) MAXDEPTH(1000)\nDEFINE QLOCAL(A.1)")
+        start_command_server(manager)
+        yield manager
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(messages(), max_size=5))
+def test_no_message_stops_the_command_server(
+    served: QueueManager, given_messages: list[tuple[bytes, dict[str, Any]]]
+) -> None:
+    with served.session() as session:
+        handle = session.open(COMMAND_QUEUE, CMQC.MQOO_OUTPUT)
+        for body, fields in given_messages:
+            descriptor = Descriptor(format="MQADMIN", reply_to_q="REPLIES", **fields)
+            handle.put(body, PutRequest(descriptor))
+        ping = pack(Header(k.MQCFT_COMMAND, k.MQCMD_PING_Q_MGR), [])
+        descriptor = Descriptor(format="MQADMIN", reply_to_q="REPLIES", msg_type=CMQC.MQMT_REQUEST)
+        msg_id = handle.put(ping, PutRequest(descriptor)).msg_id
+        while True:
+            reply = session.get("REPLIES", wait_ms=60_000)
+            assert reply is not None
+            if reply.correl_id == msg_id:
+                break
+        assert unpack(reply.body).header.reason == 0

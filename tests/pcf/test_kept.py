@@ -11,7 +11,7 @@ from mayfly.admin import KEPT_KINDS, QMGR, STANDARD_OBJECTS, object_type
 from mayfly.admin.mqsc.commands import ACTIONS, role_of
 from mayfly.admin.mqsc.export import exported
 from mayfly.admin.pcf import COMMANDS, answer
-from mayfly.admin.pcf.objects import NOUNS, QUEUE_TYPES, SUBSCRIPTIONS, TOPICS, Noun
+from mayfly.admin.pcf.objects import NOUNS, SUBSCRIPTIONS, TOPICS, Noun
 from mayfly.admin.security.applicant import Admitted
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
@@ -20,6 +20,7 @@ from mayfly.mqi.pcf import Header, Structure, integer, pack, string, unpack
 from mayfly.pymqi import CMQC, CMQCFC
 from mayfly.testing import VirtualClock
 from tests.pcf.conftest import Fails, Run
+from tests.pcf.names import SET_INSTEAD, WITHOUT_NUMBER, numbers_of
 
 EXPORT = Path(__file__).parents[1] / "admin" / "full_export.mqsc"
 OPERATOR = Admitted(user="", is_operator=True)
@@ -45,56 +46,6 @@ CHANGEABLE = (
     k.MQIACF_PUBSUB_PROPERTIES,
     k.MQCACF_SUB_USER_DATA,
 )
-#: The commands of MQSC, and those of PCF with the same meaning.
-SAME_AS_MQSC = {
-    "DEFINE": "CREATE",
-    "ALTER": "CHANGE",
-    "DISPLAY": "INQUIRE",
-    "DELETE": "DELETE",
-    "SET": "SET",
-    "REFRESH": "REFRESH",
-    "CLEAR": "CLEAR",
-    "PING": "PING",
-    "START": "START",
-    "STOP": "STOP",
-    "RESET": "RESET",
-    "RESOLVE": "RESOLVE",
-    "MOVE": "MOVE",
-}
-NAMES = {
-    **dict.fromkeys((*QUEUE_TYPES, "QUEUE"), ("Q",)),
-    "APSTATUS": ("APPL_STATUS",),
-    "AUTHINFO": ("AUTH_INFO",),
-    "AUTHREC": ("AUTH_REC", "AUTH_RECS"),
-    "CHLAUTH": ("CHLAUTH_REC", "CHLAUTH_RECS"),
-    "CHSTATUS": ("CHANNEL_STATUS",),
-    "CLUSQMGR": ("CLUSTER_Q_MGR",),
-    "COMMINFO": ("COMM_INFO",),
-    "CONN": ("CONNECTION",),
-    "ENTAUTH": ("ENTITY_AUTH",),
-    "GROUP": ("QSG",),
-    "LISTENER": ("LISTENER", "CHANNEL_LISTENER"),
-    "POLICY": ("PROT_POLICY",),
-    "PUBSUB": ("PUBSUB_STATUS",),
-    # Queues of MQQT_CLUSTER, topics of MQTOPT_CLUSTER.
-    "QCLUSTER": ("Q",),
-    "TCLUSTER": ("TOPIC",),
-    "QMGR": ("Q_MGR",),
-    "QMSTATUS": ("Q_MGR_STATUS",),
-    "QSTATUS": ("Q_STATUS",),
-    "STGCLASS": ("STG_CLASS",),
-    "LSSTATUS": ("LISTENER_STATUS",),
-    "SVSTATUS": ("SERVICE_STATUS",),
-    "SBSTATUS": ("SUB_STATUS",),
-    "QSTATS": ("Q_STATS",),
-    "SUB": ("SUBSCRIPTION",),
-    "TOPICSTR": ("TOPIC_STRING",),
-    "TPSTATUS": ("TOPIC_STATUS",),
-}
-#: Types of object of MQSC without a command of PCF, each with the reason.
-WITHOUT_NUMBER = {"SETTING": "settings are Mayfly's own, and no command of IBM MQ has a number"}
-#: ALTER of a policy and DEFINE of one are SET in PCF.
-SET_INSTEAD = {("ALTER", "POLICY")}
 
 
 def asked(manager: QueueManager, command: int, *structures: Structure) -> list[list[Structure]]:
@@ -312,12 +263,10 @@ def test_mqsc_in_a_command_needs_the_role_of_its_highest_command(
 def test_each_command_of_mqsc_is_one_of_pcf_with_the_same_role() -> None:
     for verb, kinds in ACTIONS.items():
         for kind in kinds:
-            if kind not in WITHOUT_NUMBER and (verb, kind) not in SET_INSTEAD:
-                # Else ESCAPE runs it.
-                names = [f"MQCMD_{SAME_AS_MQSC[verb]}_{name}" for name in NAMES.get(kind, (kind,))]
-                numbers: set[int] = {getattr(CMQCFC, name, -1) for name in names}
-                same = numbers & COMMANDS.keys()
-                assert {COMMANDS[number].role for number in same} == {role_of(verb, kind)}, same
+            numbers = numbers_of(verb, kind)
+            roles = {COMMANDS[number].role for number in numbers}
+            is_without = kind in WITHOUT_NUMBER or (verb, kind) in SET_INSTEAD
+            assert roles == (set() if is_without else {role_of(verb, kind)}), (verb, kind)
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.admin.mqsc.commands import heads_of
-from mayfly.admin.security.roles import Role
+from mayfly.admin.mqsc.commands import ACTIONS, heads_of, role_of
+from mayfly.admin.pcf import answer
+from mayfly.admin.security.roles import Role, admitted_as, roles_of
 from mayfly.admin.security.users import users_of
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.pcf import Header, Structure, integer, pack, string, unpack
 from mayfly.servers.http.application import OPERATIONS
 from tests.connection.serving import AdmitEverybody
+from tests.pcf.names import numbers_of
 from tests.servers.http.conftest import ADMIN, TOKEN, Answer, Web, listening
 from tests.servers.http.rest_client import RestClient, error_of
 
 LENA, OTTO, KARL = ("lena", "looks"), ("otto", "operates"), ("karl", "has no role")
 QM1 = "/mayfly/v1/qmgr/QM1"
+MQSC = "/ibmmq/rest/v3/admin/action/qmgr/QM1/mqsc"
 RECORDS = """
 SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(lena) AUTHADD(CONNECT,DSP)
 SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(karl) AUTHADD(CONNECT,INQ)
@@ -76,6 +82,38 @@ def test_an_operation_is_for_users_with_its_role(
                 assert answer.status not in (401, 403), one.path
             else:
                 assert answer.said == (403, refusal(user, one.role), 2035), one.path
+
+
+@pytest.mark.parametrize("user", [LENA, OTTO, KARL])
+def test_a_user_may_do_the_same_by_mqsc_as_by_pcf(
+    trusting: Web, queue_manager: QueueManager, user: tuple[str, str]
+) -> None:
+    engine = queue_manager.engine
+    as_user = admitted_as(engine, user[0])
+
+    def reason_of(number: int, *structures: Structure) -> int:
+        """Give a PCF command as the user; return the reason code of its answer."""
+        body = pack(Header(k.MQCFT_COMMAND, number), structures)
+        replies = answer(engine, body, big_endian=False, ccsid=1208, admitted=as_user)
+        return unpack(replies[0]).header.reason
+
+    with trusting.connected() as client:
+        for verb, kinds in ACTIONS.items():
+            for kind in kinds:
+                text = f"{verb} {kind}(NONE)"
+                body = {"type": "runCommand", "parameters": {"command": text}}
+                asked = client.ask("POST", MQSC, body, user=user, ibm_mq_rest_csrf_token="")
+                is_refused = role_of(verb, kind) not in roles_of(engine, as_user)
+                assert (asked.status == 403) == is_refused, text
+                escaped = reason_of(
+                    k.MQCMD_ESCAPE,
+                    integer(k.MQIACF_ESCAPE_TYPE, k.MQET_MQSC),
+                    string(k.MQCACF_ESCAPE_TEXT, text),
+                )
+                assert (escaped == rc.MQRC_NOT_AUTHORIZED) == is_refused, text
+                for number in numbers_of(verb, kind):
+                    refused = reason_of(number) == rc.MQRC_NOT_AUTHORIZED
+                    assert refused == is_refused, (text, number)
 
 
 @pytest.mark.slow
