@@ -125,7 +125,7 @@ def test_a_server_by_a_file_from_its_start_to_its_end(
 
             config.write_text(CONFIG.replace('"json"', '"xml"'))
             process.send_signal(signal.SIGHUP)
-            log = [json.loads(process.stderr.readline()) for _ in range(6)]
+            log = [json.loads(process.stderr.readline()) for _ in range(8)]
             config.write_text(CONFIG.replace("= 5", "= 6").replace("QM2", "QM3"))
             process.send_signal(signal.SIGHUP)
             assert service_manager.next() == ["RELOADING=1"]
@@ -141,19 +141,21 @@ def test_a_server_by_a_file_from_its_start_to_its_end(
         f"made queue manager QM1 in {tmp_path / 'here'}",
         f"made queue manager QM2 in {tmp_path / 'QM2'}",
     ]
-    assert said[2:5] == [
+    assert said[2:7] == [
+        "made figures.db of QM1",
+        "made figures.db of QM2",
         f"mq listens on {ready['mq']}",
         f"flight listens on {ready['flight']}",
         "ready: QM1, QM2",
     ]
-    assert "config.toml, line 1: log: 'xml' is none of" in said[5]
-    assert said[6:] == [
+    assert "config.toml, line 1: log: 'xml' is none of" in said[7]
+    assert said[8:] == [
         "reloads",
         "queue_managers: the change counts from the next start",
         "ends: SIGTERM",
         "draining for at most 6 s",
     ]
-    assert (log[2]["listener"], log[5]["level"]) == ("mq", "error")
+    assert (log[4]["listener"], log[7]["level"]) == ("mq", "error")
     keys = "ready queue_managers mq flight token_file tls_certificate"
     assert list(ready) == keys.split()
     assert (ready["ready"], ready["queue_managers"]) == (True, ["QM1", "QM2"])

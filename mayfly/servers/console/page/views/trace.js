@@ -27,7 +27,10 @@ export async function show(main, { args: [wanted], query, signal }) {
     else input.focus();
     return;
   }
-  const [own, ...others] = await Promise.all([ask('GET', here('messages', wanted, 'trace'), { signal }), ...(await tracesElsewhere(wanted, signal))]);
+  const elsewhere = await otherServers(signal);
+  const [own, ...others] = await Promise.all([
+    ask('GET', here('messages', wanted, 'trace'), { signal }), ...elsewhere.map((server) => traceAt(server, wanted, signal)),
+  ]);
   const known = others.filter(({ is_known }) => is_known);
   const told = joined(own, known);
   if (own.is_known || !known.length) main.append(h('p', { class: 'panel sentence' }, withMoments(own.sentence)));
@@ -61,23 +64,20 @@ function acts(told, done) {
 }
 
 /**
- * What the other servers of the fleet know of a message. One that does not answer, or where nobody
+ * What another server of the fleet knows of a message. One that does not answer, or where nobody
  * has signed in, knows nothing, and a note says so.
- * @param {string} wanted @param {AbortSignal} signal
+ * @param {import('../fleet.js').Server} server @param {string} wanted @param {AbortSignal} signal
  */
-async function tracesElsewhere(wanted, signal) {
-  const servers = await otherServers(signal);
-  return servers.map(async (server) => {
-    try {
-      const { queue_managers } = await askAt(server, '/health/ready', signal);
-      const [manager] = Object.keys(queue_managers);
-      return { ...(await askAt(server, ofManager(manager, 'messages', wanted, 'trace'), signal)), server: server.name };
-    } catch (error) {
-      if (signal.aborted) throw error;
-      const why = error instanceof Problem && error.status === 401 ? 'nobody has signed in there (Fleet)' : String(error instanceof Problem ? error.said : 'it does not answer');
-      return { server: server.name, is_known: false, notes: [`${server.name} was not asked: ${why}.`] };
-    }
-  });
+async function traceAt(server, wanted, signal) {
+  try {
+    const { queue_managers } = await askAt(server, '/health/ready', signal);
+    const [manager] = Object.keys(queue_managers);
+    return { ...(await askAt(server, ofManager(manager, 'messages', wanted, 'trace'), signal)), server: server.name };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const why = error instanceof Problem ? (error.status === 401 ? 'nobody has signed in there (Fleet)' : error.said) : 'it does not answer';
+    return { server: server.name, is_known: false, notes: [`${server.name} was not asked: ${why}.`] };
+  }
 }
 
 /** One trace of several servers: steps in the order of their times. @param {any} own @param {any[]} others */
