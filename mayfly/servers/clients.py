@@ -84,11 +84,13 @@ class ChannelInstances:
 
         The limits MAXINST and MAXINSTC are those of ``admitted``.
 
-        Raises MQRC_CHANNEL_NOT_AVAILABLE, and counts nothing, if MAXINST or MAXINSTC is reached.
+        Raises MQRC_CHANNEL_NOT_AVAILABLE, counts nothing and lets admission make the event, if
+        MAXINST or MAXINSTC is reached.
         """
         same = sum(count for other, count in self._by_place.items() if other[:2] == place[:2])
         is_full = same >= admitted.max_instances
         if is_full or self._by_place[place] >= admitted.max_instances_per_client:
+            admitted.report_full(not is_full)
             text = f"channel {place.channel} has as many instances as it may"
             raise mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, text)
         self._by_place[place] += 1

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+
+import pytest
 
 import mayfly
 from mayfly.admin.security.admission import Admission, Applicant
@@ -12,8 +15,10 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import event_constants as e
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.servers.clients import ChannelClient, ChannelInstances
 from mayfly.testing import VirtualClock
 from tests.channel.scene import CHANNEL, XMITQ, bodies, done, put, receiving, sending
+from tests.facts import wait_until
 from tests.spec.event_scene import CHANNELS, MANAGER, SeenEvent, reasons, seen
 
 STARTED, STOPPED = e.MQRC_CHANNEL_STARTED, e.MQRC_CHANNEL_STOPPED
@@ -133,3 +138,45 @@ def test_V13_a_partner_that_a_rule_tls_or_a_password_keeps_out_is_an_event(
     assert guessed.value(k.MQCACH_CONNECTION_NAME) == "127.0.0.1"
     assert guessed.value(k.MQCACH_CHANNEL_NAME) == "APP"
     assert unproved.reason == rc.MQRC_NOT_AUTHORIZED
+
+
+def has_messages(qm: mayfly.QueueManager, queue: str, count: int) -> bool:
+    return qm.curdepth(queue) == count
+
+
+def test_V13_a_client_above_the_instances_of_its_channel_is_an_event(clock: VirtualClock) -> None:
+    with mayfly.QueueManager("QM1") as qm:
+        done(
+            qm,
+            "DEFINE CHANNEL(APP) CHLTYPE(SVRCONN) MAXINST(2) MAXINSTC(1)\n"
+            "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('anna') AUTHADD(CONNECT)\n"
+            "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) CHCKCLNT(NONE)\n"
+            "ALTER QMGR CHLEV(EXCEPTION) CHLAUTH(DISABLED)",
+        )
+        admission, instances = Admission([qm.engine], clock=clock), ChannelInstances()
+
+        def enter(address: str) -> None:
+            """Let a client in, and count it."""
+            applicant = Applicant(queue_manager="QM1", address=address, channel="APP", user="anna")
+            instances.enter(ChannelClient("QM1", "APP", address), admission.admit(applicant))
+
+        enter("192.0.2.7")
+        for count, (address, *others) in enumerate((("192.0.2.7",), ("192.0.2.9", "192.0.2.8")), 1):
+            for other in others:
+                enter(other)
+            with pytest.raises(MQError) as raised:
+                enter(address)
+            assert raised.value.reason == rc.MQRC_CHANNEL_NOT_AVAILABLE
+            # A thread of admission makes the event.
+            wait_until(partial(has_messages, qm, CHANNELS, count))
+        admission.close()
+        with qm.session() as session:
+            of_client, of_channel = seen(session, CHANNELS)
+    assert qualifiers([of_client, of_channel]) == [
+        (rc.MQRC_CHANNEL_NOT_AVAILABLE, e.MQRQ_CLIENT_INST_LIMIT),
+        (rc.MQRC_CHANNEL_NOT_AVAILABLE, e.MQRQ_SVRCONN_INST_LIMIT),
+    ]
+    places = [event.value(k.MQCACH_CONNECTION_NAME) for event in (of_client, of_channel)]
+    assert places == ["192.0.2.7", "192.0.2.9"]
+    assert of_client.value(k.MQIACH_MAX_INSTS_PER_CLIENT) == 1
+    assert of_channel.value(k.MQIACH_MAX_INSTANCES) == 2

@@ -150,8 +150,9 @@ def test_V10_a_refusal_of_a_close_or_a_destination_names_queue_and_subscription(
     )
     with watched.session() as session:
         session.open("M1", OUTPUT, dynamic_name="DYN").close()
-    place = {"address": "192.0.2.7", "channel": "APP"}
-    with watched.engine.session("bob", program="billing", **place) as bob:
+    with watched.engine.session(
+        "bob", program="billing", address="192.0.2.7", channel="APP"
+    ) as bob:
         kept = bob.open("DYN", OUTPUT)
         assert refused(lambda: bob.close_handle(kept, c.MQCO_DELETE)) == rc.MQRC_NOT_AUTHORIZED
         assert refused(lambda: bob.subscribe("prices", queue="Q1")) == rc.MQRC_NOT_AUTHORIZED

@@ -39,6 +39,7 @@ from mayfly.admin.security.applicant import (
 from mayfly.admin.security.rules import KnownNames, Resolver, names_of
 from mayfly.admin.security.users import User, is_right, users_of
 from mayfly.engine import Engine
+from mayfly.engine.api.admission import report_channel_full
 from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
@@ -298,7 +299,25 @@ class Admission:
         name = user_of(applicant, offer, is_verified=is_verified)
         user = _find_user(manager, name) or User(name)
         is_operator = check_user(manager, applicant, user)
-        return offer.admitted(user, is_operator=is_operator)
+        admitted = offer.admitted(user, is_operator=is_operator)
+        report = partial(self._report_full, manager, applicant, admitted)
+        return replace(admitted, report_full=report)
+
+    def _report_full(
+        self, manager: Engine, applicant: Applicant, admitted: Admitted, is_of_client: bool
+    ) -> None:
+        """Make the event Channel Not Available, in a thread; nothing while too many checks wait."""
+        limit = admitted.max_instances_per_client if is_of_client else admitted.max_instances
+        self._checkers.submit(
+            partial(
+                report_channel_full,
+                manager,
+                channel=applicant.channel,
+                address=applicant.address,
+                limit=limit,
+                is_of_client=is_of_client,
+            )
+        )
 
     def _is_operator(self, applicant: Applicant) -> bool:
         """Return True if the password is the operator's token, sent locally or by TLS.

@@ -7,6 +7,7 @@ channel's definition, the rules for channels (CHLAUTH) and the AUTHINFO for pass
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -98,13 +99,18 @@ class Applicant:
         return is_local(self.address)
 
 
+def _no_report(_is_of_client: bool) -> None:
+    """Make no event for a connection above a limit: nobody counts those without a channel."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
     """An admitted connection: its user and its limits.
 
     ``user`` and ``groups`` are those whose authority counts. With ``is_operator`` it may do
     everything, and ``user`` is for messages only. The server counts the instances of a channel, and
-    those of one address. The default limits are those of a connection that names no channel.
+    those of one address; for one above a limit it calls ``report_full``, with True for the limit of
+    one address. The default limits are those of a connection that names no channel.
     """
 
     user: str
@@ -115,6 +121,7 @@ class Admitted:
     max_message_bytes: int = LONGEST_MESSAGE_BYTES
     max_instances: int = _NO_LIMIT
     max_instances_per_client: int = _NO_LIMIT
+    report_full: Callable[[bool], None] = field(default=_no_report, compare=False, repr=False)
 
 
 def is_local(address: str) -> bool:

@@ -255,6 +255,21 @@ CHANNEL_BLOCKED_WARNING: Final = EventType(
     _BLOCKED,
     is_exception=True,
 )
+CHANNEL_NOT_AVAILABLE: Final = EventType(
+    "Channel Not Available",
+    rc.MQRC_CHANNEL_NOT_AVAILABLE,
+    CHANNELS,
+    "chlev",
+    (
+        *_MANAGER,
+        e.MQIACF_REASON_QUALIFIER,
+        k.MQCACH_CHANNEL_NAME,
+        k.MQCACH_CONNECTION_NAME,
+        k.MQIACH_MAX_INSTANCES,
+        k.MQIACH_MAX_INSTS_PER_CLIENT,
+    ),
+    is_exception=True,
+)
 CHANNEL_SSL_ERROR: Final = EventType(
     "Channel SSL Error",
     e.MQRC_CHANNEL_SSL_ERROR,
@@ -318,6 +333,7 @@ EVENTS: Final = (
     CHANNEL_STOPPED_BY_USER,
     CHANNEL_BLOCKED,
     CHANNEL_BLOCKED_WARNING,
+    CHANNEL_NOT_AVAILABLE,
     CHANNEL_SSL_ERROR,
     CREATE_OBJECT,
     CHANGE_OBJECT,

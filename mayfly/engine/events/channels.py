@@ -10,6 +10,7 @@ from mayfly.engine.events.catalog import (
     CHANNEL_BLOCKED,
     CHANNEL_BLOCKED_WARNING,
     CHANNEL_FAILED,
+    CHANNEL_NOT_AVAILABLE,
     CHANNEL_SSL_ERROR,
     CHANNEL_STARTED,
     CHANNEL_STOPPED,
@@ -85,6 +86,21 @@ def report_blocked(
         **({k.MQCACH_CLIENT_USER_ID: user} if user and not is_of_user else {}),
     }
     emit(core, CHANNEL_BLOCKED_WARNING if is_warning else CHANNEL_BLOCKED, facts)
+
+
+def report_channel_full(
+    core: Core, *, channel: str, address: str, limit: int, is_of_client: bool
+) -> None:
+    """Make the event for a client above MAXINST, or with ``is_of_client`` above MAXINSTC."""
+    qualifier = e.MQRQ_CLIENT_INST_LIMIT if is_of_client else e.MQRQ_SVRCONN_INST_LIMIT
+    number = k.MQIACH_MAX_INSTS_PER_CLIENT if is_of_client else k.MQIACH_MAX_INSTANCES
+    facts: Facts = {
+        e.MQIACF_REASON_QUALIFIER: qualifier,
+        k.MQCACH_CHANNEL_NAME: channel,
+        k.MQCACH_CONNECTION_NAME: address,
+        number: limit,
+    }
+    emit(core, CHANNEL_NOT_AVAILABLE, facts)
 
 
 def report_tls_refusal(
