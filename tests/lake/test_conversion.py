@@ -151,10 +151,14 @@ def test_a_lake_that_is_being_written_is_converted_to_its_last_whole_batch(
 
 
 @pytest.mark.parametrize("as_delta", [False, True], ids=["from parquet", "from delta"])
-@pytest.mark.parametrize("kill_count", [1, pytest.param(20, marks=pytest.mark.soak)])
-def test_kills_lose_and_double_nothing(tmp_path: Path, kill_count: int, as_delta: bool) -> None:
+@pytest.mark.parametrize(
+    ("kill_count", "lives"), [(1, 150), pytest.param(20, 400, marks=pytest.mark.soak)]
+)
+def test_kills_lose_and_double_nothing(
+    tmp_path: Path, kill_count: int, lives: int, as_delta: bool
+) -> None:
     """kill -9 anywhere in a conversion; the next one goes on where it ended."""
-    source, target = made(tmp_path / "source", as_delta=as_delta, lives=400), tmp_path / "target"
+    source, target = made(tmp_path / "source", as_delta=as_delta, lives=lives), tmp_path / "target"
     rng = random.Random(kill_count)
     for _ in range(kill_count):
         process = subprocess.Popen(
@@ -162,7 +166,7 @@ def test_kills_lose_and_double_nothing(tmp_path: Path, kill_count: int, as_delta
             stdout=subprocess.PIPE,
         )
         assert process.stdout is not None
-        for _ in range(rng.randint(0, 800 // 25 // kill_count)):
+        for _ in range(rng.randint(0, 2 * lives // 25 // kill_count)):
             process.stdout.readline()
         process.kill()
         process.wait()
