@@ -13,7 +13,7 @@ from mayfly.engine.api.operating import KeptMessages, Receipts
 
 #: How long a change can be undone, and how many changes of a server are kept, the latest.
 LIFE_MS = 10 * 60_000
-MAX_UNDOS = 100
+MAX_UNDOS = 1_000
 #: The data of cancelled messages that are kept together.
 MAX_BYTES = 4 * KeptMessages.MAX_BYTES
 
@@ -39,6 +39,8 @@ class Undos:
         """Begin without changes; ``now_ms`` returns the time in ms since 1970."""
         self._now_ms, self._lock = now_ms, Lock()
         self._found: OrderedDict[str, Undo] = OrderedDict()
+        #: The length of all data that is kept.
+        self._kept_bytes = 0
 
     def add(
         self,
@@ -49,14 +51,16 @@ class Undos:
     ) -> str:
         """Keep a change for ten minutes; return the id of its undo.
 
-        The oldest ones are dropped above 100 changes or 64 MiB of data.
+        The oldest ones are dropped above 1,000 changes or 64 MiB of data.
         """
         number = secrets.token_hex(8)
         until_ms = self._now_ms() + LIFE_MS
         with self._lock:
             self._found[number] = Undo(manager, user, run, until_ms, data_bytes)
-            while len(self._found) > MAX_UNDOS or self._kept_bytes() > MAX_BYTES:
-                self._found.popitem(last=False)
+            self._kept_bytes += data_bytes
+            while len(self._found) > MAX_UNDOS or self._kept_bytes > MAX_BYTES:
+                _number, dropped = self._found.popitem(last=False)
+                self._kept_bytes -= dropped.data_bytes
         return number
 
     def take(self, number: str, manager: str, user: str) -> Undo | None:
@@ -66,8 +70,5 @@ class Undos:
             if found is None or (found.manager, found.user) != (manager, user):
                 return None
             del self._found[number]
+            self._kept_bytes -= found.data_bytes
         return found if self._now_ms() < found.until_ms else None
-
-    def _kept_bytes(self) -> int:
-        """Return the length of all data that is kept."""
-        return sum(each.data_bytes for each in self._found.values())

@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.servers.http.undos import LIFE_MS, Undos
+from mayfly.servers.http.undos import LIFE_MS, MAX_BYTES, MAX_UNDOS, Undos
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
 from tests.servers.http.conftest import ADMIN, Answer, Web, listening
@@ -357,6 +357,13 @@ def test_an_undo_is_over_after_ten_minutes_and_is_for_its_user() -> None:
     now_ms = LIFE_MS
     assert undos.take(first, "QM1", "anna") is None
     assert undos.take(second, "QM2", "anna") is None
+    # The oldest are dropped, by their number and by the data that is kept for them.
+    kept = [undos.add("QM1", "anna", run) for _ in range(MAX_UNDOS + 1)]
+    assert undos.take(kept[0], "QM1", "anna") is None
+    assert undos.take(kept[1], "QM1", "anna") is not None
+    large = [undos.add("QM1", "anna", run, MAX_BYTES // 2) for _ in range(3)]
+    found = [undos.take(each, "QM1", "anna") is not None for each in (*kept[2:4], *large)]
+    assert found == [False, False, False, True, True]
 
 
 def test_a_message_is_put_with_delay_and_lifetime_in_words(

@@ -1,5 +1,5 @@
 /** Messages on queues are moved, copied, deleted and redriven: asked first, told afterwards. */
-import { ask } from './api.js';
+import { ask, Problem } from './api.js';
 import { confirm, open } from './dialog.js';
 import { h } from './dom.js';
 import { count, counted } from './format.js';
@@ -15,7 +15,7 @@ const EFFECTS = {
 };
 const WHY_LEFT = {
   locked: 'locked by a unit of work', uncommitted: 'uncommitted', delayed: 'delayed: cancel, reschedule or release it', expired: 'expired', gone: 'gone meanwhile',
-  replaced: 'replaced by another one',
+  replaced: 'replaced by another one', over: 'can no longer be undone',
 };
 /** Outcomes of a redrive by their words. */
 export const OUTCOMES = { redriven: 'put to their queues', left: 'stayed', failed: 'refused again', discarded: 'discarded', gone: 'gone meanwhile', without_header: 'without a header', ignored: 'ignored', forwarded: 'forwarded' };
@@ -111,13 +111,23 @@ export async function undoChange(undos, done) {
   try {
     /** @type {Record<string, number>} */ const all = {};
     for (const undo of undos) {
-      const { receipts } = await ask('POST', here('undo', undo));
+      const receipts = await undoOne(undo);
       for (const [word, found] of Object.entries(receipts)) all[word] = (all[word] ?? 0) + Number(found);
     }
     say(receiptText(all));
     done();
   } catch (error) {
     fail(error);
+  }
+}
+
+/** What became of the messages of one change; one that is over is counted as such. @param {string} undo @returns {Promise<Record<string, number>>} */
+async function undoOne(undo) {
+  try {
+    return (await ask('POST', here('undo', undo))).receipts;
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return { over: 1 };
+    throw error;
   }
 }
 
