@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -20,6 +21,7 @@ from mayfly.integrations.django import framework
 from mayfly.integrations.django.backend import MayflyBackend, close_clients
 from mayfly.integrations.django.worker import TaskWorker
 from mayfly.integrations.task_ids import msg_id_of
+from tests.facts import wait_until, wait_until_blocked
 from tests.integrations import web_tasks
 
 DAY_MS = 24 * 3_600_000
@@ -103,6 +105,21 @@ def test_run_after_is_a_delay_and_a_task_that_waits_can_be_cancelled(
     assert (web_tasks.noted, waiting.return_value) == (["later"], 1)
     assert waiting.task.run_after == after
     assert not backend.cancel(waiting.id)
+
+
+def test_a_worker_that_waits_runs_a_task_three_days_later(
+    worker: TaskWorker, clock: VirtualClock
+) -> None:
+    after = timezone.now() + timedelta(days=3)
+    result = web_tasks.add.using(run_after=after).enqueue(1, 2)
+    running = threading.Thread(target=worker.run)
+    running.start()
+    wait_until_blocked(running)
+    clock.advance(3 * DAY_MS + 1)
+    wait_until(lambda: result.refresh() or result.status == "SUCCESSFUL")
+    worker.stop()
+    running.join()
+    assert result.return_value == 3
 
 
 def test_a_higher_priority_comes_first(worker: TaskWorker) -> None:
