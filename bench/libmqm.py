@@ -35,17 +35,15 @@ _MAKES: Final = ("connection", "pymqi", "c")
 
 
 class Size(NamedTuple):
-    """How much is measured: ``count`` puts and as many gets of each make in each round."""
+    """How much is measured: ``messages`` puts and as many gets of each make in each round."""
 
     rounds: int = 7
-    count: int = 1_000
+    messages: int = 1_000
     starts: int = 5
 
 
 #: What is measured unless something else is asked for.
 USUAL: Final = Size()
-#: Shows that this part runs; its figures say nothing.
-SMALLEST: Final = Size(1, 3, 1)
 
 
 class Rates(NamedTuple):
@@ -74,13 +72,13 @@ def figures(size: Size = USUAL) -> Iterator[Figure]:
             "c": [str(program)],
         }
         running = {
-            make: stack.enter_context(_running([*command, str(size.count)], environment))
+            make: stack.enter_context(_running([*command, str(size.messages)], environment))
             for make, command in commands.items()
         }
         rates: dict[str, list[Rates]] = {make: [] for make in _MAKES}
         for _ in range(size.rounds):
             for make, each in running.items():
-                rates[make].append(_round(each, size.count))
+                rates[make].append(_round(each, size.messages))
     for verb, aim in (("put", 10_000), ("get", 8_000)):
         of = {make: [getattr(each, verb) for each in rates[make]] for make in _MAKES}
         note = f"a connection {median(of['connection']):,.0f}/s, pymqi {median(of['pymqi']):,.0f}/s"

@@ -53,7 +53,6 @@ LONG = frozenset(PARTS[PARTS.index("staged") :]) - {"timeline"}
 TRIED = (
     "units",
     "messaging",
-    "libmqm",
     "client_peers",
     "by_id",
     "authority",

@@ -13,7 +13,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
         "authority",
     ),
     "Listeners, topics and channels": ("listener", "fanout", "channel"),
-    "Programs over a network": ("remote_clients", "client_peers"),
+    "Programs over a network": ("remote_clients", "libmqm", "client_peers"),
     "Tasks of Celery, taskiq and Django": ("tasks",),
     "AMQP": ("amqp",),
     "HTTP and the console": ("http", "consoles", "console"),

@@ -52,9 +52,14 @@ LAYOUTS: Final[dict[type[MQOpts], Layout]] = {
 }
 
 
+#: The forms of numbers by their lengths in bytes.
+_NUMBERS: Final = {4: struct.Struct("<i"), 8: struct.Struct("<q")}
+
+
 def read_number(address: int, length: int = 4) -> int:
-    """Return the signed number of ``length`` bytes at an address."""
-    return int.from_bytes(string_at(address, length), "little", signed=True)
+    """Return the signed number of 4 or 8 bytes at an address."""
+    found: int = _NUMBERS[length].unpack(string_at(address, length))[0]
+    return found
 
 
 def write_number(address: int, value: int, length: int = 4) -> None:

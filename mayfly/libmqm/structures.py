@@ -61,7 +61,7 @@ class CStructure:
             raise mq_error(self.reason, f"{self.name} is NULL")
         if self.struc_id is not None and string_at(address, 4) != self.struc_id:
             raise mq_error(self.reason, f"{self.name}.StrucId {string_at(address, 4)!r}")
-        version = int.from_bytes(string_at(address + self._version_offset, 4), "little")
+        [version] = struct.unpack("<i", string_at(address + self._version_offset, 4))
         codec = self._codecs.get(version)
         if codec is None:
             raise mq_error(self.reason, f"{self.name}.Version {version}")

@@ -73,8 +73,11 @@ def test_a_channel_of_the_program_or_of_a_table_leads_to_the_queue_manager(
     connects(rc.MQRC_HOST_NOT_AVAILABLE, channel="APP.SVRCONN", port=1)
     table = tmp_path / "ccdt.json"
     connection = {"host": HOST, "port": connects.served.port}
-    row = {"name": "APP.SVRCONN", "type": "clientConnection"}
-    row |= {"clientConnection": {"connection": [connection], "queueManager": "QM1"}}
+    row = {
+        "name": "APP.SVRCONN",
+        "type": "clientConnection",
+        "clientConnection": {"connection": [connection], "queueManager": "QM1"},
+    }
     table.write_text(json.dumps({"channel": [row]}))
     connects(url=table.as_uri())
     connects(MQCCDTURL=table.as_uri())
