@@ -2,7 +2,8 @@
 
 The store checks the database, its log, the identity and the ballast. This module checks the files
 of security, administration and servers. Any further file is read to its end, which fails on a
-failing disk.
+failing disk; databases are not: to close one that this process has open drops the locks that
+SQLite has on it, and another process would remove its log.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from mayfly.mqi.errors import StoreError
 from mayfly.verbs.contracts.access import TOKEN_FILE, TokenMissing, read_token
 
 _PART_BYTES: Final = 2**16
+#: In the names of databases, of their logs and of what lies beside them.
+_DATABASE: Final = ".db"
 
 
 def check_files(manager: Engine) -> list[str]:
@@ -50,12 +53,11 @@ def check_files(manager: Engine) -> list[str]:
 def _problems(folder: Path, checks: Mapping[str, Callable[[Path], None]]) -> Iterator[str]:
     """Yield a text for each file that cannot be read or is damaged, sorted by file name.
 
-    ``checks`` has the check function of a file name; files without one are only read. Sockets,
-    folders and files that vanish meanwhile are skipped.
+    ``checks`` has the check function of a file name; files without one are only read. Databases,
+    sockets, folders and files that vanish meanwhile are skipped.
     """
     for file in sorted(folder.iterdir()):
-        if not file.is_file():
-            # Sockets, and folders of others.
+        if not file.is_file() or _DATABASE in file.name:
             continue
         try:
             _read_to_end(file)

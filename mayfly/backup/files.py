@@ -19,9 +19,11 @@ from mayfly.runtime import Runtime
 from mayfly.runtime.files import FILE_MODE
 
 #: Who the server is now, and what is made anew.
-_NEVER: Final = ("identity.json", "served.json", "ballast", "users.lock")
+_NEVER: Final = ("identity.json", "served.json", "ballast", "users.lock", "server.log")
 #: Databases, with their logs and what lies beside them.
 _DATABASE: Final = ".db"
+#: Begun anew by the server that misses it.
+_FIGURES: Final = "figures.db"
 _PUBLIC: Final = ("ccdt.json", "applied.json", "developer-cert.pem")
 _SCRYPT_COST: Final = 2**15
 _SALT_BYTES, _NONCE_BYTES = 16, 12
@@ -60,7 +62,8 @@ def secret_names(folder: Path) -> list[str]:
 def databases_left_out(folder: Path, database_file: str) -> list[str]:
     """Return the names of databases of the folder that a backup lacks: other than the messages."""
     names = (entry.name for entry in os.scandir(folder))
-    return sorted(name for name in names if name.endswith(_DATABASE) and name != database_file)
+    have = (database_file, _FIGURES)
+    return sorted(name for name in names if name.endswith(_DATABASE) and name not in have)
 
 
 def write_files(place: Place, folder: Path, secrets: Secrets, now_ms: int) -> list[str]:

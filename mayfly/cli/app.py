@@ -26,7 +26,6 @@ COMMANDS = {
     "compact": "Give the disk back what the database no longer needs, and its pages checksums.",
     "backup": "Copy a queue manager to a folder or an object store while it works.",
     "restore": "Make the folder of a queue manager from a backup, and verify it.",
-    "status": "Say how a queue manager of this machine is, and what its loss would cost now.",
     "serve": "Keep queue managers open for the programs of other processes and machines.",
     "user": "Users of a queue manager that may connect over a network: add, change, list.",
     "ping": "Say whether the server of a queue manager on this machine lives, and is ready.",
@@ -46,7 +45,7 @@ COMMANDS = {
 #: Modules with several commands; any other command is in the module of its name.
 _MODULES = {
     **dict.fromkeys(("verify", "compact"), "folders"),
-    **dict.fromkeys(("backup", "restore", "status"), "backup"),
+    **dict.fromkeys(("backup", "restore"), "backup"),
     **dict.fromkeys(("put", "get", "browse"), "messages"),
 }
 

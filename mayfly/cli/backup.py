@@ -1,4 +1,4 @@
-"""``mayfly backup``, ``restore`` and ``status``: copies of a queue manager, and their state."""
+"""``mayfly backup`` and ``restore``: copies of a queue manager."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from mayfly.backup.copying import Copied, Copier
 from mayfly.backup.files import Secrets, secret_names
 from mayfly.backup.restoring import Plan, plan_of
 from mayfly.backup.restoring import restore as restore_folder
-from mayfly.cli.managers import FolderOption, Name, existing_folder, folder_of
+from mayfly.cli.managers import FolderOption, Name, existing_folder
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.ping import health_of
 from mayfly.cli.show import JsonOption, moment, note, print_json
 from mayfly.cli.signals import stopping
 from mayfly.cli.values import local_path, moment_ms
-from mayfly.lifetime.times import SECOND_MS, spelled_duration
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock, VirtualClock
-from mayfly.store.followers import FollowerState, followers_of
 
 PASSPHRASE_VARIABLE: Final = "MAYFLY_BACKUP_PASSPHRASE"
 Place = Annotated[
@@ -168,56 +166,6 @@ def restore(
         note(f"{left_out} is not in the backup")
     if not report.ok:
         raise CommandFailed(ExitCode.NOTHING, f"{len(report.problems)} problems in {folder}")
-
-
-def status(name: Name, *, path: FolderOption = None, as_json: JsonOption = False) -> None:
-    """Say how a queue manager of this machine is, and what its loss would cost now.
-
-    For each backup that follows it: what was committed in the last so many seconds would be lost
-    with its disk. Exit code 1 when such a backup does not run.
-
-    \b
-    Example:
-      mayfly status QM1 --json
-    """
-    existing_folder(name, path)
-    folder = folder_of(name, path)
-    health, followers = health_of(name, folder), followers_of(folder)
-    now_ms = SystemClock().now_ms()
-    if as_json:
-        print_json(
-            {
-                "queue_manager": name,
-                "state": health.state,
-                "backups": [_follower_json(each, now_ms) for each in followers],
-            }
-        )
-    else:
-        print(f"{name}: {health.state}")
-        for each in followers:
-            print(f"backup to {each.target}: {_follower_text(each, now_ms)}")
-    if not all(each.is_running for each in followers):
-        raise typer.Exit(ExitCode.NOTHING)
-
-
-def _follower_json(state: FollowerState, now_ms: int) -> dict[str, object]:
-    """Return the state of a backup that follows, for JSON; the loss is None before it is whole."""
-    loss_ms = max(now_ms - state.safe_at_ms, 0) if state.safe_at_ms else None
-    return {
-        "target": state.target,
-        "running": state.is_running,
-        "safe_at_ms": state.safe_at_ms or None,
-        "loss_ms": loss_ms,
-    }
-
-
-def _follower_text(state: FollowerState, now_ms: int) -> str:
-    """Return the state of a backup that follows, as one phrase."""
-    running = "running" if state.is_running else "NOT RUNNING"
-    if not state.safe_at_ms:
-        return f"{running}, not whole yet"
-    loss = spelled_duration(max(now_ms - state.safe_at_ms, 0))
-    return f"{running}, a loss would cost the last {loss}"
 
 
 def _show_copied(name: str, place: str, copied: Copied, *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,9 +37,11 @@ from mayfly.lifetime.times import SECOND_MS, spelled_duration
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import FolderInUse, MQError, mq_error
+from mayfly.runtime import SystemClock
 from mayfly.servers.status import ServingState
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.folder_lock import FolderLock, holder_of
+from mayfly.store.followers import FOLLOWERS_FOLDER, FollowerState, followers_of
 from mayfly.verbs.checks import home_folder
 
 qm = group()
@@ -69,7 +72,7 @@ class ManagerStatus(NamedTuple):
     ``process_id`` is that of its server, or of another program that has it open. ``depth`` is the
     sum of CURDEPTH, ``delayed`` the number of messages that wait for their delivery time,
     ``oldest_seconds`` the age of the oldest message on a queue; all are None while no server
-    answers.
+    answers. ``backups`` follow the queue manager, running or not.
     """
 
     queue_manager: str
@@ -80,6 +83,7 @@ class ManagerStatus(NamedTuple):
     delayed: int | None = None
     oldest_seconds: int | None = None
     connections: int | None = None
+    backups: tuple[FollowerState, ...] = ()
 
 
 @qm.command()
@@ -132,16 +136,20 @@ def list_all(*, as_json: JsonOption = False) -> None:
 
 @qm.command()
 def status(name: Name, *, path: FolderOption = None, as_json: JsonOption = False) -> None:
-    """Show the state of a queue manager, and how many messages it has.
+    """Show the state of a queue manager, how many messages it has, and what its loss would cost.
 
     A queue manager without a server is `stopped`; it is not opened for that, so its messages are
-    not counted.
+    not counted. For each backup that follows it: what was committed in the last so many seconds
+    would be lost with its disk. Exit code 1 when such a backup does not run.
 
     \b
     Example:
       mayfly qm status QM1
     """
-    _print([status_of(name, existing_folder(name, path))], as_json=as_json)
+    found = status_of(name, existing_folder(name, path))
+    _print([found], as_json=as_json)
+    if not all(each.is_running for each in found.backups):
+        raise typer.Exit(ExitCode.NOTHING)
 
 
 WaitOption = Annotated[
@@ -269,6 +277,7 @@ def delete(
         # deletes the rest.
         for file in sorted(own, key=lambda file: file.name != DATABASE_FILE):
             file.unlink(missing_ok=True)
+        shutil.rmtree(folder / FOLLOWERS_FOLDER, ignore_errors=True)
         others = sorted(file.name for file in folder.iterdir())
         if not others:
             folder.rmdir()
@@ -285,10 +294,14 @@ def delete(
 def status_of(name: str, folder: Path) -> ManagerStatus:
     """Return the state of a queue manager; it takes a few seconds at most, and opens nothing."""
     health = health_of(name, folder)
-    if health.state is ServingState.STOPPED:
-        # A program may have it open without a server, as a command.
-        return ManagerStatus(name, health.state, str(folder), holder_of(folder))
-    found = ManagerStatus(name, health.state, str(folder), holder_of(folder))
+    # A program may have it open without a server, as a command.
+    found = ManagerStatus(
+        name,
+        health.state,
+        str(folder),
+        holder_of(folder),
+        backups=tuple(followers_of(folder)),
+    )
     if not health.is_ready:
         return found
     try:
@@ -312,12 +325,40 @@ def status_of(name: str, folder: Path) -> ManagerStatus:
 def _print(found: list[ManagerStatus], *, as_json: bool) -> None:
     """Print states as JSON, or as a table for people."""
     if as_json:
-        print_json([each._asdict() for each in found])
+        now_ms = SystemClock().now_ms()
+        print_json(
+            [
+                each._asdict() | {"backups": [_backup_json(of, now_ms) for of in each.backups]}
+                for each in found
+            ]
+        )
         return
     rows = [_cells(each) for each in found]
     head = ("queue manager", "state", "depth", "delayed", "oldest", "connections", "folder")
     for line in aligned([head, *rows], right={2, 3, 4, 5}) if rows else ():
         print(line)
+    for one in found:
+        for backup in one.backups:
+            print(f"backup of {one.queue_manager} to {backup.target}: {_backup_text(backup)}")
+
+
+def _backup_json(state: FollowerState, now_ms: int) -> dict[str, object]:
+    """Return the state of a backup for JSON; its times are None before it is whole."""
+    return {
+        "target": state.target,
+        "running": state.is_running,
+        "safe_at_ms": state.safe_at_ms or None,
+        "loss_ms": max(now_ms - state.safe_at_ms, 0) if state.safe_at_ms else None,
+    }
+
+
+def _backup_text(state: FollowerState) -> str:
+    """Return the state of a backup, as one phrase."""
+    running = "running" if state.is_running else "NOT RUNNING"
+    if not state.safe_at_ms:
+        return f"{running}, not whole yet"
+    loss_ms = max(SystemClock().now_ms() - state.safe_at_ms, 0)
+    return f"{running}, a loss would cost the last {spelled_duration(loss_ms)}"
 
 
 def _cells(one: ManagerStatus) -> tuple[str, ...]:

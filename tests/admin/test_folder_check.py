@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -93,6 +94,24 @@ def test_verify_reads_files_that_are_not_its_own(manager: QueueManager, tmp_path
     (tmp_path / "notes.txt").write_text("of the operator")
     (tmp_path / "folder").mkdir()
     assert manager.verify().ok
+
+
+def locks_on(file: Path) -> list[str]:
+    """The locks that processes have on a file, without their numbers."""
+    facts = file.stat()
+    device = f"{os.major(facts.st_dev):02x}:{os.minor(facts.st_dev):02x}:{facts.st_ino}"
+    lines = Path("/proc/locks").read_text("ascii").splitlines()
+    return sorted(line.split(maxsplit=1)[1] for line in lines if device in line.split())
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs /proc/locks")
+def test_verify_keeps_the_locks_of_the_database(manager: QueueManager, tmp_path: Path) -> None:
+    """Without them another process that reads the folder takes itself for the last one."""
+    files = [tmp_path / "mayfly.db", tmp_path / "mayfly.db-shm"]
+    before = [locks_on(file) for file in files]
+    assert all(before)
+    assert manager.verify().ok
+    assert [locks_on(file) for file in files] == before
 
 
 def opened(folder: Path) -> None:

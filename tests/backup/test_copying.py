@@ -91,14 +91,21 @@ def test_a_restored_folder_has_the_same_messages_and_a_new_instance(
 def test_what_belongs_to_the_process_and_the_disk_is_not_copied(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:
-    for name in ("served.json", "ballast", "users.lock", "figures.db", "figures.db-wal"):
+    for name in (
+        "served.json",
+        "ballast",
+        "users.lock",
+        "figures.db",
+        "everyplace.db",
+        "everyplace.db-wal",
+    ):
         (folder / name).write_bytes(b"x")
     (folder / "applied.json").write_bytes(b"{}")
     copied = back_up(folder, place)
     restored(place, tmp_path / "NEW")
     found = {file.name for file in (tmp_path / "NEW").iterdir()}
     assert found == {DATABASE_FILE, "identity.json", "applied.json"}
-    assert copied.left_out == ["figures.db"]
+    assert copied.left_out == ["everyplace.db"]
 
 
 def test_users_are_sealed_by_a_passphrase_or_left_out(

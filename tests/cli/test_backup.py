@@ -1,4 +1,4 @@
-"""``mayfly backup``, ``restore`` and ``status``."""
+"""``mayfly backup``, ``restore``, and what ``qm status`` says of them."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def folder(mayfly: Invoke, tmp_path: Path) -> Path:
     folder = tmp_path / "QM1"
-    assert mayfly("create", "QM1", "--path", str(folder)).exit_code == 0
+    assert mayfly("qm", "create", "QM1", "--path", str(folder)).exit_code == 0
     assert (
         mayfly("mqsc", "QM1", "--path", str(folder), "-c", "DEFINE QL(Q1) DEFPSIST(YES)").exit_code
         == 0
@@ -89,7 +89,7 @@ def test_a_killed_server_lost_no_more_than_status_has_shown(
 
         def is_safe() -> bool:
             """Return True if the put is shown to survive a loss."""
-            shown = json.loads(mayfly("status", "QM1", "--json", *at).stdout)["backups"][0]
+            shown = json.loads(mayfly("qm", "status", "QM1", "--json", *at).stdout)[0]["backups"][0]
             return bool(shown["safe_at_ms"] > put_ms)
 
         wait_until(is_safe)
@@ -98,7 +98,7 @@ def test_a_killed_server_lost_no_more_than_status_has_shown(
         for process in (server, follower):
             process.kill()
             process.communicate()
-    status = mayfly("status", "QM1", *at)
+    status = mayfly("qm", "status", "QM1", *at)
     assert status.exit_code == ExitCode.NOTHING
     assert "NOT RUNNING" in status.stdout
     assert mayfly("restore", str(place), target).exit_code == 0
