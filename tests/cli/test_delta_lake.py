@@ -56,6 +56,7 @@ def lake(made_home: Path, home: Path) -> Path:
     """A copy of that lake; MAYFLY_HOME has a copy of its queue manager."""
     no_sockets = shutil.ignore_patterns("*.sock")
     shutil.copytree(made_home, home, ignore=no_sockets, dirs_exist_ok=True)
+    assert run_here(home, "verify", "QM1", "--accept-restored").exit_code == 0
     return home / "lake"
 
 

@@ -49,7 +49,7 @@ def test_every_path_of_the_command_line_is_a_text_until_its_scheme_is_known() ->
         "serve QM1 --path s3a://bucket/x",
         "serve s3a://bucket/x.toml",
         "why QM1 00 --lake s3a://bucket/x",
-        "create QM1 --path s3a://bucket/x",
+        "qm create QM1 --path s3a://bucket/x",
         "claims release QM1 c --checkpoint s3a://bucket/x",
         "pipeline check s3a://bucket/x.toml",
         "mqsc QM1 -c PING --path s3a://bucket/x",

@@ -18,6 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.store.prepare_records import pack_unit, unpack_unit
 from mayfly.store.units import EndedMessages, Unit
 from mayfly.testing import VirtualClock
+from tests.snapshots import on_a_snapshot
 from tests.spec.scene import REPLIES, local, refused
 from tests.store.cuts import cut, cut_disk, files_of
 from tests.store.scene import failing_disk
@@ -181,7 +182,7 @@ def test_a_power_cut_leaves_all_messages_or_all_records(tmp_path: Path) -> None:
         left.mkdir(0o700)
         for name, content in cut(before, disk.changes[:moment], random_).items():
             (left / name).write_bytes(content)
-        with QueueManager("QM1", left, clock) as qm:
+        with QueueManager("QM1", left, clock, runtime=on_a_snapshot()) as qm:
             lived = [row for row in qm.ledger.page(0, 99) if row[1] == KIND_LIFE]
             seen.add((qm.curdepth("Q1"), len(lived)))
             assert qm.verify().ok

@@ -148,7 +148,8 @@ def test_security_and_the_hierarchy_are_displayed_with_all(scene: mayfly.QueueMa
         "CONNAUTH": "SYSTEM.DEFAULT.AUTHINFO.IDPWOS",
         "REVDNS": "ENABLED",
     }
-    assert scene.mqsc("DISPLAY PUBSUB ALL").rows == [{"QMNAME": "QM1", "TYPE": "LOCAL"}]
+    [local] = scene.mqsc("DISPLAY PUBSUB ALL").rows
+    assert (local["QMNAME"], local["TYPE"], local["STATUS"]) == ("QM1", "LOCAL", "COMPAT")
     assert scene.mqsc("DISPLAY PUBSUB TYPE(CHILD)").codes == ["AMQ8147E"]
 
 

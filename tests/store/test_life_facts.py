@@ -13,6 +13,7 @@ from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, LifeRe
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.ledger_writer import INSERT_LIFE
 from mayfly.testing import VirtualClock
+from tests.snapshots import on_a_snapshot
 from tests.spec.scene import local
 from tests.store.cuts import cut, cut_disk, files_of
 from tests.store.scene import raw
@@ -164,7 +165,10 @@ def test_after_a_power_cut_at_any_write_lives_have_the_facts_that_they_had(tmp_p
         left.mkdir(0o700)
         for name, content in cut(before_all, disk.changes[:moment], random).items():
             (left / name).write_bytes(content)
-        with opened(left, later) as qm, qm.session("heir") as heir:
+        with (
+            QueueManager("QM1", left, later, runtime=on_a_snapshot()) as qm,
+            qm.session("heir") as heir,
+        ):
             before = facts_of(qm)
             assert before.items() <= whole.items() | {
                 # It was still to be released when the cut came.
