@@ -17,6 +17,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.dataset import FileSystemDataset
+from pyarrow.fs import PyFileSystem
 
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
@@ -27,7 +29,13 @@ from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.copying import Progress, copy_ledger
-from mayfly.pipeline.lake.delta import DeltaLake, compact_tables, lake_url
+from mayfly.pipeline.lake.delta import (
+    DeltaLake,
+    StreamedRows,
+    compact_tables,
+    lake_url,
+    rows_for_duckdb,
+)
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.lives import lives_with_ids
@@ -317,6 +325,40 @@ def test_a_report_of_late_releases_is_found(tmp_path: Path) -> None:
     with opened(tmp_path) as lake:
         lake.add(rows_of(released), 1)
     assert [row["released_late_ms"] for row in table_of(tmp_path, "lives")] == [10]
+
+
+# Rows for DuckDB
+
+
+def test_duckdb_never_reads_a_dataset_by_a_file_system_in_python(tmp_path: Path) -> None:
+    """It would wait now and then for ever, for a thread that waits for the interpreter's lock."""
+    with opened(tmp_path) as lake:
+        lake.add(rows_of(life(1), life(2)), 2)
+    lives = deltalake.DeltaTable(tmp_path / "lives")
+    from_folder = rows_for_duckdb(str(tmp_path / "lives"), lives, None)
+    assert isinstance(from_folder, FileSystemDataset)
+    assert not isinstance(from_folder.filesystem.base_fs, PyFileSystem)
+    from_store = rows_for_duckdb("s3://lakes/lives", lives, None)
+    assert isinstance(from_store, StreamedRows)
+    with duckdb.connect() as connection:
+        connection.register("from_folder", from_folder)
+        connection.register("from_store", from_store)
+        for name in ("from_folder", "from_store", "from_store"):
+            positions = connection.sql(f"SELECT position FROM {name} ORDER BY position").fetchall()
+            assert positions == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("url", ["lives", "s3://lakes/lives"])
+def test_duckdb_reads_files_of_the_dates_alone(tmp_path: Path, url: str) -> None:
+    with opened(tmp_path) as lake:
+        lake.add(rows_of(life(1), life(2, put_ms=START_MS + 86_400_000)), 2)
+    lives = deltalake.DeltaTable(tmp_path / "lives")
+    first_date = min(str(row[LIVES.partition]) for row in table_of(tmp_path, "lives"))
+    place = url if "://" in url else str(tmp_path / url)
+    dates = [(str(LIVES.partition), "=", first_date)]
+    with duckdb.connect() as connection:
+        connection.register("rows", rows_for_duckdb(place, lives, dates))
+        assert connection.sql("SELECT position FROM rows").fetchall() == [(1,)]
 
 
 # Places

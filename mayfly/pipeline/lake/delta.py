@@ -18,12 +18,14 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
+from pyarrow.dataset import Dataset
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.ledger_tables import LedgerTables
@@ -229,7 +231,7 @@ def _write_again(
     for tries_left in reversed(range(_TRIES)):
         delta = DeltaTable(url)
         of_date = [(str(table.partition), "=", date)] if date is not None else None
-        connection.register("rows", delta.to_pyarrow_dataset(file_pruning_predicate=of_date))
+        connection.register("rows", rows_for_duckdb(url, delta, of_date))
         rows = connection.sql(
             f"SELECT rows.* REPLACE ({columns}) FROM rows LEFT JOIN "
             "(SELECT DISTINCT instance_id, position FROM erased) AS erased "
@@ -292,11 +294,41 @@ def ledger_rows(
     connection.execute(DUCKDB_MACROS)
     with _delta_errors(url):
         for table in (LIVES, BALANCES):
-            files = DeltaTable(f"{url}/{table.name}").to_pyarrow_dataset(
-                file_pruning_predicate=part.dates(table.partition) if table.partition else None
-            )
-            connection.register(table.name, files)
+            dates = part.dates(table.partition) if table.partition else None
+            of_table = f"{url}/{table.name}"
+            rows = rows_for_duckdb(of_table, DeltaTable(of_table), dates)
+            connection.register(table.name, rows)
     return connection.sql(LEDGER_AGAIN)
+
+
+def rows_for_duckdb(
+    url: str, delta: DeltaTable, dates: list[tuple[str, str, str]] | None
+) -> Dataset | StreamedRows:
+    """Return the rows of a table for DuckDB to register, of all dates or of those that ``dates``
+    keeps.
+
+    DuckDB begins to scan a dataset while its thread holds the interpreter's lock, and waits for
+    threads that read ahead. If these read by the file system in Python that delta-rs gives a
+    dataset, they wait for that lock, now and then for ever. So Arrow itself reads a folder, and the
+    rows of an object store come as a stream.
+    """
+    if is_url(url):
+        return StreamedRows(delta.to_pyarrow_dataset(file_pruning_predicate=dates))
+    folder = SubTreeFileSystem(url, LocalFileSystem())
+    return delta.to_pyarrow_dataset(filesystem=folder, file_pruning_predicate=dates)
+
+
+class StreamedRows:
+    """The rows of a table of an object store, which each query reads once, in every column."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """Return a new stream of the rows; a thread that waits for it lets the others run."""
+        batches = self._dataset.to_batches()
+        reader = pa.RecordBatchReader.from_batches(self._dataset.schema, batches)
+        return reader.__arrow_c_stream__(requested_schema)
 
 
 @contextlib.contextmanager

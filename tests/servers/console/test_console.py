@@ -179,7 +179,9 @@ def test_on_a_phone_the_menu_folds_and_rows_are_cards(
         sync_api.expect(pages).to_be_hidden()
         sync_api.expect(menu).to_be_focused()
         menu.press("Enter")
-        page.keyboard.press("ArrowDown")
+        for name in ("Over time", "Fleet", "Queues"):
+            page.keyboard.press("ArrowDown")
+            sync_api.expect(pages.get_by_role("link", name=name)).to_be_focused()
         page.keyboard.press("Enter")
         console.heading("Queues")
         sync_api.expect(pages).to_be_hidden()

@@ -77,6 +77,11 @@ def busy(site: Site, queue_manager: QueueManager, clock: VirtualClock) -> Iterat
         open_unit.backout()
 
 
+def address_of(place: str, busy: tuple[str, str]) -> str:
+    """Return the address of a page, with the id and the place of the dead letter of ``busy``."""
+    return place.replace("ID", busy[0]).replace("PLACE", busy[1])
+
+
 def test_axe_finds_no_violation_on_any_page_in_either_colours(
     busy: tuple[str, str], console: Console
 ) -> None:
@@ -86,8 +91,7 @@ def test_axe_finds_no_violation_on_any_page_in_either_colours(
     page.evaluate(AXE.read_text("utf-8"))
     found: list[str] = []
     for place, heading in PAGES.items():
-        address = place.replace("ID", busy[0]).replace("PLACE", busy[1])
-        page.evaluate(f"location.hash = '#/{address}'")
+        page.evaluate(f"location.hash = '#/{address_of(place, busy)}'")
         console.heading(heading)
         sync_api.expect(page.locator("main .panel, main .table").first).to_be_visible()
         page.emulate_media(color_scheme="light")
@@ -163,12 +167,12 @@ _SPOILED = """() => {
 
 
 def test_nothing_overflows_or_overprints_from_a_phone_to_a_desk_in_both_colours(
-    busy: str, console: Console
+    busy: tuple[str, str], console: Console
 ) -> None:
     page, found = console.page, list[str]()
     try:
         for place, heading in PAGES.items():
-            page.evaluate(f"location.hash = '#/{place.replace('ID', busy)}'")
+            page.evaluate(f"location.hash = '#/{address_of(place, busy)}'")
             console.heading(heading)
             sync_api.expect(page.locator("main .panel, main .table").first).to_be_visible()
             for width in (360, 768, 1280):
