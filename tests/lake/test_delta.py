@@ -351,7 +351,7 @@ def test_duckdb_never_reads_a_dataset_by_a_file_system_in_python(tmp_path: Path)
 @pytest.mark.parametrize("url", ["lives", "s3://lakes/lives"])
 def test_duckdb_reads_files_of_the_dates_alone(tmp_path: Path, url: str) -> None:
     with opened(tmp_path) as lake:
-        lake.add(rows_of(life(1), life(2, put_ms=START_MS + 86_400_000)), 2)
+        lake.add(rows_of(life(1), life(2, ended_ms=START_MS + 86_400_000)), 2)
     lives = deltalake.DeltaTable(tmp_path / "lives")
     first_date = min(str(row[LIVES.partition]) for row in table_of(tmp_path, "lives"))
     place = url if "://" in url else str(tmp_path / url)
