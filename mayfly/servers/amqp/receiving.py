@@ -7,7 +7,9 @@ settles it.
 from __future__ import annotations
 
 import logging
+import threading
 from asyncio import TimerHandle
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -70,6 +72,8 @@ _OPEN_TO_BROWSE: Final = c.MQOO_BROWSE | c.MQOO_FAIL_IF_QUIESCING
 #: follows, so that several links may share one.
 _DELIMITER = "|"
 _GLOBAL = "global"
+#: The longest wait of a link that ends for a message which another thread brings it just now.
+_ARRIVAL_SECONDS: Final = 1.0
 #: The reason code in the dead letter of a rejected message.
 REJECTED_REASON: Final = rc.MQRC_BACKOUT_THRESHOLD_REACHED
 #: The most messages that are settled together.
@@ -92,6 +96,10 @@ class ReceivingClient(LinkEndpoint):
         self._source = _opened_source(conversations, link, link.connection.remote_container or "")
         self._connection: Connection = conversations.main
         self._getting: UnderWay | None = None
+        #: The outcome of that get, from the thread that brings it until the loop takes it.
+        self._arrived: deque[Delivery | MQError] = deque()
+        #: Set when an outcome arrives for a link that has ended.
+        self._arrival = threading.Event()
         #: Deliveries of messages that are set aside, held while those behind them are looked for.
         self._set_aside: list[int] = []
         self._calls, self._budget = host.calls, host.service.budget
@@ -184,9 +192,16 @@ class ReceivingClient(LinkEndpoint):
         options = _WAIT if self._is_waiting else _NO_WAIT
         self._getting = self._connection.begin(
             ask.GetAny([self._source.handle], options, tells_refusals=self._is_waiting),
-            lambda outcome: self._calls.soon(partial(self._got, outcome)),
+            self._arrive,
             self._refused,
         )
+
+    def _arrive(self, outcome: Delivery | MQError) -> None:
+        """Take the outcome of a get on any thread; the loop continues with it."""
+        self._arrived.append(outcome)
+        if self._is_over:
+            self._arrival.set()
+        self._calls.soon(self._got)
 
     def _capacity(self) -> int:
         """Return how many messages may be sent now; 0 or less means none.
@@ -200,12 +215,16 @@ class ReceivingClient(LinkEndpoint):
         capacity = self._host.service.limits.unsettled - len(self._unsettled)
         return min(transfers.credit(self.key), capacity)
 
-    def _got(self, outcome: Delivery | MQError) -> None:
-        """Send the message of a get, or handle its error.
+    def _got(self) -> None:
+        """Send the message of a get that has ended, or handle its error.
 
         A message that arrives after its credit was withdrawn returns to the queue. Then sends
-        further messages that are available.
+        further messages that are available. Does nothing if the end of the link has taken the
+        outcome already.
         """
+        if not self._arrived:
+            return
+        outcome = self._arrived.popleft()
         self._getting = None
         if isinstance(outcome, MQError):
             self._without_message(outcome)
@@ -382,7 +401,8 @@ class ReceivingClient(LinkEndpoint):
         With ``is_closed`` a durable subscription and a temporary queue or topic of the link are
         deleted. If the link is only detached they stay.
         """
-        self._stop()
+        if self._stop():
+            self._return_arriving()
         self._return_set_aside()
         self._unsettled.end()
         source, connection = self._source, self._connection
@@ -414,14 +434,25 @@ class ReceivingClient(LinkEndpoint):
         self._stop()
         self._unsettled.lost()
 
-    def _stop(self) -> None:
-        """Cancel the timer and the running get of a link that ends."""
+    def _stop(self) -> bool:
+        """Cancel the timer and the running get of a link that ends.
+
+        Return True if the get can no longer be cancelled: its outcome has come, or is coming.
+        """
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
         getting, self._getting = self._getting, None
-        if getting is not None:
-            getting.cancel()
+        return getting is not None and not getting.cancel()
+
+    def _return_arriving(self) -> None:
+        """Return the message of a get that could not be cancelled; wait for it if necessary.
+
+        Another thread has taken it for this link and brings it now. Until it is back on its queue,
+        the next frame could not replace the subscription: MQRC_SUBSCRIPTION_IN_USE.
+        """
+        if self._arrived or self._arrival.wait(_ARRIVAL_SECONDS):
+            self._got()
 
 
 class LinkSource(NamedTuple):

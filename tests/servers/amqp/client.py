@@ -51,6 +51,8 @@ class Client:
             self.socket = wrap(self.socket)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
+        #: Frames that wait for the next ones.
+        self.corked = b""
         self.transport = Transport()
         self.transport.max_frame_size = max_frame_bytes
         self.transport.idle_timeout = idle_timeout_seconds
@@ -77,9 +79,16 @@ class Client:
 
     def push(self) -> None:
         """Send what proton has for the server."""
+        self.cork()
+        corked, self.corked = self.corked, b""
+        if corked:
+            self.socket.sendall(corked)
+
+    def cork(self) -> None:
+        """Keep the frames that proton has, so that they are sent in one piece with the next."""
         while (waiting := self.transport.pending()) > 0:
             data = self.transport.peek(waiting) or b""
-            self.socket.sendall(data)
+            self.corked += data
             self.transport.pop(len(data))
 
     def until(self, is_so: Callable[[], object], seconds: float = SECONDS) -> None:

@@ -361,8 +361,8 @@ def change_selectors(one: Client, outcome: int) -> None:
         delivery.update(outcome)
         delivery.settle()
         link.detach()
-        # The next attach follows without a wait.
-        one.push()
+        # The server reads the next attach together with this detach.
+        one.cork()
 
 
 # Message ids
