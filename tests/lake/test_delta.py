@@ -353,7 +353,7 @@ def test_duckdb_reads_files_of_the_dates_alone(tmp_path: Path, url: str) -> None
     with opened(tmp_path) as lake:
         lake.add(rows_of(life(1), life(2, ended_ms=START_MS + 86_400_000)), 2)
     lives = deltalake.DeltaTable(tmp_path / "lives")
-    first_date = min(str(row[LIVES.partition]) for row in table_of(tmp_path, "lives"))
+    first_date = min(str(row[str(LIVES.partition)]) for row in table_of(tmp_path, "lives"))
     place = url if "://" in url else str(tmp_path / url)
     dates = [(str(LIVES.partition), "=", first_date)]
     with duckdb.connect() as connection:
