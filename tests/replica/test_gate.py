@@ -16,6 +16,11 @@ from mayfly.store.replica.follower import Follower
 from tests.postgres import Postgres
 from tests.store.kills import kill, lines_in, started
 
+#: The id of a message that ended on the staging queue is in the place of its CorrelId.
+ENDED = """
+    SELECT msg_id FROM ledger
+    UNION ALL SELECT correl_id FROM ledger WHERE queue = 'SYSTEM.DDELAY.LOCAL.QUEUE'"""
+
 
 def caught_up(url: str, folder: Path) -> bytes:
     """Bring a folder to the end of the log, and return its database."""
@@ -32,7 +37,7 @@ def ids_of(folder: Path) -> tuple[set[str], set[str]]:
     connection = apsw.Connection(uri, flags=flags)
     waiting, ended = (
         {bytes(msg_id).hex() for (msg_id,) in connection.execute(sql) if msg_id is not None}
-        for sql in ("SELECT msg_id FROM message", "SELECT msg_id FROM ledger")
+        for sql in ("SELECT msg_id FROM message", ENDED)
     )
     connection.close()
     return waiting, ended
