@@ -16,6 +16,8 @@ from tests.facts import wait_until
 
 #: PostgreSQL refuses to run as root.
 ACCOUNTS = ("postgres", "nobody")
+#: A file system in memory, where there is one: none of these tests cuts the power.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SETTINGS = ("listen_addresses=", "max_wal_size=256MB", "autovacuum_naptime=1h")
 
 
@@ -39,7 +41,7 @@ class Postgres:
 
     def __init__(self, *settings: str) -> None:
         self._programs, self._settings = programs(), (*SETTINGS, *settings)
-        self.folder = Path(tempfile.mkdtemp(prefix="mayfly-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="mayfly-pg-", dir=MEMORY))
         self._user: dict[str, Any] = {}
         if not os.getuid():
             names = {entry.pw_name: entry for entry in pwd.getpwall()}
@@ -74,7 +76,7 @@ class Postgres:
 
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(signal.SIGQUIT)
             self._process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 

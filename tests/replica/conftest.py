@@ -1,4 +1,4 @@
-"""One PostgreSQL for the tests of a process that do not kill it; each has a database of its own."""
+"""One PostgreSQL for all tests of a process that do not kill it; each finds it empty."""
 
 from collections.abc import Iterator
 
@@ -15,8 +15,7 @@ def server() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def url(server: Postgres, request: pytest.FixtureRequest) -> str:
-    name = f"db{abs(hash(request.node.nodeid))}"
+def url(server: Postgres) -> str:
     with server.connect() as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return server.url.replace("/postgres?", f"/{name}?")
+        connection.execute("DROP SCHEMA IF EXISTS mayfly CASCADE")
+    return server.url

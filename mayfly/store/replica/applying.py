@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,7 +30,7 @@ from mayfly.store.damage import IDENTITY_FILE, read_identity
 from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
 from mayfly.store.followers import NO_LOG, LogPosition
 from mayfly.store.replica.log import LogSnapshot, Position, PostgresLog, ReplicaError
-from mayfly.store.write_ahead_log import PAGE_BYTES, last_commit, salts_of
+from mayfly.store.write_ahead_log import last_commit, salts_of
 
 #: Instance id, number, epoch, salts and frames of SQLite's log, and the CRC-32 of these.
 _STATE: Final = struct.Struct(">32sQQ8sQI")
@@ -135,31 +136,26 @@ def _other_instance(folder: Path, found: str, expected: str) -> ReplicaError:
 def _apply(folder: Path, snapshot: LogSnapshot, file: StateFile, state: FolderState) -> Applied:
     """Write what a folder lacks over its database, and remove what it has beyond the log."""
     database, log, files = folder / DATABASE_FILE, folder / f"{DATABASE_FILE}-wal", Files()
-    ours, beyond = _pages_in_log(log, state, files)
-    done = FolderState(snapshot.instance, snapshot.end, NO_LOG)
     is_there = bool(files.size_bytes(database))
+    ours, beyond = _pages_in_log(log, state, files) if is_there else ({}, set())
     if is_there and snapshot.end == state.position and not beyond:
         return Applied(state.position, 0, 0)
-    # The page count and the first page say what the file is; both are in what is written below.
     page_count = snapshot.page_count()
+    # Page 1 is the first of the image, and says whether pages have checksums.
+    pages = snapshot.pages_since(state.position.number if is_there else 0, {*beyond, 1})
+    first = next(pages)
+    check_page_bytes(first[1], folder)
+    writer = PageWriter(database, first[1], replaces=is_there)
     written: set[int] = set()
-    known = state.position.number if is_there else 0
-    writer: PageWriter | None = None
-    also = {*beyond, 1}
-    for number, page in (*ours.items(), *snapshot.pages_since(known, also)):
-        if writer is None:
-            first = page if number == 1 else _first_page(database, ours)
-            check_page_bytes(first, folder)
-            writer = PageWriter(database, first, replaces=is_there)
+    for number, page in chain(ours.items(), [first], pages):
         if number <= page_count:
             writer.write(number, page)
             written.add(number)
-    assert writer is not None, "page 1 is fetched always"
     writer.finish(page_count)
     for name in (log, folder / f"{DATABASE_FILE}-shm", folder / IDENTITY_FILE):
         # identity.json may tell of a commit that is gone; the opening writes it again.
         files.remove(name)
-    file.write(done, syncs=True)
+    file.write(FolderState(snapshot.instance, snapshot.end, NO_LOG), syncs=True)
     return Applied(snapshot.end, len(written), len(beyond - ours.keys()))
 
 
@@ -176,11 +172,3 @@ def _pages_in_log(log: Path, state: FolderState, files: Files) -> tuple[dict[int
     ours = read_change(log, LogPosition(end.salts, 0), known, _ALL_FRAMES)
     later = read_change(log, known, end, _ALL_FRAMES)
     return {} if ours is None else ours.pages, set() if later is None else {*later.pages}
-
-
-def _first_page(database: Path, ours: dict[int, bytes]) -> bytes:
-    """Return page 1 of a database with the pages of its log."""
-    if 1 in ours:
-        return ours[1]
-    with database.open("rb") as file:
-        return file.read(PAGE_BYTES)

@@ -415,13 +415,14 @@ class LogSnapshot:
         """Yield (page number, image) of pages that were written after row ``number`` of the log.
 
         Pages named by ``also`` are yielded even if they were written earlier. The last image of a
-        page is the last one that is yielded. Raises StoreDamaged.
+        page is the last one that is yielded. Pages of the image come first, ordered by number.
+        Raises StoreDamaged.
         """
         wanted = sorted(also)
         with self._connection.cursor(name="images", binary=True) as cursor:
             cursor.execute(
                 "SELECT page, image FROM mayfly.replica_page "
-                "WHERE instance = %s AND (number > %s OR page = ANY(%s))",
+                "WHERE instance = %s AND (number > %s OR page = ANY(%s)) ORDER BY page",
                 (self.instance, number, wanted),
             )
             for page, image in cursor:
