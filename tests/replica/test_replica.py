@@ -14,12 +14,17 @@ from mayfly.store.replica.follower import Follower
 from mayfly.store.replica.log import Entry, Fenced, Position, PostgresLog, ReplicaError
 from mayfly.store.replica.pages import packed, unpacked
 from mayfly.store.write_ahead_log import PAGE_BYTES
+from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.postgres import Postgres
 
 
+#: Nothing is committed but by the test.
+NOW_MS = 1_700_000_000_000
+
+
 def opened(url: str, folder: Path) -> QueueManager:
-    qm = QueueManager("QM1", folder, replica=url)
+    qm = QueueManager("QM1", folder, VirtualClock(NOW_MS), replica=url)
     qm.define_queue("Q1", replace=True)
     return qm
 
