@@ -1,4 +1,4 @@
-"""Durable puts with a replica in PostgreSQL, beside bare commits of the same bytes there, in turn."""
+"""Durable puts with a replica in PostgreSQL, beside bare commits of the same bytes, in turn."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def figures(size: Size = USUAL) -> Iterator[Figure]:
         unit_rate = dict[str, list[float]]()
         managers = {"replica": with_replica, "without": without}
         for manager in managers.values():
-            manager.define_queue("Q", max_depth=999_999_999)
+            manager.define_queue("Q", maxdepth=999_999_999)
         for _ in range(size.rounds):
             for name, manager in managers.items():
                 single_ms.setdefault(name, []).append(_single(_put(manager), size.single_count))
