@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.facts import wait_until
@@ -34,6 +33,11 @@ def programs() -> Path:
         "no PostgreSQL on this machine: apt-get install postgresql, or name the folder of "
         "its programs in MAYFLY_TEST_POSTGRES"
     )
+
+
+def connect(url: str) -> Any:
+    """Return a connection with a transaction a statement; skip the test without psycopg."""
+    return pytest.importorskip("psycopg").connect(url, autocommit=True)
 
 
 class Postgres:
@@ -67,7 +71,7 @@ class Postgres:
         wait_until(self._is_up)
 
     def connect(self) -> Any:
-        return psycopg.connect(self.url, autocommit=True)
+        return connect(self.url)
 
     def kill(self) -> None:
         assert self._process is not None
@@ -102,6 +106,6 @@ class Postgres:
                 )
         try:
             self.connect().close()
-        except psycopg.OperationalError:
+        except pytest.importorskip("psycopg").OperationalError:
             return False
         return True

@@ -171,7 +171,7 @@ class GroupCommit:
         self._gathered = runtime.event()
         self.is_broken = False
         self._is_committing = False
-        #: Set from COMMIT on until the replica has the transaction: an error then stops the store.
+        #: Set from COMMIT on until the replica has the transaction. An error stops the store then.
         self._is_appending = False
         #: Transactions since the store was opened, and the units of work in them.
         self.batch_count = self.unit_count = 0
@@ -296,7 +296,7 @@ class GroupCommit:
         """
         with self._guard:
             # Of this batch; an interrupt from now on must not find that of the one before.
-            self._is_committing = False
+            self._is_committing = self._is_appending = False
             if self.is_broken:
                 _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
                 return
@@ -323,7 +323,7 @@ class GroupCommit:
                 self._roll_back()
                 _fail(batch, LostAnswer(MQRC_CONNECTION_BROKEN, f"commit failed: {error}"))
             except BaseException as error:
-                if self._is_appending:
+                if self._is_appending and not self._writer.in_transaction:
                     self._stop_behind(batch, error)
                     if isinstance(error, StoreError | OSError):
                         return
@@ -375,10 +375,11 @@ class GroupCommit:
         ledger_writer.finish()
         if self._disk_space is not None and self._disk_space.max_pages is not None:
             self._disk_space.check_size(batch)
+        # Before COMMIT: an interrupt may come as soon as that is over.
+        self._is_appending = self._append is not None
         self._is_committing = True
         writer.execute("COMMIT")
         if self._append is not None:
-            self._is_appending = True
             self._append()
             self._is_appending = False
         self._accept(batch)

@@ -237,6 +237,18 @@ class Store:
         """Return the lock of a connection: on disk a new one, in memory the engine lock."""
         return self._runtime.lock(name) if self.database.is_durable else self.engine_lock
 
+    def _is_appended(self) -> bool:
+        """Append what was written outside of units; return False if the replica lacks it."""
+        if self._replica is None or self._log is None or self.group.is_broken:
+            return True
+        try:
+            with self._log.guard:
+                self._replica.append(self._log)
+        except (StoreError, OSError) as error:
+            _LOG.critical("the last commit is not in the log of the replica: %s", error)
+            return False
+        return True
+
     def _begin_replicated_read(self, connection: apsw.Connection) -> None:
         """Begin a read of what the log of the replica has, waiting for an append under way.
 
@@ -417,7 +429,7 @@ class Store:
         """Close both databases and all files; call :meth:`flush` before, or records are lost."""
         if self._log_keeper is not None:
             self._log_keeper.stop()
-        is_broken = self.group.is_broken
+        is_broken = self.group.is_broken or not self._is_appended()
         self.group.stop()
         for reader in self._readers:
             reader.stop()

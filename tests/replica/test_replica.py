@@ -1,9 +1,9 @@
 """The replica: one owner at a time, what is not in the log is never served, refusals name why."""
 
+import itertools
 import threading
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from mayfly import QueueManager
@@ -16,8 +16,7 @@ from mayfly.store.replica.pages import packed, unpacked
 from mayfly.store.write_ahead_log import PAGE_BYTES
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
-from tests.postgres import Postgres
-
+from tests.postgres import Postgres, connect
 
 #: Nothing is committed but by the test.
 NOW_MS = 1_700_000_000_000
@@ -55,10 +54,11 @@ def followed(url: str, folder: Path) -> bytes:
 
 def rows_of(url: str) -> list[tuple[int, int]]:
     """Return (number, epoch) of all rows of the log."""
-    with psycopg.connect(url) as connection:
-        return connection.execute(
+    with connect(url) as connection:
+        rows: list[tuple[int, int]] = connection.execute(
             "SELECT number, epoch FROM mayfly.replica_log ORDER BY number"
         ).fetchall()
+    return rows
 
 
 def test_an_old_owner_cannot_acknowledge_and_its_folder_gives_up_what_the_log_lacks(
@@ -83,28 +83,33 @@ def test_an_old_owner_cannot_acknowledge_and_its_folder_gives_up_what_the_log_la
 
 
 def test_a_commit_is_in_the_log_when_its_answer_was_lost_and_is_appended_once(
-    server: Postgres, url: str, tmp_path: Path
+    server: Postgres, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened(url, tmp_path / "QM1") as qm, server.connect() as operator:
-        put(qm, b"first")
-        before = rows_of(url)[-1]
+        before, done, numbers = rows_of(url)[-1][0], threading.Event(), itertools.count()
+
+        def put_on() -> None:
+            while not done.is_set():
+                put(qm, b"%d" % next(numbers))
+
+        thread = threading.Thread(target=put_on)
         # Each commit waits for a standby that never comes, after it was made.
         operator.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         operator.execute("SELECT pg_reload_conf()")
         try:
-            thread = threading.Thread(target=put, args=(qm, b"second"))
             thread.start()
             ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             ended += "WHERE wait_event = 'SyncRep'"
             wait_until(lambda: operator.execute(ended).fetchall() == [(True,)])
-            thread.join()
         finally:
+            done.set()
             operator.execute("ALTER SYSTEM RESET synchronous_standby_names")
             operator.execute("SELECT pg_reload_conf()")
-        assert rows_of(url)[-1][0] == before[0] + 1
-        put(qm, b"third")
-        assert bodies(qm) == [b"first", b"second", b"third"]
-        assert rows_of(url)[-1][0] == before[0] + 2
+            thread.join()
+        count = next(numbers)
+        assert bodies(qm) == [b"%d" % number for number in range(count)]
+        assert rows_of(url)[-1][0] == before + count
+    assert any("commits wait" in record.getMessage() for record in caplog.records)
 
 
 def test_a_folder_ahead_of_the_log_is_brought_back_even_from_pages_that_were_written_back(
@@ -139,10 +144,14 @@ def test_a_kill_while_pages_are_written_is_mended_by_the_next_try(url: str, tmp_
         followed(url, other)
         for number in range(50):
             put(qm, bytes([number]) * 3_000)
+    # One that was killed before its first page.
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / DATABASE_FILE).touch()
     half = (folder / DATABASE_FILE).read_bytes()
     with (other / DATABASE_FILE).open("r+b") as file:
         file.write(half[: 5 * PAGE_BYTES])
     assert followed(url, other) == half
+    assert followed(url, tmp_path / "empty") == half
 
 
 def test_readers_beside_the_engine_see_nothing_that_the_log_lacks(url: str, tmp_path: Path) -> None:
@@ -211,14 +220,14 @@ def test_the_folder_of_another_queue_manager_of_that_name_is_refused(
 def test_a_database_that_has_lost_commits_is_refused(url: str, tmp_path: Path) -> None:
     with opened(url, tmp_path / "QM1") as qm:
         put(qm, b"first")
-    with psycopg.connect(url, autocommit=True) as connection:
+    with connect(url) as connection:
         connection.execute(
             "DELETE FROM mayfly.replica_log WHERE number = (SELECT last FROM mayfly.replica)"
         )
         connection.execute("UPDATE mayfly.replica SET last = last - 1")
     with pytest.raises(ReplicaError, match="which the folder has: its database has lost commits"):
         opened(url, tmp_path / "QM1")
-    with psycopg.connect(url, autocommit=True) as connection:
+    with connect(url) as connection:
         connection.execute("DELETE FROM mayfly.replica")
     with pytest.raises(ReplicaError, match="is not in this database"):
         opened(url, tmp_path / "QM1")

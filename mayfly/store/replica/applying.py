@@ -23,12 +23,12 @@ from typing import Final, NamedTuple
 import apsw
 
 from mayfly.mqi.errors import StoreDamaged, StoreError
-from mayfly.runtime import Files
+from mayfly.runtime import Files, Runtime
 from mayfly.runtime.files import FILE_MODE
 from mayfly.store.changes import PageWriter, check_page_bytes, read_change
 from mayfly.store.damage import IDENTITY_FILE, read_identity
 from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
-from mayfly.store.followers import NO_LOG, LogPosition
+from mayfly.store.followers import NO_LOG, Followers, LogPosition
 from mayfly.store.replica.log import LogSnapshot, Position, PostgresLog, ReplicaError
 from mayfly.store.write_ahead_log import last_commit, salts_of
 
@@ -145,13 +145,15 @@ def _apply(folder: Path, snapshot: LogSnapshot, file: StateFile, state: FolderSt
     pages = snapshot.pages_since(state.position.number if is_there else 0, {*beyond, 1})
     first = next(pages)
     check_page_bytes(first[1], folder)
-    writer = PageWriter(database, first[1], replaces=is_there)
+    writer = PageWriter(database, first[1], replaces=database.exists())
     written: set[int] = set()
     for number, page in chain(ours.items(), [first], pages):
         if number <= page_count:
             writer.write(number, page)
             written.add(number)
     writer.finish(page_count)
+    # Backups that follow have not seen these pages in SQLite's log.
+    Followers(folder, Runtime()).lose_all()
     for name in (log, folder / f"{DATABASE_FILE}-shm", folder / IDENTITY_FILE):
         # identity.json may tell of a commit that is gone; the opening writes it again.
         files.remove(name)

@@ -74,7 +74,6 @@ _TAKE: Final = """
 _IMAGE: Final = (
     "COPY mayfly.replica_page (instance, page, number, image) FROM STDIN (FORMAT BINARY)"
 )
-#: A later merge may run beside this one: an image is replaced by a newer one alone.
 _MERGE: Final = """
     INSERT INTO mayfly.replica_page VALUES (%s, %s, %s, %s)
     ON CONFLICT (instance, page) DO UPDATE SET number = excluded.number, image = excluded.image"""
@@ -141,6 +140,14 @@ class PostgresLog:
         self._pause = runtime.event()
         self._connection: Any = None
         self._name = f"the log of {manager_name}"
+        try:
+            self._set_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self) -> None:
+        """Create the tables if the database lacks them."""
         with self._errors():
             connection = self._connected()
             with connection.transaction():
