@@ -43,6 +43,7 @@ INTERPRETED = {
     "mayfly/runtime/runtime.py": "classes that others extend; one is of the interpreter's lock",
     "mayfly/runtime/virtual_clock.py": "a class that others extend",
     "mayfly/store/prepare_records.py": "JSON, in which lists stand for tuples",
+    "mayfly/store/replica/": "waits for a database",
 }
 #: One version of the compiler, because each refuses other things.
 _COMPILER = "mypy[mypyc]==2.4.1"

@@ -35,6 +35,7 @@ PARTS = (
     "flood",
     "growth",
     "timeline",
+    "replica",
     "ledger_copy",
     "queue_source",
     "release_by_spark",

@@ -20,6 +20,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "Delay and release": ("delay", "steady", "flood", "staged", "timeline"),
     "Finding messages and lives": ("by_id", "selectors", "trace"),
     "Opening and growth": ("opening", "growth"),
+    "A replica in PostgreSQL": ("replica",),
     "Spark": (
         "ledger_copy",
         "queue_source",

@@ -76,6 +76,7 @@ class QueueManager:
         user: str = "",
         runtime: Runtime | None = None,
         sharing_group: QueueSharingGroup | None = None,
+        replica: str | None = None,
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open.
 
@@ -83,13 +84,17 @@ class QueueManager:
         None is the time of the machine, or of the group. Platform, command level and settings that
         are None stay as stored in the folder, or are the defaults. Sessions of ``user``, and
         sessions without a user, may do everything. ``runtime`` replaces threads, locks and files in
-        tests. ``sharing_group`` is the group to join.
+        tests. ``sharing_group`` is the group to join. ``replica`` is the URL of a database of
+        PostgreSQL: what is acknowledged is there too (docs/REPLICA.md).
 
         Raises ValueError for an invalid platform, command level or setting. In a group, raises
         ValueError for another clock, and for a name that is open already. Raises
         MQRC_Q_MGR_NAME_ERROR for an invalid name. Raises FolderInUse, NewerSchema, StoreDamaged or
-        StoreError for a folder that cannot be used or belongs to another group.
+        StoreError for a folder that cannot be used or belongs to another group,
+        and ReplicaError, a StoreError, when the database cannot be used.
         """
+        if replica is not None and (path is None or sharing_group is not None):
+            raise ValueError("replica: a queue manager with a folder and without a group has one")
         membership = None if sharing_group is None else sharing_group.membership(name, clock)
         clock = clock if membership is None else membership.clock
         runtime = Runtime() if runtime is None else runtime
@@ -109,6 +114,7 @@ class QueueManager:
                 runtime=runtime,
                 membership=membership,
                 users=users,
+                replica=replica,
             )
         self.name, self.platform, self.clock = name, engine.platform, engine.clock
         #: Its time, in ms since 1970, UTC; and the function that does all work due by then.

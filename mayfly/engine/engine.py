@@ -50,6 +50,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.event_constants import MQIACF_REASON_QUALIFIER, MQRQ_Q_MGR_STOPPING
 from mayfly.runtime import Runtime, SystemClock
 from mayfly.store.keys import start_of_ids
+from mayfly.store.replica.owner import opened_replica
 from mayfly.store.store import Store
 from mayfly.verbs.checks import check_manager_name
 from mayfly.verbs.contracts.files import local_path
@@ -80,6 +81,7 @@ class Engine(Core):
         runtime: Runtime | None = None,
         membership: Membership[Engine] | None = None,
         users: FileOfUsers | None = None,
+        replica: str | None = None,
     ) -> None:
         """Open the engine of a folder, made when missing; ``path`` None keeps all in memory.
 
@@ -87,7 +89,8 @@ class Engine(Core):
         are the configuration; what is left out is as stored in the folder. ``user`` has opened the
         queue manager and may do everything. ``runtime`` replaces threads, locks and files in tests.
         ``users`` has the groups of users with a password, ``membership`` is that of a queue-sharing
-        group. The errors are those of ``mayfly.QueueManager``.
+        group. ``replica`` is the URL of a database with a log of all commits. The
+        errors are those of ``mayfly.QueueManager``.
         """
         given = checked_configuration(platform, command_level, settings)
         check_manager_name(name)
@@ -99,7 +102,8 @@ class Engine(Core):
         self.users = self.registry.authority.users.file = users
         self.registry.authority.opener = user[:USER_CHARACTERS]
         folder = None if path is None else local_path(path)
-        self.store = Store(folder, self.engine_lock, partial(now_ms_of, self), runtime)
+        copy = None if replica is None else opened_replica(replica, name, runtime)
+        self.store = Store(folder, self.engine_lock, partial(now_ms_of, self), runtime, copy)
         self.start_of_ids = start_of_ids(name, self.store.sequence.instance)
         #: Where it keeps everything, None in memory; and its record of ended lives.
         self.folder, self.ledger = folder, self.store.ledger

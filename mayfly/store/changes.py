@@ -165,15 +165,17 @@ def _frames(file: BinaryIO, place: int, count: int) -> list[tuple[bytes, bytes]]
 
 
 class PageWriter:
-    """Writes pages into a new database file; the checksum of each is computed if it has them."""
+    """Writes pages into a database file; the checksum of each is computed if it has them."""
 
-    def __init__(self, file: Path, first_page: bytes) -> None:
+    def __init__(self, file: Path, first_page: bytes, *, replaces: bool = False) -> None:
         """Create the file, readable by its owner alone; raises OSError if it exists.
 
+        With ``replaces`` it exists, is open nowhere, and pages that are not written stay.
         ``first_page`` is page 1, which says whether pages have checksums; it is written again by
         :meth:`write`. Raises StoreError when they have, and this apsw can make none.
         """
-        file.touch(mode=0o600, exist_ok=False)
+        if not replaces:
+            file.touch(mode=0o600, exist_ok=False)
         vfs = checksum_vfs(None, file.parent) if is_protected_page(first_page) else ""
         flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE
         self._file = apsw.VFSFile(vfs, str(file), [flags, 0])

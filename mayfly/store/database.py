@@ -46,6 +46,8 @@ from mayfly.store.followers import Followers, LogPosition
 from mayfly.store.write_ahead_log import check_end, check_header, salts_of
 
 DATABASE_FILE = "mayfly.db"
+#: In the folder of a queue manager with a replica: which row of the log it has (replica/).
+REPLICA_FILE: Final = "replica"
 #: The index of a log of 65,000 pages, four times as many as it should have.
 _INDEX_BYTES = 16 * 2**15
 _BUSY_MS = 10_000
@@ -92,10 +94,13 @@ def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.
     return connection
 
 
-def open_writer(file: Path, runtime: Runtime, *, accepts_restored: bool) -> apsw.Connection:
+def open_writer(
+    file: Path, runtime: Runtime, *, accepts_restored: bool, accepts_copy: bool
+) -> apsw.Connection:
     """Check a database file and migrate it to the present schema; return its writer connection.
 
-    A missing file is created. ``accepts_restored`` skips the comparison with identity.json.
+    A missing file is created. ``accepts_restored`` skips the comparison with identity.json, and
+    it or ``accepts_copy`` the question whether the file is a copy.
     ``runtime`` has the file system, the VFS and the files beside the database. Raises StoreDamaged,
     NewerSchema, StoreError for a folder that lacks what it needs, apsw.Error and OSError.
     """
@@ -115,7 +120,7 @@ def open_writer(file: Path, runtime: Runtime, *, accepts_restored: bool) -> apsw
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         if not is_new:
             _check(writer, file, files, expected)
-            if not accepts_restored:
+            if not (accepts_restored or accepts_copy):
                 _check_not_copied(writer, file, files)
         elif is_available():
             protect(writer)
@@ -242,10 +247,18 @@ class Database:
     """One SQLite database: its writer and reader connections and, on disk, its folder's lock."""
 
     def __init__(
-        self, folder: Path | None, runtime: Runtime | None = None, *, accepts_restored: bool = False
+        self,
+        folder: Path | None,
+        runtime: Runtime | None = None,
+        *,
+        accepts_restored: bool = False,
+        prepare: Callable[[Path], None] | None = None,
     ) -> None:
         """Open the database of a folder, created when missing, or one in memory for None.
 
+        ``prepare`` is called with the folder, once that is locked, before the database is opened:
+        it brings a folder with a replica to the end of the log. Without it such a folder is refused
+        by StoreError, for what is written here would be in no log.
         ``accepts_restored`` is for a restore: the database may hold less than identity.json says,
         and its file may be a copy. Raises FolderInUse when another open queue manager owns the
         folder, and NewerSchema when a later version has written it. Raises StoreDamaged when SQLite
@@ -266,7 +279,7 @@ class Database:
         if folder is None:
             self.writer = self.reader = _memory_connection()
         else:
-            self._open_folder(folder, accepts_restored=accepts_restored)
+            self._open_folder(folder, accepts_restored=accepts_restored, prepare=prepare)
         try:
             self.instance_id = str(self._meta("instance_id", runtime.random_bytes(16).hex()))
             self._write_birth()
@@ -316,6 +329,12 @@ class Database:
         if owner != manager_name and self.folder is not None:
             raise StoreError(f"{self.folder} is the folder of queue manager {owner}", self.folder)
 
+    @property
+    def file(self) -> int:
+        """A descriptor of the database file, for reads; the database is on disk."""
+        assert self._file is not None
+        return self._file
+
     def sync(self) -> None:
         """Sync the database file, which checkpoints have written; raises OSError."""
         assert self._file is not None
@@ -362,20 +381,44 @@ class Database:
         if self._lock is not None:
             self._lock.release()
 
-    def _open_folder(self, folder: Path, *, accepts_restored: bool) -> None:
+    def _open_folder(
+        self,
+        folder: Path,
+        *,
+        accepts_restored: bool,
+        prepare: Callable[[Path], None] | None,
+    ) -> None:
         """Lock the folder, then open its database; raises StoreError."""
         self._lock = lock = FolderLock(folder)
         file = folder / DATABASE_FILE
+
+        def opened() -> apsw.Connection:
+            # Of two copies with a replica only the one that owns its log can acknowledge.
+            return open_writer(
+                file,
+                self._runtime,
+                accepts_restored=accepts_restored,
+                accepts_copy=prepare is not None,
+            )
+
         try:
             lock.make_private(DATABASE_FILE)
+            if prepare is not None:
+                prepare(folder)
+            elif self._runtime.files.size_bytes(folder / REPLICA_FILE):
+                raise StoreError(
+                    f"{folder} has a replica: open it with that; to part from it, remove "
+                    f"{folder / REPLICA_FILE}",
+                    folder,
+                )
             self.ballast = Ballast(folder, self._runtime.files)
             try:
-                self.writer = open_writer(file, self._runtime, accepts_restored=accepts_restored)
+                self.writer = opened()
             except (apsw.FullError, NoSpaceToMigrate) as error:
                 missing_bytes = error.missing_bytes if isinstance(error, NoSpaceToMigrate) else 0
                 if missing_bytes > self.ballast.size_bytes or not self.ballast.give_up():
                     raise
-                self.writer = open_writer(file, self._runtime, accepts_restored=accepts_restored)
+                self.writer = opened()
             self.reader = self.connect(flags=LOCKED_FLAGS)
             self._index = _open_lengthened_index(Path(f"{file}-shm"))
             self._file = os.open(file, os.O_RDONLY)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import apsw
 
-from mayfly.mqi.errors import LostAnswer, mq_error
+from mayfly.mqi.errors import LostAnswer, StoreError, mq_error
 from mayfly.mqi.reasons import (
     MQRC_CONNECTION_BROKEN,
     MQRC_RESOURCE_PROBLEM,
@@ -145,8 +145,12 @@ class GroupCommit:
         disk_space: DiskSpace | None,
         *,
         runtime: Runtime,
+        append: Callable[[], None] | None = None,
     ) -> None:
         """Write units with ``apply``, each transaction inside ``guard``.
+
+        ``append`` is called after each COMMIT and before it counts: it appends the transaction to
+        the log of a replica. Any error of it leaves the outcome unknown, and the store stops.
 
         ``writer`` is the connection that commits. ``ledger_writer`` adds the records of ended
         messages to each transaction. ``disk_space`` refuses puts on a full disk; None for a
@@ -159,6 +163,7 @@ class GroupCommit:
         self._disk_space = disk_space
         self._lock = runtime.lock("waiting units")
         self._new_signal = runtime.signal
+        self._append = append
         self.waiting: list[Commit] = []
         self._is_led = False
         #: How many callers are likely to commit at the same time; the event: all have come.
@@ -166,6 +171,8 @@ class GroupCommit:
         self._gathered = runtime.event()
         self.is_broken = False
         self._is_committing = False
+        #: Set from COMMIT on until the replica has the transaction. An error stops the store then.
+        self._is_appending = False
         #: Transactions since the store was opened, and the units of work in them.
         self.batch_count = self.unit_count = 0
 
@@ -289,7 +296,7 @@ class GroupCommit:
         """
         with self._guard:
             # Of this batch; an interrupt from now on must not find that of the one before.
-            self._is_committing = False
+            self._is_committing = self._is_appending = False
             if self.is_broken:
                 _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
                 return
@@ -316,6 +323,11 @@ class GroupCommit:
                 self._roll_back()
                 _fail(batch, LostAnswer(MQRC_CONNECTION_BROKEN, f"commit failed: {error}"))
             except BaseException as error:
+                if self._is_appending and not self._writer.in_transaction:
+                    self._stop_behind(batch, error)
+                    if isinstance(error, StoreError | OSError):
+                        return
+                    raise
                 # A bug of ours, or an interrupt. An interrupt of the sync comes when it is over.
                 if self._is_committing and not self._writer.in_transaction:
                     self._accept(batch)
@@ -326,6 +338,13 @@ class GroupCommit:
                 raise
         self.batch_count += 1
         self.unit_count += len(batch)
+
+    def _stop_behind(self, batch: list[Unit], error: BaseException) -> None:
+        """Stop the store: its database has a transaction that the log of the replica may lack."""
+        self.is_broken = True
+        _LOG.critical("a commit is not in the log of the replica; the store stops: %s", error)
+        self._roll_back()
+        _fail(batch, LostAnswer(MQRC_CONNECTION_BROKEN, f"not in the replica: {error}"))
 
     def _transact_with_retry(self, batch: list[Unit]) -> None:
         """Run a transaction.
@@ -356,8 +375,13 @@ class GroupCommit:
         ledger_writer.finish()
         if self._disk_space is not None and self._disk_space.max_pages is not None:
             self._disk_space.check_size(batch)
+        # Before COMMIT: an interrupt may come as soon as that is over.
+        self._is_appending = self._append is not None
         self._is_committing = True
         writer.execute("COMMIT")
+        if self._append is not None:
+            self._append()
+            self._is_appending = False
         self._accept(batch)
 
     def _accept(self, batch: list[Unit]) -> None:

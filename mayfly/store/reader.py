@@ -24,11 +24,14 @@ class Reader:
         connect: Callable[[], apsw.Connection],
         guard: AbstractContextManager[object],
         on_damage: Callable[[], None],
+        begin: Callable[[apsw.Connection], None] | None = None,
     ) -> None:
         """Open the connection later by ``connect``, and hold ``guard`` during each read.
 
-        ``on_damage`` is called before StoreDamaged is raised.
+        ``on_damage`` is called before StoreDamaged is raised. ``begin`` begins a read transaction
+        in which a read sees nothing that the log of a replica lacks.
         """
+        self._begin = begin
         self._connect, self._guard, self._on_damage = connect, guard, on_damage
         self._connection: apsw.Connection | None = None
         self._is_stopped = False
@@ -49,7 +52,13 @@ class Reader:
             self.check_open()
             if self._connection is None:
                 self._connection = self._connect()
-            return rows_of(self._connection, sql, bindings, self._on_damage, read)
+            if self._begin is None:
+                return rows_of(self._connection, sql, bindings, self._on_damage, read)
+            self._begin(self._connection)
+            try:
+                return rows_of(self._connection, sql, bindings, self._on_damage, read)
+            finally:
+                self._connection.execute("ROLLBACK")
 
     def check_open(self) -> None:
         """Raise MQRC_CONNECTION_BROKEN if the reader is stopped."""

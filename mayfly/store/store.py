@@ -15,12 +15,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import apsw
 
-from mayfly.mqi.errors import MQError, StoreError
+from mayfly.mqi.errors import MQError, StoreError, mq_error
+from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.runtime import EngineLock, Lock, Loop, Runtime
 from mayfly.store.claimed import ClaimedMessages
 from mayfly.store.damage import check_identity, damaged, identity_of, is_damage, read_identity
@@ -34,6 +36,7 @@ from mayfly.store.ledger_writer import LedgerWriter, Totals
 from mayfly.store.messages import Messages
 from mayfly.store.meta import write_value
 from mayfly.store.reader import Reader
+from mayfly.store.replica.owner import Replica
 from mayfly.store.stage_table import StageTable, insert_bulk
 from mayfly.store.units import Unit
 from mayfly.store.write_ahead_log import FRAME_BYTES, WriteAheadLog
@@ -127,21 +130,32 @@ class Store:
         engine_lock: EngineLock,
         now_ms: Callable[[], int],
         runtime: Runtime,
+        replica: Replica | None = None,
     ) -> None:
         """Open the store of a folder, created when missing; None keeps everything in memory.
 
-        ``engine_lock`` is the queue manager's lock, ``now_ms`` returns ms since 1970. Raises
-        StoreDamaged, FolderInUse, NewerSchema or StoreError.
+        ``engine_lock`` is the queue manager's lock, ``now_ms`` returns ms since 1970. Commits are
+        appended to the log of ``replica``, which the store closes. Raises StoreDamaged,
+        FolderInUse, NewerSchema or StoreError, and ReplicaError, which is one.
         """
-        self.engine_lock, self._runtime = engine_lock, runtime
-        self.database = Database(folder, runtime)
+        self.engine_lock, self._runtime, self._replica = engine_lock, runtime, replica
+        prepare = None if replica is None else replica.prepare
+        try:
+            self.database = Database(folder, runtime, prepare=prepare)
+        except BaseException:
+            if replica is not None:
+                replica.close()
+            raise
         self._readers: list[Reader] = []
         try:
             self._open(now_ms)
         except BaseException as error:
             for reader in self._readers:
                 reader.stop()
-            self.database.close()
+            # What the log of the replica lacks stays apart, to be discarded.
+            self.database.close(keeps_log=replica is not None)
+            if replica is not None:
+                replica.close()
             if folder is not None and isinstance(error, apsw.Error) and is_damage(error):
                 raise damaged(folder / DATABASE_FILE, error) from error
             raise
@@ -173,7 +187,13 @@ class Store:
         if self._log is not None and ballast is not None:
             space = DiskSpace(writer, self._log, ballast)
         self.group = GroupCommit(
-            writer, self._apply, self.ledger_writer, guard, space, runtime=self._runtime
+            writer,
+            self._apply,
+            self.ledger_writer,
+            guard,
+            space,
+            runtime=self._runtime,
+            append=self._begin_replica(),
         )
         self.retention = Retention(writer, self.ledger_writer, self.group)
         ledger_reader = self._reader("ledger")
@@ -201,14 +221,52 @@ class Store:
             self.database.write_first_identity()
             self._log_keeper = Checkpointer(self.database, self._log, ballast, self._runtime)
 
+    def _begin_replica(self) -> Callable[[], None] | None:
+        """Append what the opening has written; return what appends later commits, None without."""
+        replica, log, database = self._replica, self._log, self.database
+        if replica is None or log is None:
+            return None
+
+        def page_count() -> int:
+            return int(database.writer.pragma("page_count"))
+
+        replica.begin(database.instance_id, log, database.file, page_count)
+        return partial(replica.append, log)
+
     def _guard(self, name: str) -> Lock:
         """Return the lock of a connection: on disk a new one, in memory the engine lock."""
         return self._runtime.lock(name) if self.database.is_durable else self.engine_lock
 
+    def _is_appended(self) -> bool:
+        """Append what was written outside of units; return False if the replica lacks it."""
+        if self._replica is None or self._log is None or self.group.is_broken:
+            return True
+        try:
+            with self._log.guard:
+                self._replica.append(self._log)
+        except (StoreError, OSError) as error:
+            _LOG.critical("the last commit is not in the log of the replica: %s", error)
+            return False
+        return True
+
+    def _begin_replicated_read(self, connection: apsw.Connection) -> None:
+        """Begin a read of what the log of the replica has, waiting for an append under way.
+
+        Raises MQRC_CONNECTION_BROKEN once the store has stopped: it may have stopped because a
+        commit is in no log.
+        """
+        assert self._log is not None
+        with self._log.guard:
+            if self.group.is_broken:
+                raise mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped")
+            connection.execute("BEGIN")
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+
     def _reader(self, name: str) -> Reader:
         """Return a new reader of the durable database, with its own lock."""
         database = self.database
-        reader = Reader(database.connect_beside, self._guard(name), self._stop)
+        begin = None if self._replica is None else self._begin_replicated_read
+        reader = Reader(database.connect_beside, self._guard(name), self._stop, begin)
         self._readers.append(reader)
         return reader
 
@@ -371,7 +429,7 @@ class Store:
         """Close both databases and all files; call :meth:`flush` before, or records are lost."""
         if self._log_keeper is not None:
             self._log_keeper.stop()
-        is_broken = self.group.is_broken
+        is_broken = self.group.is_broken or not self._is_appended()
         self.group.stop()
         for reader in self._readers:
             reader.stop()
@@ -380,6 +438,8 @@ class Store:
             if self.database.is_durable and not is_broken:
                 self.database.write_identity(self.database.writer)
             self.database.close(keeps_log=is_broken)
+            if self._replica is not None:
+                self._replica.close()
             self._memory.close()
 
     def stop_in_child(self, engine_lock: EngineLock) -> None:

@@ -243,15 +243,15 @@ class WriteAheadLog:
         self.on_length: Callable[[], None] = lambda: None
         self.notify_at_pages = 0
         self._database_file = Path(self._writer.filename)
-        self._file = Path(f"{self._writer.filename}-wal")
+        self.file = Path(f"{self._writer.filename}-wal")
         #: SQLite refuses a checkpoint while another one runs. Taken after the guard.
-        self._files = runtime.files
+        self.files = runtime.files
         self._checkpointing = runtime.lock("checkpoint")
         self._writer.set_wal_hook(self._committed)
 
     def free_bytes(self) -> int:
         """Return the free space of the disk in bytes."""
-        return self._files.free_bytes(self._file.parent)
+        return self.files.free_bytes(self.file.parent)
 
     def owed_bytes(self) -> int:
         """Return by how many bytes the database file grows when the log is written back.
@@ -259,7 +259,7 @@ class WriteAheadLog:
         Call it with the guard held and outside of a transaction.
         """
         pages = int(self._writer.pragma("page_count"))
-        return max(pages * PAGE_BYTES - (self._files.size_bytes(self._database_file) or 0), 0)
+        return max(pages * PAGE_BYTES - (self.files.size_bytes(self._database_file) or 0), 0)
 
     def spare_bytes(self) -> int:
         """Return the bytes left free on the disk once the log is written back; negative: too few.
@@ -270,7 +270,7 @@ class WriteAheadLog:
 
     def end(self) -> LogPosition:
         """Return the end of the log; call it with the guard held. Raises OSError."""
-        return LogPosition(salts_of(self._file, self._files), self.pages)
+        return LogPosition(salts_of(self.file, self.files), self.pages)
 
     def write_back_beside_writers(self, connection: apsw.Connection) -> int:
         """Write committed frames back into the database without delaying writers.
@@ -311,13 +311,13 @@ class WriteAheadLog:
         """
         for _ in range(_CHECKS):
             with self.guard:
-                pages, salts = self.pages, salts_of(self._file, self._files)
+                pages, salts = self.pages, salts_of(self.file, self.files)
             try:
-                check_frames(self._file, self._files, pages)
+                check_frames(self.file, self.files, pages)
             except StoreDamaged as damage:
                 with self.guard:
                     # Begun anew meanwhile, it has other frames.
-                    is_same = salts == salts_of(self._file, self._files)
+                    is_same = salts == salts_of(self.file, self.files)
                 if is_same:
                     return str(damage)
             else:
@@ -331,9 +331,9 @@ class WriteAheadLog:
         """
         try:
             with self.guard:
-                end = self._files.append_zeros(self._file, _LENGTHEN_PAGES * FRAME_BYTES)
+                end = self.files.append_zeros(self.file, _LENGTHEN_PAGES * FRAME_BYTES)
                 self.lengthen_at_pages = end // FRAME_BYTES - _SPARE_PAGES
-            self._files.sync(self._file)
+            self.files.sync(self.file)
         except OSError:
             self.postpone_lengthening()
             raise
@@ -345,7 +345,7 @@ class WriteAheadLog:
     def _unused_bytes(self) -> int:
         """Return the length in bytes of the end of the log file that holds no frames."""
         # Before the first commit there is no file.
-        return max((self._files.size_bytes(self._file) or 0) - self._used_bytes(), 0)
+        return max((self.files.size_bytes(self.file) or 0) - self._used_bytes(), 0)
 
     def _used_bytes(self) -> int:
         """Return the length in bytes of the header and all frames of the log."""
@@ -354,7 +354,7 @@ class WriteAheadLog:
     def _cut(self) -> None:
         """Cut off the end of the log file that holds no frames; raises OSError."""
         if self._unused_bytes():
-            self._files.truncate(self._file, self._used_bytes())
+            self.files.truncate(self.file, self._used_bytes())
             self.postpone_lengthening()
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:

@@ -1,0 +1,176 @@
+"""Makes the database of a folder that of the end of the log, and knows up to where a folder is.
+
+The file ``replica`` in the folder says which row of the log its database has at least. It is
+written after each append, without a sync: a crash leaves it at an earlier row, never at a later
+one. So the database may be *ahead* of the log, by a commit whose append failed or was fenced, and
+behind it, when another owner has appended meanwhile.
+
+Both ends are mended alike: pages that SQLite's log holds beyond that row, and pages that were
+written later than it, are fetched from the log. They are written over the database file, then
+SQLite's log is removed, then the file ``replica`` names the end. A kill in between is mended by
+doing it again.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from itertools import chain
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import apsw
+
+from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.runtime import Files, Runtime
+from mayfly.runtime.files import FILE_MODE
+from mayfly.store.changes import PageWriter, check_page_bytes, read_change
+from mayfly.store.damage import IDENTITY_FILE, read_identity
+from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
+from mayfly.store.followers import NO_LOG, Followers, LogPosition
+from mayfly.store.replica.log import LogSnapshot, Position, PostgresLog, ReplicaError
+from mayfly.store.write_ahead_log import last_commit, salts_of
+
+#: Instance id, number, epoch, salts and frames of SQLite's log, and the CRC-32 of these.
+_STATE: Final = struct.Struct(">32sQQ8sQI")
+_ALL_FRAMES: Final = 2**63
+
+
+class FolderState(NamedTuple):
+    """Which row of the log a folder has, and the position of SQLite's log that it ends at.
+
+    ``instance`` is that of its database; empty in a folder that has nothing of the log.
+    """
+
+    instance: str
+    position: Position
+    end: LogPosition
+
+
+NOTHING: Final = FolderState("", Position(0, 0), NO_LOG)
+
+
+class StateFile:
+    """The file ``replica`` of a folder; an owner keeps it open, and writes it at each append."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the file, which is made if needed; raises OSError."""
+        flags = os.O_RDWR | os.O_CREAT
+        self._descriptor = os.open(folder / REPLICA_FILE, flags, FILE_MODE)
+        self._file = folder / REPLICA_FILE
+
+    def read(self) -> FolderState:
+        """Return what the file says, NOTHING for a new one; raises StoreDamaged, OSError."""
+        content = os.pread(self._descriptor, _STATE.size + 1, 0)
+        if not content:
+            return NOTHING
+        if len(content) == _STATE.size and zlib.crc32(content[:-4]) == _STATE.unpack(content)[-1]:
+            instance, number, epoch, salts, frames, _sum = _STATE.unpack(content)
+            end = LogPosition(salts, frames) if frames else NO_LOG
+            return FolderState(instance.decode(), Position(number, epoch), end)
+        text = f"{self._file} is damaged: remove it, and the folder is fetched from the log again"
+        raise StoreDamaged(text, self._file)
+
+    def write(self, state: FolderState, *, syncs: bool = False) -> None:
+        """Replace what the file says; ``syncs`` waits until it is on the disk. Raises OSError."""
+        salts = state.end.salts.ljust(8, b"\0")
+        fields = _STATE.pack(state.instance.encode(), *state.position, salts, state.end.frames, 0)
+        content = fields[:-4] + struct.pack(">I", zlib.crc32(fields[:-4]))
+        os.pwrite(self._descriptor, content, 0)
+        if syncs:
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file, which stays."""
+        os.close(self._descriptor)
+
+
+class Applied(NamedTuple):
+    """What was done to a folder: the row of the log that it has now, and pages that were written.
+
+    ``discarded_pages`` of them had been written by commits that the log does not have.
+    """
+
+    position: Position
+    page_count: int
+    discarded_pages: int
+
+
+def bring_to_end(folder: Path, log: PostgresLog) -> Applied:
+    """Make the database of a folder that of the end of the log, whatever it has.
+
+    Call it with the folder locked and its database closed. Raises ReplicaError for a folder with
+    another database, and when the log ends before what the folder has; StoreDamaged, OSError.
+    """
+    file = StateFile(folder)
+    try:
+        with log.snapshot() as snapshot:
+            state = file.read()
+            if state == NOTHING:
+                _check_same(folder, snapshot.instance)
+            elif state.instance != snapshot.instance:
+                raise _other_instance(folder, state.instance, snapshot.instance)
+            else:
+                snapshot.check_holds(state.position)
+            return _apply(folder, snapshot, file, state)
+    except apsw.Error as error:
+        raise StoreError(f"{folder / DATABASE_FILE}: {error}", folder) from error
+    finally:
+        file.close()
+
+
+def _check_same(folder: Path, instance: str) -> None:
+    """Raise ReplicaError if a folder without a file ``replica`` has another database."""
+    identity = read_identity(folder, Files())
+    if identity is not None and identity.instance != instance:
+        raise _other_instance(folder, identity.instance, instance)
+
+
+def _other_instance(folder: Path, found: str, expected: str) -> ReplicaError:
+    """Return the error for a folder that has not the database of the log."""
+    text = f"has instance {found} of the queue manager, and the log instance {expected}"
+    return ReplicaError(f"{folder} {text}", folder)
+
+
+def _apply(folder: Path, snapshot: LogSnapshot, file: StateFile, state: FolderState) -> Applied:
+    """Write what a folder lacks over its database, and remove what it has beyond the log."""
+    database, log, files = folder / DATABASE_FILE, folder / f"{DATABASE_FILE}-wal", Files()
+    is_there = bool(files.size_bytes(database))
+    ours, beyond = _pages_in_log(log, state, files) if is_there else ({}, set())
+    if is_there and snapshot.end == state.position and not beyond:
+        return Applied(state.position, 0, 0)
+    page_count = snapshot.page_count()
+    # Page 1 is the first of the image, and says whether pages have checksums.
+    pages = snapshot.pages_since(state.position.number if is_there else 0, {*beyond, 1})
+    first = next(pages)
+    check_page_bytes(first[1], folder)
+    writer = PageWriter(database, first[1], replaces=database.exists())
+    written: set[int] = set()
+    for number, page in chain(ours.items(), [first], pages):
+        if number <= page_count:
+            writer.write(number, page)
+            written.add(number)
+    writer.finish(page_count)
+    # Backups that follow have not seen these pages in SQLite's log.
+    Followers(folder, Runtime()).lose_all()
+    for name in (log, folder / f"{DATABASE_FILE}-shm", folder / IDENTITY_FILE):
+        # identity.json may tell of a commit that is gone; the opening writes it again.
+        files.remove(name)
+    file.write(FolderState(snapshot.instance, snapshot.end, NO_LOG), syncs=True)
+    return Applied(snapshot.end, len(written), len(beyond - ours.keys()))
+
+
+def _pages_in_log(log: Path, state: FolderState, files: Files) -> tuple[dict[int, bytes], set[int]]:
+    """Return the pages in SQLite's log up to the row that a folder has, and the numbers of others.
+
+    The others were written by later commits. When the log was begun anew behind that row, all are.
+    """
+    frames = last_commit(log, files)
+    if not frames:
+        return {}, set()
+    end = LogPosition(salts_of(log, files), frames)
+    known = state.end if state.end.salts == end.salts else LogPosition(end.salts, 0)
+    ours = read_change(log, LogPosition(end.salts, 0), known, _ALL_FRAMES)
+    later = read_change(log, known, end, _ALL_FRAMES)
+    return {} if ours is None else ours.pages, set() if later is None else {*later.pages}

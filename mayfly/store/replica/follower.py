@@ -1,0 +1,46 @@
+"""A follower: brings the database of a folder of its own to the end of the log, again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mayfly.runtime import Runtime
+from mayfly.store.database import DATABASE_FILE
+from mayfly.store.folder_lock import FolderLock
+from mayfly.store.replica.applying import Applied, bring_to_end
+from mayfly.store.replica.log import PostgresLog
+
+
+class Follower:
+    """A folder that follows the log of a queue manager; no queue manager has it open meanwhile."""
+
+    def __init__(self, url: str, manager_name: str, folder: Path, runtime: Runtime) -> None:
+        """Lock the folder, which is made if needed, and connect to the log.
+
+        Raises FolderInUse, and as :class:`PostgresLog`.
+        """
+        self.folder = folder
+        self._lock = FolderLock(folder)
+        try:
+            self._lock.make_private(DATABASE_FILE)
+            self._log = PostgresLog(url, manager_name, runtime)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def catch_up(self) -> Applied:
+        """Write what the folder lacks; the database is that of the end of the log on return.
+
+        It is on the disk then. Raises LogUnreachable, after which it may be called again;
+        ReplicaError, StoreDamaged, OSError.
+        """
+        return bring_to_end(self.folder, self._log)
+
+    def merge(self, most_rows: int) -> int:
+        """Move the oldest rows of the log into its image; return how many. Raises ReplicaError."""
+        return self._log.merge(most_rows)
+
+    def close(self) -> None:
+        """Close the connection and release the folder."""
+        self._log.close()
+        self._lock.release()
