@@ -14,7 +14,7 @@ from mayfly.engine.ended import (
 from mayfly.engine.erasure import erase_lives, erasures
 from mayfly.engine.expiry import Expired, watch_expiry
 from mayfly.engine.figures import PUT, Figures, LiveFigures, QueueFigures, Watch, figures
-from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
+from mayfly.engine.lateness import BOUNDS_MS, NO_LATENESS, LatenessCounts, LatenessSum
 from mayfly.engine.operator_changes import (
     Receipts,
     copy_messages,
@@ -45,7 +45,9 @@ __all__ = [
     "Figures",
     "KeptMessages",
     "LatenessCounts",
+    "LatenessSum",
     "LiveFigures",
+    "NO_LATENESS",
     "PUT",
     "PresentMessage",
     "QueueFigures",

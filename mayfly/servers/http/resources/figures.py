@@ -44,13 +44,11 @@ class FigureStep(Struct):
     depth: Annotated[int, Meta(description="highest CURDEPTH, without the staging queue")]
     delayed: Annotated[int, Meta(description="most messages that waited for their delivery time")]
     oldest_age_ms: Annotated[int, Meta(description="highest age of the oldest message")]
-    released_count: Annotated[int, Meta(description="releases; 0 for a single queue")]
+    released_count: Annotated[int, Meta(description="messages that were released for the queue")]
     release_lateness_ms: Annotated[
         float | None, Meta(description="their mean lateness; null without any")
     ]
-    discarded_count: Annotated[
-        int, Meta(description="expired messages that were met; 0 for a single queue")
-    ]
+    discarded_count: Annotated[int, Meta(description="expired messages that were met")]
     discard_lateness_ms: Annotated[
         float | None, Meta(description="how long after their deadlines, mean; null without any")
     ]
@@ -85,6 +83,14 @@ class QueueTotals(Struct):
     depth: Annotated[int, Meta(description="highest CURDEPTH")]
     delayed: Annotated[int, Meta(description="most messages that waited for their delivery time")]
     oldest_age_ms: Annotated[int, Meta(description="highest age of the oldest message")]
+    released_count: Annotated[int, Meta(description="messages that were released for the queue")]
+    release_lateness_ms: Annotated[
+        float | None, Meta(description="their mean lateness; null without any")
+    ]
+    discarded_count: Annotated[int, Meta(description="expired messages that were met")]
+    discard_lateness_ms: Annotated[
+        float | None, Meta(description="how long after their deadlines, mean; null without any")
+    ]
 
 
 class Totals(Struct):
@@ -154,17 +160,21 @@ def hours(call: Call[HourSpan, None]) -> Hours:
 
 def _to_step(one: Step) -> FigureStep:
     """Return a step as the API shows it, with lateness as a mean."""
-    lateness = {
-        "release_lateness_ms": _mean(one.release_lateness_ms, one.released_count),
-        "discard_lateness_ms": _mean(one.discard_lateness_ms, one.discarded_count),
-    }
-    return FigureStep(**one._asdict() | lateness)
+    return FigureStep(**one._asdict() | _means_of(one))
 
 
 def _to_totals(name: str, one: Step) -> QueueTotals:
     """Return the totals of a queue as the API shows them."""
-    fields = QueueTotals.__struct_fields__[1:]
-    return QueueTotals(name, *(getattr(one, field) for field in fields))
+    values = one._asdict() | _means_of(one)
+    return QueueTotals(name, *(values[field] for field in QueueTotals.__struct_fields__[1:]))
+
+
+def _means_of(one: Step) -> dict[str, float | None]:
+    """Return the mean lateness of releases and discards by field, None without any."""
+    return {
+        "release_lateness_ms": _mean(one.release_lateness_ms, one.released_count),
+        "discard_lateness_ms": _mean(one.discard_lateness_ms, one.discarded_count),
+    }
 
 
 def _mean(total_ms: int, count: int) -> float | None:
