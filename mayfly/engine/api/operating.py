@@ -5,6 +5,8 @@ from mayfly.engine.delay.schedule import KeptMessages, SessionSchedule
 from mayfly.engine.delay.timeline import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
+    EndedInStep,
+    EndedSteps,
     ended_messages,
     ended_steps,
     ended_summary,
@@ -41,6 +43,8 @@ __all__ = [
     "BOUNDS_MS",
     "ContentFilter",
     "EndedFilter",
+    "EndedInStep",
+    "EndedSteps",
     "Expired",
     "Figures",
     "KeptMessages",

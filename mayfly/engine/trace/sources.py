@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule_query import property_text
+from mayfly.engine.ended import EndedSteps
 from mayfly.engine.engine import Engine
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.engine.queues import PERSISTENT, VOLATILE
@@ -151,6 +152,15 @@ class Archive(Protocol):
 
         The latest come first, at most ``limit``; none is an empty list. Raises ArchiveError when
         the archive cannot be read.
+        """
+
+    def ended_steps(
+        self, manager: str, queue: str | None, from_ms: int, step_ms: int, step_count: int
+    ) -> EndedSteps:
+        """Return how many messages of a queue manager ended in each step of time.
+
+        The other parameters and the result are those of ``engine.ended.ended_steps``. Raises
+        ArchiveError when the archive cannot be read.
         """
 
 

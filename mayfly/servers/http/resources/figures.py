@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
+from mayfly.engine import ArchiveError
 from mayfly.engine.api.operating import ended_steps
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.servers.figure_history import ALL, OTHERS, RINGS, Step
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
 
 _HOUR_MS: Final = 3_600 * SECOND_MS
-#: Hours that one heat map has: 31 days.
-_MAX_HOURS: Final = 744
+#: Hours that one heat map has: 366 days, and the hour that a day has more when clocks go back.
+_MAX_HOURS: Final = 366 * 24 + 1
 _MAX_TOTALS: Final = 1_000
 _LATEST_MS: Final = 2**53
 
@@ -107,6 +110,9 @@ class HourSpan(Struct, forbid_unknown_fields=True, kw_only=True):
     from_ms: Annotated[int, Meta(ge=0, le=_LATEST_MS, description="where the first hour begins")]
     hours: Annotated[int, Meta(ge=1, le=_MAX_HOURS, description="how many hours")] = 168
     queue: Annotated[str | None, Meta(description="a queue; all queues without it")] = None
+    source: Annotated[Literal["ledger", "lake"], Meta(description="where lives are counted")] = (
+        "ledger"
+    )
 
 
 class Hours(Struct):
@@ -116,6 +122,9 @@ class Hours(Struct):
     ended: Annotated[list[int], Meta(description="lives that ended in each hour")]
     expired: Annotated[list[int], Meta(description="those of them that ended by expiry")]
     is_cut: Annotated[bool, Meta(description="whether older rows were not read: 2,000,000 are")]
+    lake: Annotated[
+        str | None, Meta(description="the lake of the queue manager; null if none is configured")
+    ]
 
 
 def shown(call: Call[FigureSpan, None]) -> FigureSteps:
@@ -149,13 +158,25 @@ def hours(call: Call[HourSpan, None]) -> Hours:
     """Count lives that ended, and those that expired, by hours.
 
     They come from the ledger, so hours before the server was started count as well. The newest
-    2,000,000 rows are read.
+    2,000,000 rows are read. A lake has rows that the ledger no longer has, and all are read.
     """
-    asked = call.query
-    found = ended_steps(call.manager.engine, asked.queue, asked.from_ms, _HOUR_MS, asked.hours)
+    asked, archives = call.query, call.manager.traces.archives
+    steps = asked.queue, asked.from_ms, _HOUR_MS, asked.hours
+    if asked.source == "ledger":
+        found = ended_steps(call.manager.engine, *steps)
+    elif archives:
+        try:
+            found = archives[0].ended_steps(call.manager.name, *steps)
+        except ArchiveError as error:
+            text = f"{archives[0].name} cannot be read: {error}"
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
+    else:
+        text = f"source 'lake': {call.manager.name} has no lake in the file of the server"
+        raise HttpError(HTTPStatus.BAD_REQUEST, text)
     ended = [one.ended_count for one in found.steps]
     expired = [one.expired_count for one in found.steps]
-    return Hours(asked.from_ms, ended, expired, found.is_cut)
+    lake = archives[0].name if archives else None
+    return Hours(asked.from_ms, ended, expired, found.is_cut, lake)
 
 
 def _to_step(one: Step) -> FigureStep:
@@ -185,5 +206,11 @@ def _mean(total_ms: int, count: int) -> float | None:
 OPERATIONS: Final = (
     Operation("GET", f"{OF_MANAGER}/figures", shown, Role.LOOK),
     Operation("GET", f"{OF_MANAGER}/figures/queues", totals, Role.LOOK),
-    Operation("GET", f"{OF_MANAGER}/ledger/hours", hours, Role.LOOK),
+    Operation(
+        "GET",
+        f"{OF_MANAGER}/ledger/hours",
+        hours,
+        Role.LOOK,
+        problems={HTTPStatus.SERVICE_UNAVAILABLE: "The lake cannot be read, or DuckDB is missing."},
+    ),
 )
