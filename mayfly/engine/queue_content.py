@@ -136,7 +136,7 @@ def list_messages(
         return _page(_Walk(engine, queue, where, after), accepts, limit, notes)
     check_browse(session, name)
     walk = _Walk(engine, queue, where, after)
-    if not queue.is_staging and not may_browse_staged(session):
+    if not queue.is_staging and not may_browse_queue(session, STAGING_QUEUE):
         walk.sees_staged = False
         notes.append(f"Delayed messages were not searched: that takes BROWSE on {STAGING_QUEUE}.")
     page = _page(walk, accepts, limit, notes)
@@ -183,10 +183,10 @@ def check_browse(session: Session, name: str) -> None:
         session.authority.check_queue(name, words.BROWSE)
 
 
-def may_browse_staged(session: Session) -> bool:
-    """Return True if the user of a session may browse all delayed messages."""
+def may_browse_queue(session: Session, name: str) -> bool:
+    """Return True if the user of a session may browse a queue; a refusal makes its event."""
     try:
-        check_browse(session, STAGING_QUEUE)
+        check_browse(session, name)
     except MQError:
         return False
     return True
