@@ -129,10 +129,18 @@ $(DELTA_JARS): interop/delta/pom.xml
 	-@mvn -q -B -f interop/delta dependency:copy-dependencies -DexcludeTransitive=true \
 	  > /dev/null 2>&1 || echo "Delta's JARs are left out: Maven cannot fetch them"
 
+# An S3 for tests of object stores, in an environment of its own: its packages do not go with our pins.
+MOTO := interop/moto
+$(MOTO): | $(READY)
+	@{ $(BIN)/python -m venv --without-pip $@ && \
+	  $(BIN)/python -m pip --python $@/bin/python install -qq --disable-pip-version-check \
+	  'moto[server]==5.2.5'; } || \
+	  { rm -rf $@; echo "Object stores are left out: moto cannot be fetched"; }
+
 # Clients of AMQP in other languages; each is skipped where its toolchain is missing, or where its
-# packages cannot be fetched. A lake in an object store, whose S3 is moto's, where that is installed.
+# packages cannot be fetched. Lakes and backups in an object store.
 # Spark Connect; then format("mayfly") in the Spark before, which reads a lake of Delta tables too.
-interop: $(AMQP) $(CONNECT) $(SPARK_4_2) $(DELTA_JARS)
+interop: $(AMQP) $(CONNECT) $(SPARK_4_2) $(DELTA_JARS) $(MOTO)
 	@$(BIN)/python -m interop
 	@$(BIN)/python -m pytest -q -m object_store tests/lake tests/backup tests/cli/test_production.py
 	@$(BIN)/python -m pytest -q -m interop tests/spark/test_connect.py

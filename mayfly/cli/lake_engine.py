@@ -17,6 +17,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import quiet_stderr, seconds_shown
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.engine import ArchiveError
+from mayfly.engine.api.operating import EndedInStep, EndedSteps
 from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.lake.errors import LakeError, PipelineError
 from mayfly.pipeline.lake.files import is_delta
@@ -191,7 +192,7 @@ def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> 
 
 
 class LakeArchive:
-    """A lake in which traces look for messages that the ledger no longer has.
+    """A lake with messages that the ledger no longer has, for traces and hours of expiry.
 
     It implements ``mayfly.engine.Archive``. The folder need not exist before the first question.
     """
@@ -208,12 +209,33 @@ class LakeArchive:
         come first: for each id at most ``limit`` by MsgId, and as many by CorrelId; [] if none.
         Raises ArchiveError if the lake cannot be read or DuckDB is not installed.
         """
-        try:
+        with _archive_errors():
             # It takes a tenth of a second, and few traces are asked for.
             from mayfly.pipeline.lake.lives import lives_with_ids
 
             return lives_with_ids(self._folder, identifiers, limit)
-        except ModuleNotFoundError as error:
-            raise ArchiveError(f"{error.name} is missing: pip install 'mayfly-mq[lake]'") from error
-        except (LakeError, OSError) as error:
-            raise ArchiveError(str(error)) from error
+
+    def ended_steps(
+        self, manager: str, queue: str | None, from_ms: int, step_ms: int, step_count: int
+    ) -> EndedSteps:
+        """Return how many messages of a queue manager ended in each step of time; all are counted.
+
+        ``queue`` None counts all queues. Raises ArchiveError if the lake cannot be read or DuckDB
+        is not installed.
+        """
+        with _archive_errors():
+            from mayfly.pipeline.lake.answers import ended_in_steps
+
+            steps = ended_in_steps(self._folder, manager, queue, from_ms, step_ms, step_count)
+        return EndedSteps([EndedInStep(*one) for one in steps], is_cut=False)
+
+
+@contextlib.contextmanager
+def _archive_errors() -> Iterator[None]:
+    """Return a context that turns errors of a lake, and a missing DuckDB, into ArchiveError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ArchiveError(f"{error.name} is missing: pip install 'mayfly-mq[lake]'") from error
+    except (LakeError, OSError) as error:
+        raise ArchiveError(str(error)) from error

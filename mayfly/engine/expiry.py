@@ -71,15 +71,17 @@ def discard_expired(
     """
     terminated_by = terminated_by._replace(met_by=met_by.value)
     transaction = Transaction()
-    deadlines_ms = []
+    deadlines_ms = dict[LocalQueue, list[int]]()
     with core.alike_warnings.batch(now_ms):
         for each in found:
             queue_state.end(
                 core, transaction, each, Event.DEADLINE_SEEN, now_ms, terminated_by=terminated_by
             )
             _dispose(core, transaction, each[0], each[1], now_ms)
-            deadlines_ms.append(each[1].expire_at_ms or now_ms)
-    core.expiry_lateness.note(deadlines_ms, now_ms)
+            deadlines_ms.setdefault(each[0], []).append(each[1].expire_at_ms or now_ms)
+    for queue, of_queue in deadlines_ms.items():
+        core.expiry_lateness.note(of_queue, now_ms)
+        queue.expiry_lateness = queue.expiry_lateness.plus(of_queue, now_ms)
     if core.on_expiry:
         notify_expired(
             core, transaction, (each[:2] for each in found), now_ms, terminated_by.met_by

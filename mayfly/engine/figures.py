@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from mayfly.engine.counting import counts_with, expired_by_queue
 from mayfly.engine.engine import Engine
 from mayfly.engine.expiry import ExpiryScan, scan_interval_ms
-from mayfly.engine.lateness import LatenessCounts
+from mayfly.engine.lateness import NO_LATENESS, LatenessCounts, LatenessSum
 from mayfly.engine.objects.views import oldest_put_ms
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.life import State
@@ -35,7 +35,8 @@ class QueueFigures(NamedTuple):
     ``depth`` is CURDEPTH. ``present`` counts messages by state, None where they were not counted.
     ``oldest_put_ms`` is when the oldest message was put; None without a message, or for several
     queues. ``puts`` and ``ended`` (by outcome) count from the definition of the queue on, over
-    restarts.
+    restarts. ``release_lateness`` is that of delayed messages that were released for the queue,
+    ``expiry_lateness`` that of expired ones discarded there, both since the opening.
     """
 
     depth: int
@@ -45,6 +46,8 @@ class QueueFigures(NamedTuple):
     output_count: int
     puts: int
     ended: Mapping[str, int]
+    release_lateness: LatenessSum = NO_LATENESS
+    expiry_lateness: LatenessSum = NO_LATENESS
 
 
 class Figures(NamedTuple):
@@ -144,7 +147,8 @@ def _counters_of(queue: LocalQueue, totals: Totals | None, present: Counts | Non
     """
     puts, ended = (0, {}) if totals is None else (totals.puts, totals.ended)
     inputs, outputs = queue.input_count, queue.output_count
-    return QueueFigures(queue.depth, present, None, inputs, outputs, puts, ended)
+    late = queue.release_lateness, queue.expiry_lateness
+    return QueueFigures(queue.depth, present, None, inputs, outputs, puts, ended, *late)
 
 
 def _with_counts(
@@ -170,13 +174,18 @@ def summed(each: Iterable[QueueFigures]) -> QueueFigures:
     """
     depth = inputs = outputs = puts = 0
     present, ended = [0] * len(Counts._fields), Counter[str]()
+    late = [(0, 0), (0, 0)]
     for one in each:
         depth, puts = depth + one.depth, puts + one.puts
         inputs, outputs = inputs + one.input_count, outputs + one.output_count
         if one.present is not None:
             present = [a + b for a, b in zip(present, one.present, strict=True)]
         ended.update(one.ended)
-    return QueueFigures(depth, Counts(*present), None, inputs, outputs, puts, ended)
+        of_one = one.release_lateness, one.expiry_lateness
+        late = [(a + c, b + d) for (a, b), (c, d) in zip(late, of_one, strict=True)]
+    released, discarded = (LatenessSum(*one) for one in late)
+    counts = Counts(*present)
+    return QueueFigures(depth, counts, None, inputs, outputs, puts, ended, released, discarded)
 
 
 # Live statistics. Counters are read at each look; messages of a queue only when its counters have

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from mayfly.lifetime.times import SECOND_MS
@@ -36,6 +36,25 @@ class LatenessCounts(NamedTuple):
 
     counts: tuple[int, ...]
     sum_ms: int
+
+
+class LatenessSum(NamedTuple):
+    """How many messages of one queue were released, or discarded, and how late together, in ms."""
+
+    message_count: int
+    sum_ms: int
+
+    def plus(self, moments_ms: Sequence[int], now_ms: int) -> LatenessSum:
+        """Return the sum with messages that are handled at ``now_ms``, by their moments.
+
+        A moment in the future counts as 0 ms late.
+        """
+        late_ms = sum(now_ms - moment_ms for moment_ms in moments_ms if moment_ms < now_ms)
+        return LatenessSum(self.message_count + len(moments_ms), self.sum_ms + late_ms)
+
+
+#: The lateness of a queue without releases or discards.
+NO_LATENESS: Final = LatenessSum(0, 0)
 
 
 class Lateness:

@@ -29,14 +29,15 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import read_properties
 from mayfly.mqi.structures import DLH
+from mayfly.store.claimed import ClaimedMessage
 from mayfly.store.keys import STAGING_LOW, queue_number_of
 from mayfly.store.messages import HEAD_BYTES, MessageHead, Messages
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.messages import message_token
 from mayfly.verbs.schedule import AuditEntry
 
-#: The states of messages in lists, with the words of ``verbs.facts.Counts``.
-STATES: Final = ("live", "staged", "uncommitted", "locked", "expired_present")
+#: The states of messages in lists: the words of ``verbs.facts.Counts``, and claimed by a pipeline.
+STATES: Final = ("live", "staged", "uncommitted", "locked", "expired_present", "claimed")
 _WORDS: Final = {
     State.AVAILABLE: "live",
     State.DELAYED: "staged",
@@ -46,6 +47,8 @@ _WORDS: Final = {
 #: Messages of each persistence read in one turn of the lock, and looked at for one page; less when
 #: contents are read.
 _STEP, _STEP_CONTENTS, _PAGE_ROWS, _PAGE_CONTENTS = 200, 50, 20_000, 2_000
+#: Claimed messages that are read at once with their contents.
+_STEP_CLAIMED: Final = 4
 #: Of each message a search looks at so much data, and for one page at so much together.
 SEARCHED_BYTES: Final = 2**20
 _PAGE_BYTES: Final = 2**25
@@ -124,8 +127,8 @@ def list_messages(
 ) -> ContentPage:
     """Return a page of the messages that a queue has, or that wait to come there.
 
-    First come those on the queue in the order of gets, then delayed ones by delivery time. Those
-    that pipelines have claimed are not among them. ``after`` is that of the page before, empty for
+    First come those on the queue in the order of gets, then delayed ones by delivery time, then
+    those that pipelines have claimed, by consumer. ``after`` is that of the page before, empty for
     the first. Call it without the engine lock. Raises MQRC_UNKNOWN_OBJECT_NAME if the name leads to
     no local queue, MQRC_OPTIONS_ERROR for another ``after``, and MQRC_NOT_AUTHORIZED if the filter
     reads contents that the user may not browse.
@@ -136,7 +139,7 @@ def list_messages(
         return _page(_Walk(engine, queue, where, after), accepts, limit, notes)
     check_browse(session, name)
     walk = _Walk(engine, queue, where, after)
-    if not queue.is_staging and not may_browse_staged(session):
+    if not queue.is_staging and not may_browse_queue(session, STAGING_QUEUE):
         walk.sees_staged = False
         notes.append(f"Delayed messages were not searched: that takes BROWSE on {STAGING_QUEUE}.")
     page = _page(walk, accepts, limit, notes)
@@ -156,6 +159,8 @@ def look_at(engine: Engine, session: Session, name: str, place: bytes) -> Presen
     with engine.engine_lock:
         engine.check_running()
         found = find_present(engine, queue, place)
+    if found is None:
+        found = _claimed_at(engine, queue, place)
     if found is None:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"message {place.hex()} is on {name} no more")
     authority = session.authority
@@ -183,10 +188,10 @@ def check_browse(session: Session, name: str) -> None:
         session.authority.check_queue(name, words.BROWSE)
 
 
-def may_browse_staged(session: Session) -> bool:
-    """Return True if the user of a session may browse all delayed messages."""
+def may_browse_queue(session: Session, name: str) -> bool:
+    """Return True if the user of a session may browse a queue; a refusal makes its event."""
     try:
-        check_browse(session, STAGING_QUEUE)
+        check_browse(session, name)
     except MQError:
         return False
     return True
@@ -247,6 +252,22 @@ def find_present(engine: Engine, queue: LocalQueue, place: bytes) -> PresentMess
         status = engine.delay_processor.status()
         return _present(engine, owner, holder, head, persistence, status)
     return None
+
+
+def _claimed_at(engine: Engine, queue: LocalQueue, place: bytes) -> PresentMessage | None:
+    """Return a message that a pipeline has claimed, by its MsgToken, whole; None if none has it."""
+    if not queue.claimed or len(place) != _TOKEN_BYTES:
+        return None
+    found = engine.store.claimed.at_key(queue.name, int.from_bytes(place[:8], "big", signed=True))
+    if found is None or message_token(found.message.row.k, found.message.row.put_ms) != place:
+        return None
+    return _claimed(queue, found)
+
+
+def _claimed(queue: LocalQueue, found: ClaimedMessage) -> PresentMessage:
+    """Return a claimed message as lists show it."""
+    standing = Standing(State.LOCKED, f"consumer {found.consumer}, which has claimed it")
+    return _with_standing(queue, found.message, found.persistence, "claimed", standing)
 
 
 def _page(
@@ -379,7 +400,7 @@ def _open_puts(engine: Engine, queue: LocalQueue, *, staged: bool) -> Iterator[P
 
 
 class _Walk:
-    """Goes through the messages of a queue by key, then through those delayed for it.
+    """Goes through the messages of a queue by key, those delayed for it, and those claimed from it.
 
     It stops after so many messages or bytes as one page may look at; ``after`` is then where the
     next walk begins, and None at the end.
@@ -392,9 +413,11 @@ class _Walk:
         """
         self._engine, self._queue, self._where = engine, queue, where
         self._status = engine.delay_processor.status()
+        self._claimed_keys = dict[bytes, int]()
         #: Whether delayed messages are walked through as well.
         self.sees_staged = True
-        self._in_staging, self._low = _cursor(after, queue)
+        #: Where it is: "q" on the queue, "s" among delayed messages, "c" among claimed ones.
+        self._kind, self._low = _cursor(after, queue)
         self.after: str | None = after
         self._step_rows = _STEP_CONTENTS if where.reads_contents else _STEP
         self._left_rows = _PAGE_CONTENTS if where.reads_contents else _PAGE_ROWS
@@ -402,6 +425,8 @@ class _Walk:
 
     def behind(self, message: PresentMessage) -> str:
         """Return the place behind a message of this walk."""
+        if message.state == "claimed":
+            return f"c{self._claimed_keys[message.place]}"
         is_staged = message.queue == STAGING_QUEUE and not self._queue.is_staging
         return f"{'s' if is_staged else 'q'}{message.row.k + 1}"
 
@@ -412,23 +437,44 @@ class _Walk:
             yield from ((each, each.row.body) for each in self._with_id(self._where.identifier))
             return
         while True:
-            with self._engine.engine_lock:
-                self._engine.check_running()
-                found, end = self._step()
+            if self._kind == "c":
+                found, end = self._claimed_step()
+            else:
+                with self._engine.engine_lock:
+                    self._engine.check_running()
+                    found, end = self._step()
             yield from found
-            if end is None and not self._in_staging and self._goes_on():
-                self._in_staging, end = True, STAGING_LOW
+            sees_staged = self.sees_staged and not self._queue.is_staging
+            if end is None and self._kind == "q" and sees_staged:
+                self._kind, end = "s", STAGING_LOW
+            elif end is None and self._kind != "c" and self._queue.claimed:
+                self._kind, end = "c", 0
             if end is None:
                 self.after = None
                 return
             self._low = end
-            self.after = f"{'s' if self._in_staging else 'q'}{end}"
+            self.after = f"{self._kind}{end}"
             if self._left_rows <= 0 or self._left_bytes <= 0:
                 return
 
-    def _goes_on(self) -> bool:
-        """Return True if delayed messages for the queue come next."""
-        return self.sees_staged and not self._queue.is_staging
+    def _claimed_step(self) -> tuple[list[tuple[PresentMessage, bytes]], int | None]:
+        """Return the next claimed messages as :meth:`_step` does.
+
+        They have a reader of their own, which needs no lock.
+        """
+        reads = self._where.reads_contents
+        limit, beginning_bytes = (_STEP_CLAIMED, SEARCHED_BYTES) if reads else (_STEP, HEAD_BYTES)
+        claimed = self._engine.store.claimed
+        found = claimed.of_queue(self._queue.name, self._low, limit, beginning_bytes)
+        self._left_rows -= len(found)
+        read = list[tuple[PresentMessage, bytes]]()
+        for each in found:
+            message = _claimed(self._queue, each)
+            self._claimed_keys[message.place] = each.row_key
+            body = message.row.body if reads else b""
+            self._left_bytes -= len(body)
+            read.append((message, body))
+        return read, found[-1].row_key if len(found) == limit else None
 
     def _step(self) -> tuple[list[tuple[PresentMessage, bytes]], int | None]:
         """Return the next messages with their data, and the key at which the next step begins.
@@ -436,7 +482,8 @@ class _Walk:
         The key is None when no message follows here.
         """
         engine, queue = self._engine, self._queue
-        place = engine.registry.staging() if self._in_staging else queue
+        in_staging = self._kind == "s"
+        place = engine.registry.staging() if in_staging else queue
         if place is None:
             return [], None
         owner: Core = engine
@@ -451,7 +498,7 @@ class _Walk:
             messages, high = owner.messages(persistence), place.high if end is None else end
             heads = (
                 messages.heads_for_target(self._low, high, queue.number, 2 * self._step_rows)
-                if self._in_staging
+                if in_staging
                 else messages.heads(self._low, high, 2 * self._step_rows)
             )
             for head in heads:
@@ -462,7 +509,7 @@ class _Walk:
         high = place.high if end is None else end
         found += [
             (pending, None)
-            for pending in _open_puts(engine, queue, staged=self._in_staging)
+            for pending in _open_puts(engine, queue, staged=in_staging)
             if self._low <= pending.row.k < high
         ]
         found.sort(key=lambda each: each[0].row.k)
@@ -513,6 +560,12 @@ class _Walk:
                     for pending in _open_puts(engine, queue, staged=staged)
                     if identifier in (pending.row.msg_id, pending.row.correl_id)
                 ]
+        if queue.claimed:
+            found += [
+                _claimed(queue, each)
+                for each in engine.store.claimed.with_id(identifier, _WITH_ID)
+                if each.queue == queue.name
+            ]
         yield from found
 
     def _stored_with_id(self, core: Core, identifier: bytes) -> Iterator[PresentMessage]:
@@ -532,19 +585,21 @@ class _Walk:
                 yield _present(self._engine, core, place, head, persistence, self._status)
 
 
-def _cursor(after: str, queue: LocalQueue) -> tuple[bool, int]:
-    """Return whether a walk begins among delayed messages, and its first key.
+def _cursor(after: str, queue: LocalQueue) -> tuple[str, int]:
+    """Return where a walk begins ("q", "s" or "c", as in _Walk), and its first key there.
 
     Raises MQRC_OPTIONS_ERROR for a text that no page has given.
     """
     if not after:
-        return False, queue.low
+        return "q", queue.low
     try:
         kind, key = after[0], int(after[1:])
     except ValueError:
         kind, key = "", 0
-    if kind not in ("q", "s") or abs(key) >= 2**63:
+    if kind not in ("q", "s", "c") or abs(key) >= 2**63:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"after {after!r} is no place in a list")
+    if kind == "c":
+        return kind, max(key, 0)
     if kind == "s":
-        return True, min(max(key, STAGING_LOW), 0)
-    return False, min(max(key, queue.low), queue.high)
+        return kind, min(max(key, STAGING_LOW), 0)
+    return kind, min(max(key, queue.low), queue.high)

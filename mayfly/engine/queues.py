@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.finding.read_ahead import ReadAhead, RowMemory
+from mayfly.engine.lateness import NO_LATENESS
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQUS_TRANSMISSION
@@ -132,6 +133,7 @@ class LocalQueue:
         "definition",
         "depth",
         "exclusive_holder",
+        "expiry_lateness",
         "first",
         "high",
         "input_count",
@@ -143,6 +145,7 @@ class LocalQueue:
         "owner",
         "present",
         "put_and_got",
+        "release_lateness",
         "slots",
         "staged_for",
         "starts",
@@ -187,6 +190,8 @@ class LocalQueue:
         self.awaiting_redelivery = 0
         #: Messages on the staging queue that wait to come here.
         self.staged_for = 0
+        #: Since the opening: delayed messages released for it, and expired ones discarded here.
+        self.release_lateness = self.expiry_lateness = NO_LATENESS
         self.input_count = 0
         self.output_count = 0
         self.exclusive_holder: object | None = None

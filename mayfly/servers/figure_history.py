@@ -18,7 +18,15 @@ from typing import Any, Final, NamedTuple, Self
 import apsw
 
 from mayfly.engine import Engine, manager_folder
-from mayfly.engine.api.operating import PUT, LatenessCounts, LiveFigures, QueueFigures, Watch
+from mayfly.engine.api.operating import (
+    NO_LATENESS,
+    PUT,
+    LatenessCounts,
+    LatenessSum,
+    LiveFigures,
+    QueueFigures,
+    Watch,
+)
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
@@ -66,8 +74,8 @@ class Step(NamedTuple):
     ``start_ms`` is when the step begins. ``covered_ms`` is how long the server looked in it, so a
     rate is a count by ``covered_ms``. Counts are of messages: put, got, expired, and ``ended`` by
     any outcome but the release from the staging queue. ``depth`` (CURDEPTH), ``delayed`` and
-    ``oldest_age_ms`` are the highest of the samples. Lateness is known of a whole queue manager
-    alone: how many messages were released and discarded late, and the sum of their latenesses.
+    ``oldest_age_ms`` are the highest of the samples. ``released_count`` messages were released for
+    the queue, ``discarded_count`` expired ones were discarded on it; each with the sum of how late.
     """
 
     start_ms: int
@@ -392,10 +400,11 @@ def _step_of(
 
     ``covered_ms`` is 0: it is that of ALL.
     """
-    puts, ended = 0, dict[str, int]()
+    puts, ended, released, discarded = 0, dict[str, int](), NO_LATENESS, NO_LATENESS
     # Fewer puts: it was deleted and defined again.
     if before is not None and before.puts <= one.puts:
         puts, ended = before.puts, dict(before.ended)
+        released, discarded = before.release_lateness, before.expiry_lateness
     count = {outcome: max(0, n - ended.get(outcome, 0)) for outcome, n in one.ended.items()}
     oldest_ms = now.now_ms if one.oldest_put_ms is None else one.oldest_put_ms
     return Step(
@@ -408,6 +417,8 @@ def _step_of(
         one.depth,
         0 if one.present is None else one.present.staged,
         max(0, now.now_ms - oldest_ms),
+        *_sum_between(released, one.release_lateness),
+        *_sum_between(discarded, one.expiry_lateness),
     )
 
 
@@ -441,9 +452,20 @@ def _lateness_between(before: LatenessCounts, now: LatenessCounts) -> tuple[int,
     return sum(now.counts) - sum(before.counts), now.sum_ms - before.sum_ms
 
 
+def _sum_between(before: LatenessSum, now: LatenessSum) -> tuple[int, int]:
+    """Return how many messages of a queue were handled between two samples, and how late, in ms.
+
+    (0, 0) when the queue was deleted and defined again, so that it had more before.
+    """
+    if before.message_count > now.message_count:
+        return 0, 0
+    return now.message_count - before.message_count, now.sum_ms - before.sum_ms
+
+
 def _is_eventful(step: Step) -> bool:
-    """Return True if a queue had messages, puts or ends in a step."""
-    return any((step.put_count, step.ended_count, step.depth, step.delayed))
+    """Return True if a queue had messages, puts, releases or ends in a step."""
+    happened = step.put_count, step.ended_count, step.released_count, step.discarded_count
+    return any((*happened, step.depth, step.delayed))
 
 
 def _weight(step: Step) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mayfly.store.keys import packed_keys, unpacked_keys
-from mayfly.store.messages import SHORT_BODY, MessageHead, Page, limited
+from mayfly.store.messages import HEAD_BYTES, MessageHead, Page, limited
 from mayfly.store.reader import Reader
 from mayfly.store.units import Statement, StoredMessage
 from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
@@ -77,12 +77,15 @@ _COUNTS = (
     "SELECT c.queue, count(*) FROM claimed JOIN consumer c "
     f"ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS} GROUP BY c.queue"
 )
-#: Claimed messages have no index by id: they are as many as the open claims of pipelines hold.
-_WITH_ID = f"""
-SELECT c.name, c.queue, length(body), k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash,
-    backout_count, msg_id, correl_id, origin_id, descriptor, {SHORT_BODY}, capped_by
-FROM claimed JOIN consumer c ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS}
-WHERE msg_id = ?1 OR correl_id = ?1"""
+_CLAIMED = f"""
+SELECT r, persistent, c.name, c.queue, length(body), k, put_ms, deliver_at_ms, expire_at_ms,
+    msg_hash, correl_hash, backout_count, msg_id, correl_id, origin_id, descriptor,
+    ifnull(substr(body, 1, ?1), x''), topic, capped_by
+FROM consumer c JOIN claimed ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS}"""
+_OF_QUEUE = f"{_CLAIMED} WHERE c.queue = ?2 AND r > ?3 ORDER BY r"
+#: Claimed messages have no index by id or key: they are as many as open claims of pipelines hold.
+_WITH_ID = f"{_CLAIMED} WHERE msg_id = ?2 OR correl_id = ?2"
+_AT_KEY = f"{_CLAIMED} WHERE c.queue = ?2 AND k = ?3"
 
 #: A claim of the staging queue is a list of keys, 8 bytes each: its messages stay where they are.
 _SAVE_KEYS = "INSERT INTO due_claim VALUES (?, ?, ?)"
@@ -110,12 +113,15 @@ Head = tuple[int, int | None, int]
 class ClaimedMessage(NamedTuple):
     """A claimed (reserved) message with the name of its consumer and of its queue.
 
-    ``message`` has only the beginning of its data.
+    ``message`` may have only the beginning of its data. ``persistence`` is 1 for persistent, 0 for
+    not. ``row_key`` orders the claimed messages of one queue.
     """
 
     consumer: str
     queue: str
     message: MessageHead
+    persistence: int
+    row_key: int
 
 
 class ConsumerRow(NamedTuple):
@@ -273,6 +279,13 @@ def _as_json(keys: Sequence[int]) -> str:
     return f"[{','.join(map(str, keys))}]"
 
 
+def _claimed_message(values: tuple[Any, ...]) -> ClaimedMessage:
+    """Return a claimed message from the columns of _CLAIMED."""
+    row_key, persistence, consumer, queue, body_bytes, *row, capped_by = values
+    message = MessageHead(body_bytes, StoredMessage(*row)._replace(capped_by=capped_by))
+    return ClaimedMessage(consumer, queue, message, persistence, row_key)
+
+
 class ClaimedMessages:
     """Reads consumers, claims and claimed messages through a separate database connection.
 
@@ -363,15 +376,26 @@ class ClaimedMessages:
 
         Reads all claimed rows.
         """
-        rows = self.fetch(limited(_WITH_ID, limit), (identifier,))
-        return [
-            ClaimedMessage(
-                consumer,
-                queue,
-                MessageHead(body_bytes, StoredMessage(*row)._replace(capped_by=capped_by)),
-            )
-            for consumer, queue, body_bytes, *row, capped_by in rows
-        ]
+        rows = self.fetch(limited(_WITH_ID, limit), (HEAD_BYTES, identifier))
+        return [_claimed_message(row) for row in rows]
+
+    def of_queue(
+        self, queue: str, after: int, limit: int, beginning_bytes: int
+    ) -> list[ClaimedMessage]:
+        """Return up to ``limit`` claimed messages of a queue, with the beginning of their data.
+
+        They are those with a ``row_key`` above ``after``, in its order.
+        """
+        rows = self.fetch(limited(_OF_QUEUE, limit), (beginning_bytes, queue, after))
+        return [_claimed_message(row) for row in rows]
+
+    def at_key(self, queue: str, key: int) -> ClaimedMessage | None:
+        """Return a claimed message by the key it had on its queue, with all of its data.
+
+        None if no claim has it. Reads all claimed rows of the queue.
+        """
+        rows = self.fetch(_AT_KEY, (2**31, queue, key))
+        return _claimed_message(rows[0]) if rows else None
 
     def counts(self) -> dict[str, int]:
         """Return the number of claimed messages by queue name; queues without any are left out.

@@ -1,6 +1,5 @@
 """A backup in an object store, whose S3 is moto's; ``make interop`` runs it where that is there."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,9 @@ from mayfly.backup.copying import Copier
 from mayfly.backup.files import Secrets
 from mayfly.backup.places import place_of
 from mayfly.backup.restoring import plan_of, restore
-from tests.lake.test_object_store import store
+from tests.object_store import needs_object_store, store
 
-pytestmark = [
-    pytest.mark.object_store,
-    pytest.mark.skipif(
-        find_spec("moto") is None, reason="moto is missing: pip install 'moto[server]==5.2.5'"
-    ),
-]
+pytestmark = [pytest.mark.object_store, needs_object_store]
 __all__ = ["store"]
 PLACE = "s3://lakes/backups/QM1"
 

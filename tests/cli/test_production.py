@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from configparser import ConfigParser
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import pytest
 from mayfly.cli.outcomes import ExitCode
 from tests.cli.conftest import COMMAND, ROOT, Invoke, environment
 from tests.facts import wait_until
-from tests.lake.test_object_store import store
+from tests.object_store import needs_object_store, store
 from tests.ports import held_port
 from tests.servers.http.test_watching import ALERTS, expressions_of_alerts
 from tests.spark.killing import kill_tree
@@ -311,7 +310,7 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.object_store
-@pytest.mark.skipif(find_spec("moto") is None, reason="moto is missing: tests/lake has its version")
+@needs_object_store
 def test_the_page_can_be_followed_with_an_object_store(store: None, tmp_path: Path) -> None:
     assert {"AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= os.environ.keys()
     walk(tmp_path, "s3://lakes/qm1")

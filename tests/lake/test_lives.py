@@ -9,6 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.lake_engine import LakeArchive
+from mayfly.engine.api.operating import ended_steps
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.pipeline.lake.errors import LakeError
@@ -125,6 +126,33 @@ def test_lives_that_retention_has_removed_are_told_from_the_lake(
         assert told(manager).sentence == before.sentence
         assert told(manager).steps == before.steps
         assert manager.traces.of(b"no").sentence.endswith(f"Asked as well: lake {lake}.")
+
+
+def test_hours_of_expiry_are_the_same_from_ledger_and_lake(tmp_path: Path) -> None:
+    clock, lake, hour_ms = VirtualClock(START_MS), tmp_path / "lake", 3_600_000
+    with QueueManager("QM1", tmp_path / "QM1", clock) as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1) DEFPSIST(YES)\nDEFINE QLOCAL(Q2) DEFPSIST(YES)").ok
+        with manager.session() as session:
+            for life_ms in (hour_ms - 1, hour_ms, hour_ms):
+                session.put("Q1", b"x", time_to_live_ms=life_ms)
+            session.put("Q1", b"x", delay_ms=hour_ms)
+            session.put("Q2", b"x")
+            # Met three days later: the hour is that of the deadline.
+            clock.advance(72 * hour_ms + 1)
+            while session.get("Q1") is not None:
+                pass
+            assert session.get("Q2") is not None
+        in_lake(manager, lake)
+        archive = LakeArchive(lake)
+        for queue in (None, "Q1", "Q2", "NO.SUCH.QUEUE"):
+            for from_ms, count in ((START_MS, 73), (START_MS + hour_ms, 2), (START_MS + 1, 73)):
+                asked = queue, from_ms, hour_ms, count
+                ledger = ended_steps(manager.engine, *asked)
+                assert archive.ended_steps("QM1", *asked) == ledger
+        assert ledger.steps == [(0, 0)] * 73
+        asked_all = None, START_MS, hour_ms, 73
+        assert archive.ended_steps("QM1", *asked_all).steps[:2] == [(1, 1), (2, 2)]
+        assert archive.ended_steps("QM2", *asked_all).steps == [(0, 0)] * 73
 
 
 def test_a_lake_that_cannot_be_read_is_named_in_a_note(

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
 from contextlib import closing
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -18,48 +12,12 @@ from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.delta import DeltaLake, compact_tables
 from mayfly.pipeline.lake.errors import LakeError
 from tests.bulk.books import life
+from tests.object_store import needs_object_store, store
 from tests.spark.lakes import INSTANCE, balance, rows_of
 
-pytestmark = [
-    pytest.mark.object_store,
-    pytest.mark.skipif(
-        find_spec("moto") is None, reason="moto is missing: pip install 'moto[server]==5.2.5'"
-    ),
-]
+pytestmark = [pytest.mark.object_store, needs_object_store]
+__all__ = ["store"]
 LAKE = "s3://lakes/mayfly"
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[None]:
-    """An S3 of this machine with one empty bucket, named by the variables that tools of S3 read."""
-    boto3 = import_module("boto3")
-
-    # A process of its own: delta-rs holds the interpreter's lock while it waits for an answer.
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.lake.drive_object_store"],
-        cwd=Path(__file__).parents[2],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    url = server.stdout.readline().strip()
-    assert url.startswith("http://127.0.0.1:"), (url, server.communicate())
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in {
-            "AWS_ENDPOINT_URL": url,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
-        }.items():
-            environment.setenv(name, value)
-        try:
-            boto3.client("s3").create_bucket(Bucket="lakes")
-            yield
-        finally:
-            server.communicate()
 
 
 @pytest.mark.usefixtures("store")

@@ -60,9 +60,34 @@ def test_a_sample_is_taken_at_its_moment_and_not_a_millisecond_before(
         [_first, second] = history.table.steps(ALL, HOUR, clock.now_ms())
         assert second == Step(START_MS + 10_000, 10_000, 0, 1, 1, 2, 0, 1, 0, 0, 0, 1, 8_000)
         [_first, of_queue] = history.table.steps("Q1", HOUR, clock.now_ms())
-        assert of_queue == Step(START_MS + 10_000, 10_000, 0, 1, 1, 2, 0, 0, 0)
+        assert of_queue == Step(START_MS + 10_000, 10_000, 0, 1, 1, 2, 0, 0, 0, 0, 0, 1, 8_000)
         [_first, delayed] = history.table.steps("Q2", HOUR, clock.now_ms())
         assert delayed == Step(START_MS + 10_000, 10_000, 0, 0, 0, 0, 0, 1, 0)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_lateness_belongs_to_the_queue_of_the_message(
+    manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    with manager, FigureHistory(manager) as history, manager.session() as session:
+        for queue, delay_ms in (("Q1", 1_000), ("Q1", 3_000), ("Q2", 2_000)):
+            session.put(queue, b"x", delay_ms=delay_ms, persistent=persistent)
+        session.put("Q2", b"x", time_to_live_ms=4_000, persistent=persistent)
+        assert manager.mqsc("ALTER QLOCAL(SYSTEM.DDELAY.LOCAL.QUEUE) GET(DISABLED)").ok
+        clock.advance(5_000)
+        assert manager.mqsc("ALTER QLOCAL(SYSTEM.DDELAY.LOCAL.QUEUE) GET(ENABLED)").ok
+        clock.advance(0)
+        assert session.get("Q2") is not None
+        assert session.get("Q2") is None
+        clock.advance(5_000)
+        now_ms = clock.now_ms()
+        [one] = history.table.steps("Q1", HOUR, now_ms)
+        [two] = history.table.steps("Q2", HOUR, now_ms)
+        [whole] = history.table.steps(ALL, HOUR, now_ms)
+        assert one[-4:] == (2, 4_000 + 2_000, 0, 0)
+        assert two[-4:] == (1, 3_000, 1, 1_000)
+        assert whole[-4:] == (3, 9_000, 1, 1_000)
+        assert history.table.totals(HOUR, now_ms, 10)["Q2"].discard_lateness_ms == 1_000
 
 
 def test_coarser_steps_are_sums_and_the_highest_of_finer_ones(

@@ -5,6 +5,8 @@ from mayfly.engine.delay.schedule import KeptMessages, SessionSchedule
 from mayfly.engine.delay.timeline import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
+    EndedInStep,
+    EndedSteps,
     ended_messages,
     ended_steps,
     ended_summary,
@@ -14,7 +16,7 @@ from mayfly.engine.ended import (
 from mayfly.engine.erasure import erase_lives, erasures
 from mayfly.engine.expiry import Expired, watch_expiry
 from mayfly.engine.figures import PUT, Figures, LiveFigures, QueueFigures, Watch, figures
-from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
+from mayfly.engine.lateness import BOUNDS_MS, NO_LATENESS, LatenessCounts, LatenessSum
 from mayfly.engine.operator_changes import (
     Receipts,
     copy_messages,
@@ -41,11 +43,15 @@ __all__ = [
     "BOUNDS_MS",
     "ContentFilter",
     "EndedFilter",
+    "EndedInStep",
+    "EndedSteps",
     "Expired",
     "Figures",
     "KeptMessages",
     "LatenessCounts",
+    "LatenessSum",
     "LiveFigures",
+    "NO_LATENESS",
     "PUT",
     "PresentMessage",
     "QueueFigures",

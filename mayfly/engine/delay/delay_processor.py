@@ -248,11 +248,11 @@ class DelayProcessor:
             return []
         release = ReleaseBatch(core, staging, now_ms)
         expired: list[Found] = []
-        released_ms = []
+        released_ms = dict[int | None, list[int]]()
         for due, persistence in dues:
             is_over = is_expired(due.expire_at_ms, now_ms)
             if not is_over and persistence == PERSISTENT and release.take_in_bulk(due):
-                released_ms.append(due_ms_of(due.k))
+                released_ms.setdefault(due.target_number, []).append(due_ms_of(due.k))
                 continue
             row = core.messages(persistence).row(due.k)
             assert row is not None
@@ -270,10 +270,11 @@ class DelayProcessor:
                 self._retry_at_ms[due.k] = now_ms + RETRY_MS
                 return None
             if is_released:
-                released_ms.append(due_ms_of(due.k))
+                released_ms.setdefault(due.target_number, []).append(due_ms_of(due.k))
             else:
                 self._retry_at_ms[due.k] = now_ms + RETRY_MS
-        core.release_lateness.note(released_ms, now_ms)
+        for target_number, due_times_ms in released_ms.items():
+            self._note_released(target_number, due_times_ms, now_ms)
         transactions = release.transactions()
         if expired:
             transactions.append(discard_expired(core, expired, now_ms, MetBy.RELEASE))
@@ -292,8 +293,17 @@ class DelayProcessor:
         release = ReleaseBatch(core, staging, now_ms)
         if alike is None or not release.take_alike(alike):
             return []
-        core.release_lateness.note(due_times_of(alike.keys), now_ms)
+        self._note_released(alike.first.target_number, due_times_of(alike.keys), now_ms)
         return release.transactions()
+
+    def _note_released(
+        self, target_number: int | None, due_times_ms: list[int], now_ms: int
+    ) -> None:
+        """Count how late messages for one queue are released; None has no queue of its own."""
+        self._core.release_lateness.note(due_times_ms, now_ms)
+        target = None if target_number is None else self._core.target(target_number)
+        if target is not None:
+            target.release_lateness = target.release_lateness.plus(due_times_ms, now_ms)
 
     def _due_of_persistence(
         self, queue: LocalQueue, persistence: int, up_to_ms: int, limit: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
 from operator import itemgetter
@@ -11,10 +11,13 @@ from typing import Any, NamedTuple, Protocol
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule_query import property_text
+from mayfly.engine.ended import EndedSteps
 from mayfly.engine.engine import Engine
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
+from mayfly.engine.queue_content import audit, may_browse_queue
 from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.engine.remote.transmission import embedded_or_none
+from mayfly.engine.session import Session
 from mayfly.engine.trace.entries import (
     as_report,
     entry_of_life,
@@ -31,6 +34,7 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import read_properties
 from mayfly.mqi.structures import DLH
+from mayfly.store.keys import queue_number_of
 from mayfly.store.messages import Messages
 from mayfly.verbs.checks import Identifier
 from mayfly.verbs.trace import (
@@ -57,7 +61,7 @@ SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT
 #: Only data that begin with an MQRFH2, or a header that one may follow, have properties.
 #: The last two are an MQDLH and an MQRFH2 in EBCDIC.
 _WITH_HEADER = """
-SELECT put_ms, msg_id, descriptor, body FROM whole_message
+SELECT k, put_ms, msg_id, descriptor, body FROM whole_message
 WHERE k > ? AND k <= ? AND put_ms >= ? AND put_ms < ?
     AND substr(body, 1, 4) IN (CAST('RFH ' AS BLOB), CAST('XQH ' AS BLOB), CAST('DLH ' AS BLOB),
         X'C4D3C840', X'D9C6C840')"""
@@ -106,23 +110,32 @@ class TraceCollector:
         *,
         among: Collection[str] | None = None,
         not_asked: Sequence[str] = (),
+        sessions: Mapping[str, Session] | None = None,
     ) -> TracesFound:
         """Return the traces of present messages with a message property, the latest put first.
 
         ``question`` has name and value of the property, a range of put times and a limit. ``among``
-        and ``not_asked`` are as for :meth:`of`. The result has no traces when no message matches.
-        Raises MQRC_OPTIONS_ERROR for an invalid limit or time range.
+        and ``not_asked`` are as for :meth:`of`. ``sessions`` are those of one user by queue
+        manager: messages on queues that the user may not browse are left out, and the search is
+        audited. Without them all messages are searched. The result has no traces when no message
+        matches. Raises MQRC_OPTIONS_ERROR for an invalid limit or time range.
         """
         question.check()
         found: dict[bytes, int] = {}
         is_cut = False
         for engine in (self._engine, *self._asked(among)):
-            there = matches(engine, question)
+            session = None if sessions is None else sessions[engine.name]
+            there = matches(engine, question, session)
+            if session is not None:
+                text = f"property {question.name}={question.value}"
+                audit(session, "search", b"", text, "searched", len(there.put_ms))
             found |= there.put_ms
             is_cut |= there.is_cut
         latest = nlargest(question.limit, found.items(), key=itemgetter(1))
         traces = [self.of(msg_id, among=among, not_asked=not_asked) for msg_id, _put_ms in latest]
         notes = [_LEFT_OUT, *(f"{name} was not asked: that takes authority." for name in not_asked)]
+        if any(session.authority is not None for session in (sessions or {}).values()):
+            notes.append("Messages on queues that you may not browse are not among them.")
         return TracesFound(tuple(traces), is_cut or len(found) > len(latest), tuple(notes))
 
     def _asked(self, among: Collection[str] | None) -> list[Engine]:
@@ -151,6 +164,15 @@ class Archive(Protocol):
 
         The latest come first, at most ``limit``; none is an empty list. Raises ArchiveError when
         the archive cannot be read.
+        """
+
+    def ended_steps(
+        self, manager: str, queue: str | None, from_ms: int, step_ms: int, step_count: int
+    ) -> EndedSteps:
+        """Return how many messages of a queue manager ended in each step of time.
+
+        The other parameters and the result are those of ``engine.ended.ended_steps``. Raises
+        ArchiveError when the archive cannot be read.
         """
 
 
@@ -393,22 +415,28 @@ class Matches(NamedTuple):
     is_cut: bool
 
 
-def matches(core: Core, question: PropertyQuestion) -> Matches:
+def matches(core: Core, question: PropertyQuestion, session: Session | None = None) -> Matches:
     """Return MsgId and put time of present messages with a property value, at most its limit.
 
-    Locks the engine for 1,000 messages at a time, and stops after a million. Call it without the
-    engine lock.
+    Messages on queues that the user of ``session`` may not browse are left out; None leaves out
+    none. Locks the engine for 1,000 messages at a time, and stops after a million. Call it without
+    the engine lock.
     """
     found: dict[bytes, int] = {}
-    is_cut, looked_at = False, 0
+    is_cut, looked_at, may_browse = False, 0, dict[int, bool]()
     for queue_owner in queue_owners(core):
         for persistence in (VOLATILE, PERSISTENT):
             for count, rows in _steps(core, queue_owner.messages(persistence), question):
-                for put_ms, msg_id, packed, body in rows:
+                for key, put_ms, msg_id, packed, body in rows:
                     descriptor = unpack_descriptor(packed)
                     known, properties = _read(msg_id, descriptor, body)
                     value = properties.get(question.name, _MISSING)
-                    if value is not _MISSING and property_text(value) == question.value:
+                    if value is _MISSING or property_text(value) != question.value:
+                        continue
+                    number = queue_number_of(key)
+                    if number not in may_browse:
+                        may_browse[number] = _may_browse(queue_owner, number, session)
+                    if may_browse[number]:
                         found[known] = max(put_ms, found.get(known, put_ms))
                 if len(found) > question.limit:
                     is_cut = True
@@ -418,6 +446,18 @@ def matches(core: Core, question: PropertyQuestion) -> Matches:
                 if looked_at >= MAX_ROWS:
                     return Matches(found, is_cut=True)
     return Matches(found, is_cut)
+
+
+def _may_browse(queue_owner: Core, number: int, session: Session | None) -> bool:
+    """Return True if the user of a session may browse the queue with a number; None may all.
+
+    Delayed messages lie on SYSTEM.DDELAY.LOCAL.QUEUE. False for a queue that was deleted.
+    """
+    if session is None or session.authority is None:
+        return True
+    with queue_owner.engine_lock:
+        queue = queue_owner.registry.by_number(number)
+    return queue is not None and may_browse_queue(session, queue.name)
 
 
 def _steps(

@@ -37,6 +37,7 @@ from mayfly.pipeline.lake.queries import (
     STAGED,
     WORST_QUEUES,
     course_of_lives,
+    ends_by_step,
     report_of_queues,
 )
 from mayfly.pipeline.lake.report import QueueReport, reports_of
@@ -111,6 +112,31 @@ def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> LakeTi
         by_step = course_of_lives(percentiles, step_ms, tuple(PLOT_RANKS.values()))
         tables = [query_rows(ledger, query) for query in (by_step, WORST_QUEUES, STAGED)]
     return course_from(step_ms, *tables)
+
+
+def ended_in_steps(
+    lake_path: str | Path,
+    manager: str,
+    queue: str | None,
+    from_ms: int,
+    step_ms: int,
+    step_count: int,
+) -> list[tuple[int, int]]:
+    """Return how many messages ended, and expired, in each of ``step_count`` steps.
+
+    The steps begin at ``from_ms``. ``queue`` None counts all queues of the queue manager. An
+    expired message counts in the step of its deadline, however late it was met. Raises LakeError
+    without a lake, or when a file is missing or damaged.
+    """
+    steps = [(0, 0)] * step_count
+    # A message is met at its deadline or later, so no earlier file has one.
+    with ledger_view(lake_path, LakePart(from_ms=from_ms)) as ledger:
+        if ledger is not None:
+            sql = ends_by_step(from_ms, step_ms).format(ledger=VIEW)
+            for step, ended, expired in ledger.execute(sql, [manager, queue]).fetchall():
+                if step < step_count:
+                    steps[step] = ended, expired
+    return steps
 
 
 def export_lives(

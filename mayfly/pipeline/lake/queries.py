@@ -78,6 +78,25 @@ SELECT outcome, count(*) AS lives
 FROM {{ledger}} WHERE {IS_LIFE} AND queue = '{STAGING_QUEUE}' GROUP BY outcome"""
 
 
+def ends_by_step(from_ms: int, step_ms: int) -> str:
+    """Return the SQL query for the ended messages of each step that begins at or after ``from_ms``.
+
+    A step is a number from 0 on, of ``step_ms`` each. An expired message counts in the step of its
+    deadline, another one in the step of its end; a release is no end. The query has two parameters:
+    a queue manager, and a queue or null for all.
+    """
+    return f"""
+SELECT CAST(floor((at_ms - {from_ms}) / {step_ms}) AS BIGINT) AS step, count(*) AS ended,
+    count(CASE WHEN outcome = '{State.EXPIRED}' THEN 1 END) AS expired
+FROM (
+    SELECT outcome,
+        CASE WHEN outcome = '{State.EXPIRED}' THEN expire_at_ms ELSE ended_ms END AS at_ms
+    FROM {{ledger}}
+    WHERE {IS_LIFE} AND outcome <> '{State.RELEASED}' AND manager = $1
+        AND ($2 IS NULL OR queue = $2)) AS ends
+WHERE at_ms >= {from_ms} GROUP BY 1"""
+
+
 def course_of_lives(percentiles: Percentiles, step_ms: int, ranks: Sequence[float]) -> str:
     """Return the SQL query for each time step's ended messages and waits, in order of time.
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from mayfly import QueueManager
+from mayfly.cli.lake_engine import LakeArchive
+from mayfly.lifetime.life import State
 from mayfly.testing import VirtualClock
+from tests.bulk.books import START_MS, life
 from tests.servers.http.conftest import Web
+from tests.spark.lakes import write_lake
 
 FIGURES = "/mayfly/v1/qmgr/QM1/figures"
 HOURS = "/mayfly/v1/qmgr/QM1/ledger/hours"
@@ -60,8 +68,8 @@ def test_a_wrong_span_is_refused(web: Web) -> None:
     status, said, _reason = web.ask("GET", f"{FIGURES}?over=year").said
     assert status == 400
     assert "year" in said
-    status, said, _reason = web.ask("GET", f"{HOURS}?from_ms=0&hours=745").said
-    assert (status, said) == (400, "hours '745' is not a whole number from 1 to 744")
+    status, said, _reason = web.ask("GET", f"{HOURS}?from_ms=0&hours=8786").said
+    assert (status, said) == (400, "hours '8786' is not a whole number from 1 to 8785")
 
 
 def test_hours_of_expiry_are_those_of_the_deadlines(
@@ -85,3 +93,27 @@ def test_hours_of_expiry_are_those_of_the_deadlines(
     later = f"{HOURS}?from_ms={start_ms + HOUR_MS}&hours=1&queue=Q1"
     assert web.ask("GET", later).content["expired"] == [1]
     assert web.ask("GET", f"{HOURS}?from_ms={start_ms + HOUR_MS + 1}").content["expired"][0] == 0
+
+
+def test_hours_of_expiry_come_from_a_lake_too(
+    web: Web, queue_manager: QueueManager, tmp_path: Path
+) -> None:
+    assert web.ask("GET", f"{HOURS}?from_ms=0").content["lake"] is None
+    asked = f"{HOURS}?from_ms={START_MS}&hours=2&source=lake"
+    status, said, _reason = web.ask("GET", asked).said
+    assert (status, said) == (400, "source 'lake': QM1 has no lake in the file of the server")
+    pytest.importorskip("duckdb")
+    lake = tmp_path / "lake"
+    queue_manager.traces.archives.append(LakeArchive(lake))
+    status, said, _reason = web.ask("GET", asked).said
+    assert (status, said) == (
+        503,
+        f"lake {lake} cannot be read: there is no lake at {lake}",
+    )
+    lake.mkdir()
+    expired = life(1, outcome=State.EXPIRED, expire_at_ms=START_MS + HOUR_MS)
+    write_lake(lake, [expired, life(2), life(3, queue="Q2")])
+    found = web.ask("GET", f"{asked}&queue=Q1").content
+    assert (found["ended"], found["expired"]) == ([1, 1], [0, 1])
+    assert (found["lake"], found["is_cut"]) == (f"lake {lake}", False)
+    assert web.ask("GET", f"{HOURS}?from_ms={START_MS}&hours=2").content["ended"] == [0, 0]

@@ -215,6 +215,8 @@ def test_D28_a_release_that_was_hindered_is_counted_by_how_late(
     assert ("mayfly_next_delivery_seconds", ()) not in found
     assert found["mayfly_release_lateness_seconds_count", ()] == 3
     assert found["mayfly_release_lateness_seconds_sum", ()] == 4
+    assert found["mayfly_queue_release_lateness_seconds_count", ("Q1",)] == 3
+    assert found["mayfly_queue_release_lateness_seconds_sum", ("Q1",)] == 4
     assert found["mayfly_release_lateness_seconds_bucket", ("0.001",)] == 1
     assert found["mayfly_release_lateness_seconds_bucket", ("1.0",)] == 1
     assert found["mayfly_release_lateness_seconds_bucket", ("5.0",)] == 3

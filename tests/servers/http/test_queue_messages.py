@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.servers.http.undos import LIFE_MS, MAX_BYTES, MAX_UNDOS, Undos
@@ -43,6 +44,40 @@ def changes(web: Web, limit: int = 1) -> list[tuple[str, str, str, str, int]]:
 def one_place(web: Web, queue: str = "Q1") -> str:
     [message] = listed(web.ask("GET", f"{QM1}/queues/{queue}/messages"))
     return str(message["place"])
+
+
+def test_claimed_messages_are_listed_with_their_consumer(
+    web: Web, queue_manager: QueueManager
+) -> None:
+    with queue_manager.session() as session:
+        for number in range(7):
+            body = b"" if number == 3 else b"x" * 5_000 + str(number).encode()
+            properties = {"order": number}
+            session.put("Q1", body, persistent=number % 2 == 0, properties=properties)
+        session.put("Q1", b"delayed", delay_ms=60_000)
+    epoch = queue_manager.claims.attach("reader", "Q1").epoch
+    queue_manager.claims.claim("reader", epoch, 0, ClaimLimit(5, 2**20))
+    whole = listed(web.ask("GET", MESSAGES))
+    assert [each["state"] for each in whole] == ["live"] * 2 + ["staged"] + ["claimed"] * 5
+    claimed = listed(web.ask("GET", f"{MESSAGES}?state=claimed"))
+    assert claimed == whole[3:]
+    assert {each["holder"] for each in claimed} == {"consumer reader, which has claimed it"}
+    assert {each["persistent"] for each in claimed} == {True, False}
+    # Page by page, by id, by what is in it, and one whole.
+    paged, after = [], ""
+    while after is not None:
+        page = web.ask("GET", f"{MESSAGES}?limit=3&after={after}").content
+        paged += page["messages"]
+        after = page["next"]
+    assert paged == whole
+    one = claimed[4]
+    assert listed(web.ask("GET", f"{MESSAGES}?id={one['msg_id']}")) == [one]
+    assert listed(web.ask("GET", f"{MESSAGES}?property=order&value=4")) == [one]
+    assert listed(web.ask("GET", f"{MESSAGES}?text=x4")) == [one]
+    shown = web.ask("GET", f"{MESSAGES}/{one['place']}").content
+    assert shown["data"]["text"] == "x" * 5_000 + "4"
+    moved = {"places": [one["place"]], "to": "Q2"}
+    assert web.ask("POST", f"{MESSAGES}/move", moved).content["receipts"] == {"gone": 1}
 
 
 def test_messages_are_listed_in_each_state(

@@ -80,6 +80,29 @@ def test_traces_are_found_by_a_property(both: tuple[Web, str]) -> None:
     assert told["notes"][1] == "QM2 was not asked: that takes authority."
 
 
+def test_a_search_by_property_takes_browse_on_the_queue_and_is_audited(
+    both: tuple[Web, str], queue_manager: QueueManager
+) -> None:
+    web, _path = both
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
+    with queue_manager.session() as session:
+        session.put("Q1", b"x", properties={"order": 18})
+        session.put("Q1", b"x", properties={"order": 18}, delay_ms=60_000)
+    asked = f"{QM1}/traces?property=order&value=18"
+    assert len(web.ask("GET", asked).content["traces"]) == 2
+    told = web.ask("GET", asked, user=BOB).content
+    assert told["traces"] == []
+    assert told["notes"][-1] == "Messages on queues that you may not browse are not among them."
+    assert queue_manager.mqsc(
+        "SET AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(BROWSE)"
+    ).ok
+    assert len(web.ask("GET", asked, user=BOB).content["traces"]) == 1
+    changes = web.ask("GET", f"{QM1}/schedule/audit").content["changes"]
+    searches = [(each["user"], each["action"], each["message_count"]) for each in changes]
+    assert searches == [("bob", "search", 1), ("bob", "search", 0), ("admin", "search", 2)]
+    assert {each["detail"] for each in changes} == {"property order=18"}
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [

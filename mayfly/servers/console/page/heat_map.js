@@ -1,4 +1,4 @@
-/** When messages die: lives that expired by day and hour, from the ledger. */
+/** When messages die: lives that expired by day and hour, from the ledger or a lake. */
 import { ask } from './api.js';
 import { fill, h, svg } from './dom.js';
 import { count } from './format.js';
@@ -8,7 +8,7 @@ import { fail } from './notices.js';
 import { here } from './session.js';
 
 const HOUR_MS = 3_600_000;
-const RANGES = { week: ['Last 7 days', 7], month: ['Last 28 days, by weekday', 28] };
+const RANGES = { week: ['Last 7 days', 7], month: ['Last 28 days, by weekday', 28], year: ['Last 364 days, by weekday', 364] };
 const [CELL, GAP, LEFT, TOP] = [24, 2, 88, 20];
 const WIDTH = LEFT + 24 * CELL;
 
@@ -22,10 +22,12 @@ export function heatMap({ queue, signal }) {
   const nextSignal = newest(signal);
   const options = Object.entries(RANGES).map(([value, [text]]) => h('option', { value }, text));
   const range = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': 'Days', onchange: () => load().catch(fail) }, options));
+  const source = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': 'Source', hidden: true, onchange: () => load().catch(fail) },
+    h('option', { value: 'ledger' }, 'Ledger'), h('option', { value: 'lake' }, 'Lake')));
   const sentence = h('p', { class: 'worst', role: 'status' });
   const picture = h('div', { class: 'heat' });
   const element = h('section', { class: 'panel stack', 'aria-labelledby': 'die' },
-    h('div', { class: 'tools' }, h('h2', { id: 'die' }, 'When messages die'), range), sentence, picture);
+    h('div', { class: 'tools' }, h('h2', { id: 'die' }, 'When messages die'), range, source), sentence, picture);
 
   async function load() {
     const [, days] = RANGES[range.value];
@@ -33,8 +35,11 @@ export function heatMap({ queue, signal }) {
     first.setHours(0, 0, 0, 0);
     first.setDate(first.getDate() - Number(days) + 1);
     // One hour more: a day on which clocks go back has 25.
-    const asked = { from_ms: first.getTime(), hours: Number(days) * 24 + 1, queue };
+    const asked = { from_ms: first.getTime(), hours: Number(days) * 24 + 1, queue, source: source.value };
     const found = await ask('GET', here('ledger', 'hours'), { query: asked, signal: nextSignal() });
+    // Without a lake there is no choice.
+    source.hidden = found.lake === null;
+    source.title = found.lake ?? '';
     const rows = rowsOf(found, days === 7);
     const cells = rows.flatMap((row) => row);
     fill(sentence, sentenceOf(cells, found.is_cut));

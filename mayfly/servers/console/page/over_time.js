@@ -20,7 +20,7 @@ const short = (/** @type {number} */ value) => (value > 0 && value < 10 ? value.
 /** A duration in its largest unit: an axis has room for no more. @param {number} ms */
 const shortly = (ms) => duration(ms).split(' ').slice(0, 2).join(' ');
 
-/** @type {{title: string, unit: string, format: (value: number) => string, most?: number, isOfAll?: boolean, lines: Line[]}[]} */
+/** @type {{title: string, unit: string, format: (value: number) => string, most?: number, lines: Line[]}[]} */
 const CHARTS = [
   { title: 'Messages', unit: 'a minute', format: short, lines: [
     { label: 'Put', colour: 'accent', of: eachMinute('put_count') },
@@ -33,7 +33,7 @@ const CHARTS = [
     { label: 'Delayed', colour: 'waiting', of: (step) => step.delayed }] },
   { title: 'Oldest message', unit: 'at most', format: shortly, most: MINUTE_MS, lines: [
     { label: 'Age', colour: 'accent', of: (step) => step.oldest_age_ms }] },
-  { title: 'Lateness', unit: 'in the mean', format: shortly, most: 1_000, isOfAll: true, lines: [
+  { title: 'Lateness', unit: 'in the mean', format: shortly, most: 1_000, lines: [
     { label: 'Release', colour: 'waiting', of: (step) => step.release_lateness_ms },
     { label: 'Expiry met', colour: 'expired', of: (step) => step.discard_lateness_ms }] },
 ];
@@ -45,7 +45,7 @@ const CHARTS = [
  */
 export function overTime({ queue, over = 'hour', changed, signal }) {
   const span = spanChoice(over, () => (changed?.(span.value), load().catch(fail)));
-  const charts = CHARTS.filter(({ isOfAll }) => !isOfAll || !queue).map((chart) => chartOf(chart, signal));
+  const charts = CHARTS.map((chart) => chartOf(chart, signal));
   const nextSignal = newest(signal);
   async function load() {
     const found = await ask('GET', here('figures'), { query: { over: span.value, queue }, signal: nextSignal() });

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
+from mayfly.engine import ArchiveError
 from mayfly.engine.api.operating import ended_steps
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.servers.figure_history import ALL, OTHERS, RINGS, Step
+from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
 
 _HOUR_MS: Final = 3_600 * SECOND_MS
-#: Hours that one heat map has: 31 days.
-_MAX_HOURS: Final = 744
+#: Hours that one heat map has: 366 days, and the hour that a day has more when clocks go back.
+_MAX_HOURS: Final = 366 * 24 + 1
 _MAX_TOTALS: Final = 1_000
 _LATEST_MS: Final = 2**53
 
@@ -44,13 +47,11 @@ class FigureStep(Struct):
     depth: Annotated[int, Meta(description="highest CURDEPTH, without the staging queue")]
     delayed: Annotated[int, Meta(description="most messages that waited for their delivery time")]
     oldest_age_ms: Annotated[int, Meta(description="highest age of the oldest message")]
-    released_count: Annotated[int, Meta(description="releases; 0 for a single queue")]
+    released_count: Annotated[int, Meta(description="messages that were released for the queue")]
     release_lateness_ms: Annotated[
         float | None, Meta(description="their mean lateness; null without any")
     ]
-    discarded_count: Annotated[
-        int, Meta(description="expired messages that were met; 0 for a single queue")
-    ]
+    discarded_count: Annotated[int, Meta(description="expired messages that were met")]
     discard_lateness_ms: Annotated[
         float | None, Meta(description="how long after their deadlines, mean; null without any")
     ]
@@ -85,6 +86,14 @@ class QueueTotals(Struct):
     depth: Annotated[int, Meta(description="highest CURDEPTH")]
     delayed: Annotated[int, Meta(description="most messages that waited for their delivery time")]
     oldest_age_ms: Annotated[int, Meta(description="highest age of the oldest message")]
+    released_count: Annotated[int, Meta(description="messages that were released for the queue")]
+    release_lateness_ms: Annotated[
+        float | None, Meta(description="their mean lateness; null without any")
+    ]
+    discarded_count: Annotated[int, Meta(description="expired messages that were met")]
+    discard_lateness_ms: Annotated[
+        float | None, Meta(description="how long after their deadlines, mean; null without any")
+    ]
 
 
 class Totals(Struct):
@@ -101,6 +110,9 @@ class HourSpan(Struct, forbid_unknown_fields=True, kw_only=True):
     from_ms: Annotated[int, Meta(ge=0, le=_LATEST_MS, description="where the first hour begins")]
     hours: Annotated[int, Meta(ge=1, le=_MAX_HOURS, description="how many hours")] = 168
     queue: Annotated[str | None, Meta(description="a queue; all queues without it")] = None
+    source: Annotated[Literal["ledger", "lake"], Meta(description="where lives are counted")] = (
+        "ledger"
+    )
 
 
 class Hours(Struct):
@@ -110,6 +122,9 @@ class Hours(Struct):
     ended: Annotated[list[int], Meta(description="lives that ended in each hour")]
     expired: Annotated[list[int], Meta(description="those of them that ended by expiry")]
     is_cut: Annotated[bool, Meta(description="whether older rows were not read: 2,000,000 are")]
+    lake: Annotated[
+        str | None, Meta(description="the lake of the queue manager; null if none is configured")
+    ]
 
 
 def shown(call: Call[FigureSpan, None]) -> FigureSteps:
@@ -143,28 +158,44 @@ def hours(call: Call[HourSpan, None]) -> Hours:
     """Count lives that ended, and those that expired, by hours.
 
     They come from the ledger, so hours before the server was started count as well. The newest
-    2,000,000 rows are read.
+    2,000,000 rows are read. A lake has rows that the ledger no longer has, and all are read.
     """
-    asked = call.query
-    found = ended_steps(call.manager.engine, asked.queue, asked.from_ms, _HOUR_MS, asked.hours)
+    asked, archives = call.query, call.manager.traces.archives
+    steps = asked.queue, asked.from_ms, _HOUR_MS, asked.hours
+    if asked.source == "ledger":
+        found = ended_steps(call.manager.engine, *steps)
+    elif archives:
+        try:
+            found = archives[0].ended_steps(call.manager.name, *steps)
+        except ArchiveError as error:
+            text = f"{archives[0].name} cannot be read: {error}"
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
+    else:
+        text = f"source 'lake': {call.manager.name} has no lake in the file of the server"
+        raise HttpError(HTTPStatus.BAD_REQUEST, text)
     ended = [one.ended_count for one in found.steps]
     expired = [one.expired_count for one in found.steps]
-    return Hours(asked.from_ms, ended, expired, found.is_cut)
+    lake = archives[0].name if archives else None
+    return Hours(asked.from_ms, ended, expired, found.is_cut, lake)
 
 
 def _to_step(one: Step) -> FigureStep:
     """Return a step as the API shows it, with lateness as a mean."""
-    lateness = {
-        "release_lateness_ms": _mean(one.release_lateness_ms, one.released_count),
-        "discard_lateness_ms": _mean(one.discard_lateness_ms, one.discarded_count),
-    }
-    return FigureStep(**one._asdict() | lateness)
+    return FigureStep(**one._asdict() | _means_of(one))
 
 
 def _to_totals(name: str, one: Step) -> QueueTotals:
     """Return the totals of a queue as the API shows them."""
-    fields = QueueTotals.__struct_fields__[1:]
-    return QueueTotals(name, *(getattr(one, field) for field in fields))
+    values = one._asdict() | _means_of(one)
+    return QueueTotals(name, *(values[field] for field in QueueTotals.__struct_fields__[1:]))
+
+
+def _means_of(one: Step) -> dict[str, float | None]:
+    """Return the mean lateness of releases and discards by field, None without any."""
+    return {
+        "release_lateness_ms": _mean(one.release_lateness_ms, one.released_count),
+        "discard_lateness_ms": _mean(one.discard_lateness_ms, one.discarded_count),
+    }
 
 
 def _mean(total_ms: int, count: int) -> float | None:
@@ -175,5 +206,11 @@ def _mean(total_ms: int, count: int) -> float | None:
 OPERATIONS: Final = (
     Operation("GET", f"{OF_MANAGER}/figures", shown, Role.LOOK),
     Operation("GET", f"{OF_MANAGER}/figures/queues", totals, Role.LOOK),
-    Operation("GET", f"{OF_MANAGER}/ledger/hours", hours, Role.LOOK),
+    Operation(
+        "GET",
+        f"{OF_MANAGER}/ledger/hours",
+        hours,
+        Role.LOOK,
+        problems={HTTPStatus.SERVICE_UNAVAILABLE: "The lake cannot be read, or DuckDB is missing."},
+    ),
 )

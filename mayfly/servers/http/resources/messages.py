@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
@@ -18,7 +18,8 @@ from mayfly.client.connection.json_values import (
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
-from mayfly.verbs.trace import MAX_TRACES, PropertyQuestion
+from mayfly.servers.http.service import AuthenticatedUser
+from mayfly.verbs.trace import MAX_TRACES, PropertyQuestion, TracesFound
 
 
 async def trace(call: Call[NoQuery, None]) -> MessageTraceJson:
@@ -31,7 +32,7 @@ async def trace(call: Call[NoQuery, None]) -> MessageTraceJson:
     """
     among, not_asked = await _asked(call)
     found = await run_in_threadpool(
-        call.manager.traces.of, call.names["id"], among=among, not_asked=not_asked
+        call.manager.traces.of, call.names["id"], among=among.keys(), not_asked=not_asked
     )
     return trace_as_json(found)
 
@@ -53,33 +54,43 @@ async def traces(call: Call[WithProperty, None]) -> TracesJson:
     """Trace the messages on this server that have a property, the last put first.
 
     Times are in ms since 1970. Messages that have ended are not found, because the ledger keeps no
-    properties; ``notes`` says so. Raises MQRC_OPTIONS_ERROR (400) for an empty range of time.
+    properties; ``notes`` says so. It searches in contents: messages on queues that the user may not
+    browse are left out, and the search is audited. Raises MQRC_OPTIONS_ERROR (400) for an empty
+    range of time.
     """
     asked = call.query
     question = PropertyQuestion(
         asked.name, asked.value, asked.from_ms, asked.before_ms, asked.limit
     )
     among, not_asked = await _asked(call)
-    found = await run_in_threadpool(
-        call.manager.traces.with_property, question, among=among, not_asked=not_asked
-    )
-    return traces_as_json(found)
+    users = {call.manager.name: call.authenticated} | among
+
+    def search() -> TracesFound:
+        with ExitStack() as stack:
+            sessions = {
+                name: stack.enter_context(user.connection()).session for name, user in users.items()
+            }
+            return call.manager.traces.with_property(
+                question, among=among.keys(), not_asked=not_asked, sessions=sessions
+            )
+
+    return traces_as_json(await run_in_threadpool(search))
 
 
-async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
-    """Return the names of other queue managers: where the user may look, and where not.
+async def _asked(call: Call[Any, Any]) -> tuple[dict[str, AuthenticatedUser], list[str]]:
+    """Return other queue managers: the user at those where the user may look, names of the rest.
 
     The queue manager in the path is in neither. One where the authentication fails is among those
     where the user may not look.
     """
     others = call.service.managers.keys() - {call.manager.name}
-    among = set[str]()
+    among = dict[str, AuthenticatedUser]()
     for name in others:
         with suppress(MQError, Unauthorized, HttpError):
             authenticated = await call.service.admit(call.request, manager=name)
             check_role(call.service.managers[name].engine, authenticated.admitted, Role.LOOK)
-            among.add(name)
-    return among, sorted(others - among)
+            among[name] = authenticated
+    return among, sorted(others - among.keys())
 
 
 OPERATIONS: Final = (

@@ -12,6 +12,7 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
+    SummaryMetricFamily,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
@@ -132,6 +133,16 @@ def _queue_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
         "Lives that ended on the queue, by outcome.",
         labels=[*labels, "outcome"],
     )
+    released = SummaryMetricFamily(
+        "mayfly_queue_release_lateness_seconds",
+        "How long after their delivery times messages were released for the queue.",
+        labels=labels,
+    )
+    discarded = SummaryMetricFamily(
+        "mayfly_queue_expiry_lateness_seconds",
+        "How long after their deadlines expired messages were discarded on the queue.",
+        labels=labels,
+    )
     for place, one, age_ms in _each_queue(taken):
         depth.add_metric(place, one.depth)
         inputs.add_metric(place, one.input_count)
@@ -139,11 +150,13 @@ def _queue_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
         puts.add_metric(place, one.puts)
         for outcome, count in one.ended.items():
             ended.add_metric([*place, outcome], count)
+        for family, late in ((released, one.release_lateness), (discarded, one.expiry_lateness)):
+            family.add_metric(place, late.message_count, late.sum_ms / SECOND_MS)
         if one.present is not None:
             age.add_metric(place, (age_ms or 0) / SECOND_MS)
             for state, count in one.present._asdict().items():
                 present.add_metric([*place, state], count)
-    yield from (depth, present, age, inputs, outputs, puts, ended)
+    yield from (depth, present, age, inputs, outputs, puts, ended, released, discarded)
 
 
 def _each_queue(

@@ -58,7 +58,7 @@ _Place = Annotated[
         description="``place`` of a message in a list",
     ),
 ]
-_State = Literal["live", "staged", "uncommitted", "locked", "expired_present"]
+_State = Literal["live", "staged", "uncommitted", "locked", "expired_present", "claimed"]
 
 
 class MessageListing(Struct, forbid_unknown_fields=True, rename={"property_name": "property"}):
@@ -84,7 +84,7 @@ class MessageListing(Struct, forbid_unknown_fields=True, rename={"property_name"
     after: Annotated[
         str,
         Meta(
-            pattern="^([qs]-?[0-9]{1,19})?$",
+            pattern="^([qsc]-?[0-9]{1,19})?$",
             title="a place in the list",
             description="``next`` of the page before",
         ),

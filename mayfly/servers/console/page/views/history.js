@@ -12,6 +12,8 @@ import { dataTable } from '../table.js';
 const share = (/** @type {any} */ { expired_count, ended_count }) => (ended_count ? (100 * expired_count) / ended_count : 0);
 const number = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ title) =>
   ({ key, label, title, number: true, value: (/** @type {any} */ queue) => queue[key], cell: (/** @type {any} */ queue) => count(queue[key]) });
+const lateness = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ title) =>
+  ({ key, label, title, number: true, value: (/** @type {any} */ queue) => queue[key] ?? -1, cell: (/** @type {any} */ queue) => (queue[key] === null ? '' : duration(Math.round(queue[key]))) });
 const COLUMNS = [
   { key: 'name', label: 'Queue', value: (/** @type {any} */ queue) => queue.name },
   number('expired_count', 'Expired', 'Lives that ended by expiry'),
@@ -21,6 +23,8 @@ const COLUMNS = [
   number('depth', 'Deepest', 'The highest CURDEPTH'),
   number('delayed', 'Delayed', 'The most delayed messages'),
   { key: 'oldest_age_ms', label: 'Oldest', number: true, title: 'The highest age of a message', value: (/** @type {any} */ queue) => queue.oldest_age_ms, cell: (/** @type {any} */ queue) => (queue.oldest_age_ms ? duration(queue.oldest_age_ms) : '') },
+  lateness('release_lateness_ms', 'Released late', 'How long after their delivery times messages were released, in the mean'),
+  lateness('discard_lateness_ms', 'Expiry met late', 'How long after their deadlines expired messages were discarded, in the mean'),
 ];
 /** Queues that no page is about, and the one whose messages are shown as delayed at their targets. */
 const OTHERS = '(others)';

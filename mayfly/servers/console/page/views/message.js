@@ -47,6 +47,7 @@ function sentenceOf(message, queue) {
     staged: message.target ? ['It waits for ', moment(message.deliver_at_ms, now()), `, and then goes to ${message.target}.`, end] : [`It is on ${queue}: ${message.hindrance}.`, end],
     uncommitted: [`It is put by ${message.holder}, and cannot be changed before the commit.`],
     locked: [`It is held by ${message.holder || 'a unit of work'}, and cannot be changed meanwhile.`, end],
+    claimed: [`It is held by ${message.holder}, and cannot be changed meanwhile.`, end],
     expired_present: ['It has expired ', message.expire_at_ms !== null && moment(message.expire_at_ms, now()), '; the next get, browse or scan discards it.'],
   };
   return words[message.state] ?? '';

@@ -18,7 +18,7 @@ const PAGE = 200;
 const MOST_EMPTY = 50;
 /** Below this width in px the filter is folded. */
 const NARROW = 600;
-const STATES = ['live', 'staged', 'uncommitted', 'locked', 'expired_present'];
+const STATES = ['live', 'staged', 'uncommitted', 'locked', 'expired_present', 'claimed'];
 const AGES = { 'any age': 0, 'older than 1 min': 60_000, 'older than 1 h': 3_600_000, 'older than 1 d': 86_400_000, 'older than 7 d': 604_800_000 };
 
 const more = (/** @type {any} */ message) => [message.reason && `${message.reason} ${message.reason_name}`, message.holder, message.hindrance].filter(Boolean).join('; ');
