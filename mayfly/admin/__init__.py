@@ -17,10 +17,12 @@ from mayfly.admin.access import (
     set_channel_rule,
 )
 from mayfly.admin.channels import SEQUENCE
-from mayfly.admin.configuration import REFRESHABLE, report_configuration
+from mayfly.admin.configuration import REFRESH_INTERVAL, REFRESHABLE, report_configuration
 from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
 from mayfly.admin.model import (
     APSTATUS,
+    APSTATUS_LOCAL,
+    APSTATUS_QMGR,
     CHSTATUS,
     CONN,
     ENTAUTH,
@@ -128,6 +130,8 @@ from mayfly.verbs.facts import Value
 
 __all__ = [
     "APSTATUS",
+    "APSTATUS_LOCAL",
+    "APSTATUS_QMGR",
     "OWN_ATTRIBUTES",
     "QSTATS",
     "SBSTATUS",
@@ -185,6 +189,7 @@ __all__ = [
     "RULE_ACTIONS",
     "RULE_MATCHES",
     "SELF",
+    "REFRESH_INTERVAL",
     "SEQUENCE",
     "SETTING",
     "SUB",

@@ -16,9 +16,15 @@ from mayfly.engine.api.administration import (
     QMGR,
     QUEUE_KINDS,
     SUB,
+    Attribute,
     matches,
 )
+from mayfly.mqi.command_constants import MQIACF_REFRESH_INTERVAL
 
+#: INCLINT of REFRESH QMGR: only objects changed within so many minutes, 0 for all.
+REFRESH_INTERVAL: Final = Attribute(
+    "INCLINT", "", (), 0, MQIACF_REFRESH_INTERVAL, 0, 999_999, (), 0, "minutes"
+)
 #: The kinds of which there are configuration events.
 REFRESHABLE: Final = (QMGR, *(kind for kind in DEFINABLE if kind != SUB), AUTHREC, CHLAUTH)
 

@@ -10,16 +10,23 @@ from typing import NamedTuple
 from mayfly.admin.model import (
     APPLICATION_TYPES,
     APSTATUS,
+    APSTATUS_LOCAL,
+    APSTATUS_QMGR,
+    BALANCE_STATE,
+    BALANCED,
     CHANNEL_STATUS,
     CHSTATUS,
     CONN,
     DISK_STATUS,
     HANDLE,
     HANDLE_TYPES,
+    IMMOVABLE,
     MANAGER_STATUS,
+    NO,
     PROCESSOR_STATUS,
     QMSTATUS,
     UNIT_OF_WORK_STATES,
+    YES,
     Record,
     WrongObject,
 )
@@ -34,6 +41,7 @@ from mayfly.channel import (
 from mayfly.engine import Engine, find_channel
 from mayfly.engine.api.administration import (
     is_disk_full,
+    manager_identifier,
     matches,
     view_connections,
 )
@@ -82,6 +90,8 @@ class OpenConnection(NamedTuple):
     connected_ms: int
     unit_of_work_ms: int | None
     handles: tuple[OpenHandle, ...]
+    #: The ids (SUBID) of the subscriptions that it has open.
+    subscriptions: frozenset[str]
 
 
 def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection]:
@@ -111,6 +121,7 @@ def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection
                 found.connected_ms,
                 found.unit_of_work_ms,
                 handles,
+                found.subscriptions,
             )
         )
     return opened
@@ -171,17 +182,71 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
 def inquire_applications(manager: Engine, pattern: str) -> list[Record]:
     """Return an APSTATUS record for each name of programs that are connected, sorted by name.
 
-    ``pattern`` is a name, or the start of names followed by ``*``. Returns [] for no match.
+    ``pattern`` is a name, or the start of names followed by ``*``. Returns [] for no match. There
+    are no uniform clusters, so none can be moved, and none is balanced.
     """
-    counts = Counter(found.application for found in open_connections(manager))
+    balanced = BALANCED["NOTAPPLIC"]
     return [
         Record(
             APSTATUS,
             name,
-            {"CLUSTER": "", "COUNT": counts[name], "MOVCOUNT": 0, "BALSTATE": 0},
+            {"CLUSTER": "", "COUNT": count, "MOVCOUNT": 0, "BALANCED": balanced},
         )
-        for name in sorted(counts)
-        if matches(name, pattern)
+        for name, count in _counted(manager, pattern)
+    ]
+
+
+def inquire_applications_here(manager: Engine, pattern: str) -> list[Record]:
+    """Return an APSTATUS_QMGR record for each name of programs, sorted by name.
+
+    It is as :func:`inquire_applications`, of this queue manager in place of a uniform cluster.
+    LMSGDATE and LMSGTIME are blank: no other queue manager tells of programs.
+    """
+    values: dict[str, Value] = {
+        "ACTIVE": YES,
+        "MOVCOUNT": 0,
+        "BALSTATE": BALANCE_STATE["NOTAPPLIC"],
+        "LMSGDATE": "",
+        "LMSGTIME": "",
+        "QMNAME": manager.name,
+        "QMID": manager_identifier(manager),
+    }
+    return [
+        Record(APSTATUS_QMGR, name, {"COUNT": count, **values})
+        for name, count in _counted(manager, pattern)
+    ]
+
+
+def _counted(manager: Engine, pattern: str) -> list[tuple[str, int]]:
+    """Return the names of connected programs that match, each with its connections, sorted."""
+    counts = Counter(found.application for found in open_connections(manager))
+    return [(name, counts[name]) for name in sorted(counts) if matches(name, pattern)]
+
+
+def inquire_application_instances(manager: Engine, pattern: str) -> list[Record]:
+    """Return an APSTATUS_LOCAL record for each connection of programs, sorted by name.
+
+    ``pattern`` is a name, or the start of names followed by ``*``. Returns [] for no match. Nothing
+    is moved here; IMMREASN says why IBM MQ would not move it either: it is no client, or one that
+    does not reconnect at the word of a queue manager.
+    """
+    found = [each for each in open_connections(manager) if matches(each.application, pattern)]
+    found.sort(key=lambda each: each.application)
+    return [
+        Record(
+            APSTATUS_LOCAL,
+            each.application,
+            {
+                "CONNTAG": f"MQCT{each.identifier}{manager.name}",
+                "CONNS": 1,
+                "MOVABLE": NO,
+                "IMMREASN": IMMOVABLE["NOTRECONN" if each.channel else "NOTCLIENT"],
+                "IMMCOUNT": 0,
+                "IMMDATE": "",
+                "IMMTIME": "",
+            },
+        )
+        for each in found
     ]
 
 

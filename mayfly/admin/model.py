@@ -65,6 +65,9 @@ GROUP_STATUS: Final = "GROUP"
 #: Status of subscriptions, of programs by name, and statistics of queues.
 SBSTATUS: Final = "SBSTATUS"
 APSTATUS: Final = "APSTATUS"
+#: Programs by name at this queue manager, and connections of programs one by one.
+APSTATUS_QMGR: Final = "APSTATUS TYPE(QMGR)"
+APSTATUS_LOCAL: Final = "APSTATUS TYPE(LOCAL)"
 QSTATS: Final = "QSTATS"
 #: How the queue manager checks users, on distributed platforms.
 SECURITY: Final = "SECURITY"
@@ -120,6 +123,10 @@ PUBSUB_STATUS: Final = {
     "COMPAT": k.MQPS_STATUS_COMPAT,
     "ERROR": k.MQPS_STATUS_ERROR,
 }
+#: MQBALANCED_*, MQBALSTATE_* and MQIMMREASON_*: no program is moved to another queue manager.
+BALANCED: Final = {"NOTAPPLIC": 2}
+BALANCE_STATE: Final = {"NOTAPPLIC": 0}
+IMMOVABLE: Final = {"NOTCLIENT": 1, "NOTRECONN": 2}
 #: MQUOWST_*.
 UNIT_OF_WORK_STATES: Final = {"NONE": 0, "ACTIVE": 1}
 _LONGEST_TEXT: Final = 10_240
@@ -354,6 +361,8 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _text_row("LMSGTIME", e.MQCACF_LAST_MSG_TIME, _TIME_BYTES),
         _text_row("RESMDATE", e.MQCA_RESUME_DATE, _DATE_BYTES),
         _text_row("RESMTIME", e.MQCA_RESUME_TIME, _TIME_BYTES),
+        # CONN of a connection that has it open, blank for none; PCF has it in another form.
+        _text_row("ACTCONN"),
     ),
     PUBSUB: (
         _word_row("TYPE", RELATIONS.items(), k.MQIACF_PS_STATUS_TYPE),
@@ -366,8 +375,27 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _text_row("CLUSTER", c.MQCA_CLUSTER_NAME),
         _number_row("COUNT", e.MQIACF_APPL_COUNT),
         _number_row("MOVCOUNT", e.MQIACF_MOVABLE_APPL_COUNT),
-        # MQBALSTATE_*.
-        _word_row("BALSTATE", (("NOTAPPLIC", 0),), e.MQIACF_BALSTATE),
+        _word_row("BALANCED", BALANCED.items(), e.MQIACF_BALANCED),
+    ),
+    APSTATUS_QMGR: (
+        _word_row("ACTIVE", _NO_YES, e.MQIACF_REMOTE_QMGR_ACTIVE),
+        _number_row("COUNT", e.MQIACF_APPL_COUNT),
+        _number_row("MOVCOUNT", e.MQIACF_MOVABLE_APPL_COUNT),
+        _word_row("BALSTATE", BALANCE_STATE.items(), e.MQIACF_BALSTATE),
+        _text_row("LMSGDATE", e.MQCACF_LAST_MSG_DATE, _DATE_BYTES),
+        _text_row("LMSGTIME", e.MQCACF_LAST_MSG_TIME, _TIME_BYTES),
+        _text_row("QMNAME", c.MQCA_Q_MGR_NAME, _NAME_LENGTH),
+        _text_row("QMID", c.MQCA_Q_MGR_IDENTIFIER, c.MQ_Q_MGR_IDENTIFIER_LENGTH),
+    ),
+    APSTATUS_LOCAL: (
+        # Bytes in PCF.
+        _text_row("CONNTAG"),
+        _number_row("CONNS", k.MQIACF_CONNECTION_COUNT),
+        _word_row("MOVABLE", _NO_YES, e.MQIACF_MOVABLE_APPL_COUNT),
+        _word_row("IMMREASN", IMMOVABLE.items(), e.MQIACF_APPL_IMMOVABLE_REASON),
+        _number_row("IMMCOUNT", e.MQIACF_APPL_IMMOVABLE_COUNT),
+        _text_row("IMMDATE", e.MQCACF_APPL_IMMOVABLE_DATE, _DATE_BYTES),
+        _text_row("IMMTIME", e.MQCACF_APPL_IMMOVABLE_TIME, _TIME_BYTES),
     ),
     QSTATS: (
         _number_row("HIQDEPTH", e.MQIA_HIGH_Q_DEPTH),

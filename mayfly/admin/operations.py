@@ -17,6 +17,8 @@ from mayfly.admin.events import reporting_change
 from mayfly.admin.inheritance import find_definition, source_of
 from mayfly.admin.model import (
     APSTATUS,
+    APSTATUS_LOCAL,
+    APSTATUS_QMGR,
     CHSTATUS,
     CONN,
     DURABLE_NO,
@@ -539,16 +541,29 @@ def _topic_status(manager: Engine, topic: str) -> Record:
 
 def topic_subscribers(manager: Engine, topic: str) -> list[Record]:
     """Return SBSTATUS records of the subscriptions to one topic string."""
-    return [_subscription_status(each) for each in view_topic_subscriptions(manager, topic)]
+    return _subscription_statuses(manager, view_topic_subscriptions(manager, topic))
 
 
 def _inquire_subscription_statuses(manager: Engine, pattern: str) -> list[Record]:
     """Return SBSTATUS records of the subscriptions whose names match, sorted by name."""
-    return [_subscription_status(each) for each in view_subscriptions(manager, pattern)]
+    return _subscription_statuses(manager, view_subscriptions(manager, pattern))
 
 
-def _subscription_status(view: SubscriptionView) -> Record:
-    """Return the SBSTATUS record of a subscription."""
+def _subscription_statuses(manager: Engine, views: Iterable[SubscriptionView]) -> list[Record]:
+    """Return the SBSTATUS records of subscriptions, in the same order."""
+    active: dict[str, str] = {}
+    for found in connections.open_connections(manager):
+        for identifier in found.subscriptions:
+            active.setdefault(identifier, found.identifier)
+    return [_subscription_status(view, active) for view in views]
+
+
+def _subscription_status(view: SubscriptionView, active: Mapping[str, str]) -> Record:
+    """Return the SBSTATUS record of a subscription.
+
+    ``active`` has for the SUBID of each open subscription CONN of the first connection that has it
+    open.
+    """
     definition = view.definition
     put_date, put_time = connections.date_and_time(view.last_copy_ms)
     open_date, open_time = connections.date_and_time(view.last_open_ms)
@@ -563,6 +578,7 @@ def _subscription_status(view: SubscriptionView) -> Record:
         "LMSGTIME": put_time,
         "RESMDATE": open_date,
         "RESMTIME": open_time,
+        "ACTCONN": active.get(definition.sub_id.upper(), ""),
     }
     return Record(SBSTATUS, definition.name, values)
 
@@ -735,6 +751,8 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     TPSTATUS: _inquire_topic_string,
     SBSTATUS: _inquire_subscription_statuses,
     APSTATUS: connections.inquire_applications,
+    APSTATUS_QMGR: connections.inquire_applications_here,
+    APSTATUS_LOCAL: connections.inquire_application_instances,
     SECURITY: _inquire_security,
     CHSTATUS: channels.inquire_status,
     QMSTATUS: connections.inquire_manager_status,

@@ -24,6 +24,8 @@ class ConnectionView(NamedTuple):
     connected_ms: int
     unit_of_work_ms: int | None
     handles: tuple[HandleView, ...]
+    #: The ids (SUBID) of the subscriptions that it has open.
+    subscriptions: frozenset[str]
 
 
 def view_connections(manager: Engine) -> list[ConnectionView]:
@@ -42,6 +44,7 @@ def view_connections(manager: Engine) -> list[ConnectionView]:
                 session.connected_ms,
                 session.unit_of_work.began_ms,
                 tuple(session._opened.views()),
+                session._opened.held_subscriptions(),
             )
             for session in sessions
         ]

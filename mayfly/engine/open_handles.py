@@ -125,6 +125,11 @@ class OpenQueues:
         queues = [HandleView(QUEUE, opened.queue.name, opened.options) for opened in self._all]
         return queues + [HandleView(each.kind, each.name, each.options) for each in self._objects]
 
+    def held_subscriptions(self) -> frozenset[str]:
+        """Return the ids (SUBID, hexadecimal) of the open subscriptions; needs the engine lock."""
+        assert self._core.engine_lock.is_held()
+        return frozenset(hold.subscription.sub_id.hex().upper() for hold in self._holds)
+
     def __contains__(self, opened: object) -> bool:
         """Return True if an open handle of a queue is one of this session."""
         return opened in self._all

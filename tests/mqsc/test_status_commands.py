@@ -64,6 +64,26 @@ def test_status_of_subscriptions(scene: mayfly.QueueManager) -> None:
     assert scene.mqsc("DISPLAY SBSTATUS('s2') TOPICSTR").rows[0]["TOPICSTR"] == "a/b"
 
 
+def test_status_of_a_subscription_names_the_connection_that_has_it_open(
+    scene: mayfly.QueueManager,
+) -> None:
+    with scene.session("anna") as session:
+        subscription = session.subscribe("c", name="mine", durable=True)
+        [row] = scene.mqsc("DISPLAY SBSTATUS('mine') ACTCONN").rows
+        [connection] = scene.mqsc(f"DISPLAY CONN({row['ACTCONN']})").rows
+        assert connection["USERID"] == "anna"
+        [subscriber] = scene.mqsc("DISPLAY TPSTATUS('c') TYPE(SUB)").rows
+        assert subscriber["ACTCONN"] == row["ACTCONN"]
+        subscription.close()
+        assert scene.mqsc("DISPLAY SBSTATUS('mine') ACTCONN").rows[0]["ACTCONN"] == ""
+
+
+def test_the_interval_of_a_refresh_is_a_number_of_minutes(scene: mayfly.QueueManager) -> None:
+    assert scene.mqsc("REFRESH QMGR TYPE(CONFIGEV) INCLINT(60)").codes == ["MFY1006I"]
+    for wrong in ("INCLINT(soon)", "INCLINT(-1)", "INCLINT", "INCLINT(1,2)"):
+        assert scene.mqsc(f"REFRESH QMGR TYPE(CONFIGEV) {wrong}").codes == ["AMQ8405E"]
+
+
 def test_status_of_a_queue_names_who_has_it_open(scene: mayfly.QueueManager) -> None:
     with scene.session("anna", program="billing") as session:
         session.open("Q1", c.MQOO_INPUT_EXCLUSIVE | c.MQOO_INQUIRE)
@@ -132,7 +152,17 @@ def test_a_queue_that_is_open_is_not_moved(scene: mayfly.QueueManager) -> None:
 def test_programs_are_counted_by_name(scene: mayfly.QueueManager) -> None:
     with scene.session(program="billing"), scene.session(program="billing"):
         [row] = scene.mqsc("DISPLAY APSTATUS('bill*') TYPE(APPL)").rows
-        assert (row["APPLNAME"], row["COUNT"]) == ("billing", 2)
+        assert (row["APPLNAME"], row["COUNT"], row["BALANCED"]) == ("billing", 2, "NOTAPPLIC")
+        [here] = scene.mqsc("DIS APS('bill*') TYPE(QMGR) WHERE(COUNT GT 1)").rows
+        assert (here["APPLNAME"], here["TYPE"], here["COUNT"]) == ("billing", "QMGR", 2)
+        assert (here["ACTIVE"], here["QMNAME"], here["QMID"][:4]) == ("YES", "QM1", "QM1_")
+        each = scene.mqsc("DISPLAY APSTATUS('bill*') TYPE(LOCAL) ALL").rows
+        assert [(row["TYPE"], row["CONNS"], row["IMMREASN"]) for row in each] == (
+            [("LOCAL", 1, "NOTCLIENT")] * 2
+        )
+        connections = {row["CONN"] for row in scene.mqsc("DISPLAY CONN(*)").rows}
+        assert {str(row["CONNTAG"])[4:20] for row in each} <= connections
+        assert scene.mqsc("DISPLAY APSTATUS(*) TYPE(OTHER)").codes == ["AMQ8405E"]
 
 
 @pytest.mark.parametrize("kind", ["LSSTATUS", "SVSTATUS", "CLUSQMGR"])

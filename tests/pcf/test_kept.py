@@ -373,6 +373,18 @@ def test_programs_are_counted_by_name(queue_manager: QueueManager, run: Run, fai
         assert found[CMQCFC.MQIACF_APPL_COUNT] == 2
         busy = pymqi.Filter(CMQCFC.MQIACF_APPL_COUNT).greater(1)
         assert len(run("INQUIRE_APPL_STATUS", {}, [busy])) == 1
+
+        def asked(kind: int) -> dict[int, object]:
+            return {CMQCFC.MQCACF_APPL_NAME: b"bil*", CMQCFC.MQIACF_APPL_INFO_TYPE: kind}
+
+        (here,) = run("INQUIRE_APPL_STATUS", asked(CMQCFC.MQIACF_APPL_INFO_QMGR))
+        assert here[CMQC.MQCA_Q_MGR_NAME].rstrip() == queue_manager.name.encode()
+        assert here[CMQCFC.MQIACF_REMOTE_QMGR_ACTIVE] == CMQCFC.MQACTIVE_YES
+        each = run("INQUIRE_APPL_STATUS", asked(CMQCFC.MQIACF_APPL_INFO_LOCAL))
+        assert [one[CMQCFC.MQIACF_APPL_IMMOVABLE_REASON] for one in each] == (
+            [CMQCFC.MQIMMREASON_NOT_CLIENT] * 2
+        )
+        assert {len(one[CMQCFC.MQBACF_CONN_TAG]) for one in each} == {128}
     reason, text = fails("INQUIRE_APPL_STATUS", {CMQCFC.MQCACF_APPL_NAME: b"bil*"})
     assert reason == CMQCFC.MQRCCF_APPL_STATUS_NOT_FOUND
     assert "'bil*'" in text
@@ -427,6 +439,7 @@ def test_the_status_of_a_subscription_counts_what_it_got(
     assert found[CMQCFC.MQCACF_LAST_MSG_DATE].decode().rstrip() == row["LMSGDATE"] != ""
     assert found[CMQCFC.MQCACF_LAST_MSG_TIME].decode() == row["LMSGTIME"] != ""
     assert row["RESMDATE"] == row["RESMTIME"] == ""
+    assert found[CMQCFC.MQBACF_CONNECTION_ID] == bytes(24)
     with queue_manager.session() as session:
         session.publish("gates/1", b"kept", retain=True)
         session.subscribe("gates/#", name="late", durable=True).close()

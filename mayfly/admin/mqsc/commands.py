@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from mayfly import admin
 from mayfly.admin import (
     APSTATUS,
+    APSTATUS_LOCAL,
+    APSTATUS_QMGR,
     AUTHINFO,
     AUTHREC,
     CHANNEL,
@@ -112,6 +114,8 @@ _QUEUE: Final = "QUEUE"
 _ALL_TYPES: Final = "ALL"
 _TOPIC_STRING: Final = "TOPICSTR"
 _RETAINED: Final = "RETAINED"
+#: The kinds of DISPLAY APSTATUS by TYPE.
+_APPLICATION_KINDS: Final = {"APPL": APSTATUS, "QMGR": APSTATUS_QMGR, "LOCAL": APSTATUS_LOCAL}
 #: What DISPLAY never finds here: no listener or service runs, and there are no clusters.
 _NEVER_HERE: Final = ("LSSTATUS", "SVSTATUS", "CLUSQMGR", "QCLUSTER", "TCLUSTER")
 #: Whether a command about an object that is not there succeeds.
@@ -585,7 +589,7 @@ def _types(remaining: dict[str, Parameter], kind: str) -> tuple[str, ...]:
     everything = QUEUE_KINDS if kind == _QUEUE else (kind,)
     parameter = remaining.get("TYPE")
     if kind == APSTATUS and parameter is not None and parameter.values is not None:
-        word_of(remaining.pop("TYPE"), ("APPL",))
+        return (_APPLICATION_KINDS[word_of(remaining.pop("TYPE"), tuple(_APPLICATION_KINDS))],)
     if kind not in (_QUEUE, QSTATUS) or parameter is None or parameter.values is None:
         return everything
     del remaining["TYPE"]

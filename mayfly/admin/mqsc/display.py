@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from mayfly.admin import (
     APSTATUS,
+    APSTATUS_LOCAL,
+    APSTATUS_QMGR,
     AUTHINFO,
     AUTHREC,
     CHANNEL,
@@ -84,7 +86,7 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     PUBSUB: ("QMNAME",),
     GROUP_STATUS: ("QMNAME",),
     SBSTATUS: (SUB, "SUBID"),
-    APSTATUS: ("APPLNAME", _TYPE),
+    **dict.fromkeys((APSTATUS, APSTATUS_QMGR, APSTATUS_LOCAL), ("APPLNAME", _TYPE)),
     SECURITY: ("QMNAME",),
     SETTING: (SETTING,),
     AUTHREC: (),
@@ -105,7 +107,13 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
 }
 _QUEUE_ALWAYS = ("QUEUE", _TYPE)
 #: TYPE of what is of one type only; a queue says its own.
-_ONE_TYPE = {TOPIC: "LOCAL", QSTATUS: "QUEUE", APSTATUS: "APPL"}
+_ONE_TYPE = {
+    TOPIC: "LOCAL",
+    QSTATUS: "QUEUE",
+    APSTATUS: "APPL",
+    APSTATUS_QMGR: "QMGR",
+    APSTATUS_LOCAL: "LOCAL",
+}
 #: Words that are shown and never set: any word may be asked for.
 _SHOWN_WORDS = frozenset(
     row.keyword

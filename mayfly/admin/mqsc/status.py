@@ -10,16 +10,19 @@ from mayfly.admin import (
     CLNTCONN,
     PUBSUB,
     QUEUE_KINDS,
+    REFRESH_INTERVAL,
     REFRESHABLE,
     SUB,
     TOPIC,
     TPSTATUS,
     OpenConnection,
     Value,
+    allowed,
     discard_now,
     inquire,
     matches,
     move_messages,
+    number_of,
     open_connections,
     report_configuration,
     reset_queue_statistics,
@@ -75,7 +78,8 @@ def refresh_manager(queue_manager: Engine, command: Command, kind: str) -> Reply
     """Run REFRESH QMGR TYPE(EXPIRY | CONFIGEV | PROXYSUB) [OBJECT()] [NAME()] [INCLINT()].
 
     EXPIRY discards the expired messages of the queues in NAME now. CONFIGEV makes a Refresh object
-    event for each object; INCLINT is taken, and changes nothing. PROXYSUB does nothing: the
+    event for each object; INCLINT, in minutes, changes nothing, as a definition does not know when
+    it was changed. PROXYSUB does nothing: the
     neighbours always have the subscriptions of now. Returns its reply. Raises MqscSyntaxError.
     ``kind`` is QMGR.
     """
@@ -93,7 +97,9 @@ def refresh_manager(queue_manager: Engine, command: Command, kind: str) -> Reply
         discard_now(queue_manager, pattern)
         return done("MFY1005I", "Expired messages discarded.")
     kinds = _OBJECTS[word_of(remaining.pop("OBJECT", None), tuple(_OBJECTS))]
-    remaining.pop("INCLINT", None)
+    interval = remaining.pop("INCLINT", None)
+    if interval is not None and number_of(REFRESH_INTERVAL, one_value(interval)) is None:
+        raise interval.wrong(f"{interval} is not right: it must be {allowed(REFRESH_INTERVAL)}")
     nothing_else(command, kind, remaining)
     count = report_configuration(queue_manager, kinds, pattern)
     return done("MFY1006I", f"Configuration events: {count} objects.")

@@ -16,6 +16,7 @@ from mayfly.admin import (
     QMGR,
     QMSTATUS,
     QUEUE_KINDS,
+    REFRESH_INTERVAL,
     SBSTATUS,
     SECURITY,
     SUB,
@@ -44,7 +45,7 @@ from mayfly.admin.pcf.objects import (
     take_attributes,
     take_selection,
 )
-from mayfly.admin.pcf.parameters import Parameters, missing
+from mayfly.admin.pcf.parameters import Parameters, missing, wrong_value
 from mayfly.admin.security.applicant import Admitted
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi import command_constants as k
@@ -474,7 +475,13 @@ def _inquire_subscription_status(manager: Engine, parameters: Parameters) -> Ans
     parameters.end()
     found = list(filter(selection.passes, admin.inquire(manager, (SBSTATUS,), pattern)))
     some = _some(found, SUBSCRIPTIONS, pattern)
-    return [_object(SUBSCRIPTIONS, record, selection) for record in some]
+    return [
+        [
+            *_object(SUBSCRIPTIONS, record, selection),
+            *status.active_connection(manager, record, selection.wanted),
+        ]
+        for record in some
+    ]
 
 
 def _inquire_security(manager: Engine, parameters: Parameters) -> Answer:
@@ -608,7 +615,8 @@ def _refresh_manager(manager: Engine, parameters: Parameters) -> None:
     """Discard expired messages now, or make configuration events, by MQIACF_REFRESH_TYPE.
 
     MQCACF_OBJECT_NAME names the objects, MQIACF_OBJECT_TYPE the type of those that have events;
-    MQIACF_REFRESH_INTERVAL is taken, and changes nothing. MQRT_PROXYSUB does nothing: the
+    MQIACF_REFRESH_INTERVAL, in minutes, changes nothing, as a definition does not know when it was
+    changed. MQRT_PROXYSUB does nothing: the
     neighbours always have the subscriptions of now.
     """
     types = (k.MQRT_CONFIGURATION, k.MQRT_EXPIRY, k.MQRT_PROXYSUB)
@@ -617,7 +625,10 @@ def _refresh_manager(manager: Engine, parameters: Parameters) -> None:
         raise missing(k.MQIACF_REFRESH_TYPE)
     pattern = parameters.text(k.MQCACF_OBJECT_NAME) or _GENERIC
     object_type = parameters.number(k.MQIACF_OBJECT_TYPE, _REFRESHED)
-    parameters.number(k.MQIACF_REFRESH_INTERVAL)
+    interval = parameters.number(k.MQIACF_REFRESH_INTERVAL)
+    if interval is not None and not 0 <= interval <= REFRESH_INTERVAL.high:
+        what = f"from 0 to {REFRESH_INTERVAL.high}"
+        raise wrong_value(k.MQIACF_REFRESH_INTERVAL, interval, what)
     parameters.end()
     if refresh_type == k.MQRT_EXPIRY:
         admin.discard_now(manager, pattern)

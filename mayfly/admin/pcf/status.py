@@ -8,12 +8,15 @@ from typing import Final
 from mayfly import admin
 from mayfly.admin import (
     APSTATUS,
+    APSTATUS_LOCAL,
+    APSTATUS_QMGR,
     QSTATUS,
     QUEUE_KINDS,
     SBSTATUS,
     TPSTATUS,
     Engine,
     OpenConnection,
+    Record,
 )
 from mayfly.admin.pcf.channels import connection_bytes
 from mayfly.admin.pcf.objects import Selection, take_selection
@@ -39,6 +42,14 @@ _INPUTS: Final = {
     "MQOO_INPUT_EXCLUSIVE": k.MQQSO_EXCLUSIVE,
     "MQOO_INPUT_SHARED": k.MQQSO_SHARED,
     "MQOO_INPUT_AS_Q_DEF": k.MQQSO_SHARED,
+}
+_TAG_BYTES: Final = 128
+_NO_CONNECTION: Final = bytes(24)
+#: The status of programs, by MQIACF_APPL_INFO_TYPE.
+_APPLICATION_KINDS: Final = {
+    e.MQIACF_APPL_INFO_APPL: APSTATUS,
+    e.MQIACF_APPL_INFO_QMGR: APSTATUS_QMGR,
+    e.MQIACF_APPL_INFO_LOCAL: APSTATUS_LOCAL,
 }
 _TOPIC_TYPES: Final = (k.MQIACF_TOPIC_STATUS, k.MQIACF_TOPIC_SUB, k.MQIACF_TOPIC_PUB)
 
@@ -167,12 +178,27 @@ def _subscribers(
     return [
         (
             each,
-            [s for s in selection.structures(record) if s.parameter != c.MQCA_TOPIC_STRING],
+            [
+                *(s for s in selection.structures(record) if s.parameter != c.MQCA_TOPIC_STRING),
+                *active_connection(manager, record, selection.wanted),
+            ],
         )
         for each in admin.topic_strings(manager, topic)
         for record in admin.topic_subscribers(manager, each)
         if selection.passes(record)
     ]
+
+
+def active_connection(
+    manager: Engine, record: Record, wanted: Collection[int] | None
+) -> list[Structure]:
+    """Return the connection that has a subscription open, nulls for none; [] if not wanted.
+
+    ``record`` is of kind SBSTATUS, ``wanted`` the numbers of the attributes to show, None for all.
+    """
+    active = str(record.values["ACTCONN"])
+    identifier = connection_bytes(manager, active) if active else _NO_CONNECTION
+    return _chosen([byte_string(k.MQBACF_CONNECTION_ID, identifier)], wanted)
 
 
 def _publishers(
@@ -201,23 +227,38 @@ def _publishers(
 
 
 def inquire_applications(manager: Engine, parameters: Parameters) -> list[list[Structure]]:
-    """Return how often programs of each name are connected, one message for each name.
+    """Return the programs that are connected, by MQIACF_APPL_INFO_TYPE.
 
-    Raises PcfError (MQRCCF_APPL_STATUS_NOT_FOUND) if none is connected.
+    It is one message for each name with MQIACF_APPL_INFO_APPL and MQIACF_APPL_INFO_QMGR, for each
+    connection with MQIACF_APPL_INFO_LOCAL. Raises PcfError (MQRCCF_APPL_STATUS_NOT_FOUND) if none
+    is connected.
     """
     pattern = parameters.text(e.MQCACF_APPL_NAME) or _GENERIC
-    parameters.number(e.MQIACF_APPL_INFO_TYPE, (e.MQIACF_APPL_INFO_APPL,))
-    selection = take_selection(parameters, e.MQIACF_APPL_INFO_ATTRS, (APSTATUS,))
+    asked = parameters.number(e.MQIACF_APPL_INFO_TYPE, _APPLICATION_KINDS)
+    info_type = e.MQIACF_APPL_INFO_APPL if asked is None else asked
+    kind = _APPLICATION_KINDS[info_type]
+    selection = take_selection(parameters, e.MQIACF_APPL_INFO_ATTRS, (kind,))
     parameters.end()
-    found = list(filter(selection.passes, admin.inquire(manager, (APSTATUS,), pattern)))
+    found = list(filter(selection.passes, admin.inquire(manager, (kind,), pattern)))
     if not found:
         text = f"no program like {pattern!r} is connected, or passes the conditions"
         raise PcfError(k.MQRCCF_APPL_STATUS_NOT_FOUND, text, e.MQCACF_APPL_NAME)
     return [
         [
             string(e.MQCACF_APPL_NAME, record.name),
-            integer(e.MQIACF_APPL_INFO_TYPE, e.MQIACF_APPL_INFO_APPL),
+            integer(e.MQIACF_APPL_INFO_TYPE, info_type),
             *selection.structures(record),
+            *_connection_tag(record, selection.wanted),
         ]
         for record in found
     ]
+
+
+def _connection_tag(record: Record, wanted: Collection[int] | None) -> list[Structure]:
+    """Return the tag of a connection; [] if it is not wanted, or the record is not of one."""
+    tag = record.values.get("CONNTAG")
+    if tag is None:
+        return []
+    return _chosen(
+        [byte_string(e.MQBACF_CONN_TAG, str(tag).encode().ljust(_TAG_BYTES, b"\0"))], wanted
+    )

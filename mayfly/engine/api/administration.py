@@ -84,7 +84,7 @@ from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import definitions_unchanged
 from mayfly.engine.objects.administration import delete as delete_queue
-from mayfly.engine.objects.inquire import PLATFORM_NUMBERS
+from mayfly.engine.objects.inquire import PLATFORM_NUMBERS, manager_identifier
 from mayfly.engine.objects.named_definitions import ACTIONS as RULE_ACTIONS
 from mayfly.engine.objects.named_definitions import (
     CHANNEL_MODELS,
@@ -231,6 +231,7 @@ __all__ = [
     "has_attribute",
     "is_generic_profile",
     "is_disk_full",
+    "manager_identifier",
     "kept_attributes_of",
     "matches",
     "profile_pattern",

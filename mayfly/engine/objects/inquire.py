@@ -86,10 +86,7 @@ _OF_LOCAL_QUEUE: dict[int, Callable[[LocalQueue], Value]] = {
 PLATFORM_NUMBERS = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
 _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
     c.MQCA_Q_MGR_NAME: lambda manager: manager.name,
-    # QMID: the name, and the unique number of the store.
-    c.MQCA_Q_MGR_IDENTIFIER: lambda manager: (
-        f"{manager.name[:15]}_{manager.store.ledger.instance_id}"
-    ),
+    c.MQCA_Q_MGR_IDENTIFIER: lambda manager: manager_identifier(manager),
     c.MQCA_COMMAND_INPUT_Q_NAME: lambda _manager: "SYSTEM.ADMIN.COMMAND.QUEUE",
     c.MQCA_QSG_NAME: lambda manager: "" if manager.group is None else manager.group.name,
     c.MQCA_VERSION: lambda manager: version_text(manager.command_level),
@@ -119,6 +116,11 @@ _SETTABLE: Final = {
     c.MQIA_TRIGGER_MSG_PRIORITY: rc.MQRC_TRIGGER_MSG_PRIORITY_ERR,
     c.MQCA_TRIGGER_DATA: rc.MQRC_CHAR_ATTR_LENGTH_ERROR,
 }
+
+
+def manager_identifier(core: Core) -> str:
+    """Return QMID, which no other queue manager has: the name, and the number of the store."""
+    return f"{core.name[:15]}_{core.store.ledger.instance_id}"
 
 
 class DefinitionHandle:
