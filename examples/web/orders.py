@@ -1,5 +1,7 @@
 """A web application that puts orders and serves them: one connection for its lifespan.
 
+A restart of the server loses no order, and the application goes on.
+
     mayfly serve QM1 --dev --mq 127.0.0.1:1414
     ORDERS_URL='mq://127.0.0.1:1414/QM1?channel=DEV.APP.SVRCONN' ORDERS_PASSWORD=… \\
         uvicorn examples.web.orders:app
@@ -15,7 +17,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, HTTPException, Request, Response
 
-import mayfly.aio
+import mayfly
 from mayfly import MQError
 
 QUEUE = "DEV.QUEUE.1"
@@ -30,6 +32,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         os.environ["ORDERS_URL"],
         user=os.environ.get("ORDERS_USER", "app"),
         password=os.environ["ORDERS_PASSWORD"],
+        reconnect=mayfly.Reconnect.YES,
     )
     async with connecting as client:
         app.state.client = client
@@ -49,7 +52,11 @@ async def refused(_request: Request, error: Exception) -> Response:
 async def order(request: Request, ready_in_ms: int = 0) -> dict[str, str]:
     """Put an order, which can be served from ``ready_in_ms`` on."""
     msg_id = await request.app.state.client.put(
-        QUEUE, await request.body(), delay_ms=ready_in_ms, time_to_live_ms=LIFE_MS
+        QUEUE,
+        await request.body(),
+        delay_ms=ready_in_ms,
+        time_to_live_ms=LIFE_MS,
+        persistent=True,
     )
     return {"id": msg_id.hex()}
 

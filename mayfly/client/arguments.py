@@ -6,15 +6,13 @@ Both clients use them, the blocking one and that for asyncio.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeAlias, TypedDict, Unpack
 
 from mayfly.client.connection import Connection
 from mayfly.client.connection.interface import OnDone
 from mayfly.client.open_objects import OUTDATED, from_queue
-from mayfly.lifetime.moments import Until
-from mayfly.lifetime.times import ms_of_duration, ms_of_moment, tenths_of_ms
+from mayfly.lifetime.times import ms_of_duration, tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
@@ -31,6 +29,7 @@ from mayfly.verbs.checks import (
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.put_keys import IF_EXISTS, check_key, key_id
 from mayfly.verbs.requests import Subscribed
+from mayfly.verbs.times import Delay, Life, times_of_put
 
 
 def id_of(identifier: Identifier | None, name: str) -> bytes:
@@ -39,31 +38,6 @@ def id_of(identifier: Identifier | None, name: str) -> bytes:
     Raises MQRC_MD_ERROR for a wrong id; its text names the argument ``name``.
     """
     return stored_id(identifier, name) if identifier else b""
-
-
-#: A time to live: ms or a timedelta, None for ever.
-Life: TypeAlias = int | timedelta | None
-#: A delivery delay: ms, a timedelta, or the moment of delivery as a datetime with a time zone.
-Delay: TypeAlias = int | timedelta | datetime
-
-
-def times_of_put(life: Life, delay: Delay) -> tuple[int | None, int]:
-    """Return time to live and delay of a put in ms; the delay is an ``Until`` for a datetime.
-
-    A part of a millisecond counts as a whole one. Raises MQRC_EXPIRY_ERROR for a wrong time to
-    live, and ValueError for a datetime without a time zone. A wrong delay is returned unchanged:
-    the put refuses it.
-    """
-    life_ms = ms_of_duration(life)
-    check_life_ms(life_ms)
-    if isinstance(delay, datetime):
-        return life_ms, Until(ms_of_moment(delay, "delay_ms"))
-    return life_ms, ms_of_duration(delay)
-
-
-def delay_from(now_ms: int, until_ms: int) -> int:
-    """Return the delay in ms that ends at ``until_ms``, at least 1; both are epoch ms."""
-    return max(until_ms - now_ms, 1)
 
 
 class MessageOptions(TypedDict, total=False):
@@ -261,7 +235,7 @@ class SubscribeOptions(TypedDict, total=False):
     no_local: bool
     queue: str
     selector: str
-    time_to_live_ms: int | None
+    time_to_live_ms: Life
     correl_id: Identifier | None
     retained: bool
     topic_object: str
@@ -278,7 +252,7 @@ def subscribed(
     no_local: bool = False,
     queue: str = "",
     selector: str = "",
-    time_to_live_ms: int | None = None,
+    time_to_live_ms: Life = None,
     correl_id: Identifier | None = b"",
     retained: bool = True,
     topic_object: str = "",
@@ -295,9 +269,10 @@ def subscribed(
     MQRC_TOPIC_STRING_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other reason codes
     of MQSUB, and ValueError for options that ``shared`` or ``no_local`` exclude.
     """
-    check_life_ms(time_to_live_ms)
+    life_ms = ms_of_duration(time_to_live_ms)
+    check_life_ms(life_ms)
     if shared or no_local:
-        others = topic_object, queue, correl_id, on_request, time_to_live_ms, not retained
+        others = topic_object, queue, correl_id, on_request, life_ms, not retained
         if any(others) or correl_id is None:
             raise ValueError("shared and no_local go with name, durable and selector alone")
         return connection.call(
@@ -307,7 +282,7 @@ def subscribed(
     options |= c.MQSO_DURABLE if durable else c.MQSO_NON_DURABLE
     options |= 0 if retained else c.MQSO_NEW_PUBLICATIONS_ONLY
     options |= c.MQSO_PUBLICATIONS_ON_REQUEST if on_request else 0
-    life = c.MQEI_UNLIMITED if time_to_live_ms is None else tenths_of_ms(time_to_live_ms)
+    life = c.MQEI_UNLIMITED if life_ms is None else tenths_of_ms(life_ms)
     handle = from_queue(queue, None).open(connection) if queue else c.MQHO_NONE
     try:
         return connection.call(

@@ -12,13 +12,10 @@ from typing import Self, TypeAlias, Unpack
 
 from mayfly.client import connection
 from mayfly.client.arguments import (
-    Delay,
-    Life,
     MessageOptions,
     Outcome,
     PutOptions,
     SubscribeOptions,
-    delay_from,
     get_all,
     get_options,
     id_of,
@@ -28,7 +25,6 @@ from mayfly.client.arguments import (
     put_options,
     resumed,
     subscribed,
-    times_of_put,
 )
 from mayfly.client.connection import Administration, Connection, Schedule
 from mayfly.client.connection.choose import ConnectOptions
@@ -43,6 +39,7 @@ from mayfly.client.open_objects import (
     to_topic,
 )
 from mayfly.lifetime.moments import Until
+from mayfly.lifetime.times import ms_of_duration
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
@@ -51,6 +48,7 @@ from mayfly.verbs.checks import Identifier, bytes_of, plain_descriptor
 from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
+from mayfly.verbs.times import Delay, Duration, Life, delay_from, times_of_put
 
 #: Gets from the queue of a handle, with a wait interval in ms.
 Get: TypeAlias = Callable[[int, int], Message | None]
@@ -68,13 +66,13 @@ class ClientSubscription:
         """Name, topic, queue, CorrelId and other attributes, as they were at opening."""
         return self._opened.facts
 
-    def get(self, *, wait_ms: int = 0) -> Message | None:
+    def get(self, *, wait_ms: Duration = 0) -> Message | None:
         """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit).
 
         In a transacted client the publication belongs to the unit of work. Otherwise it is gone
         from its queue when this returns. Raises the reason codes of MQGET.
         """
-        return self._get(self._opened.handle, wait_ms)
+        return self._get(self._opened.handle, ms_of_duration(wait_ms))
 
     def request_retained(self) -> int:
         """Request the retained publications (MQSUBRQ) and return their number.
@@ -195,7 +193,7 @@ class Client:
         self,
         queue: str,
         *,
-        wait_ms: int = 0,
+        wait_ms: Duration = 0,
         msg_id: Identifier | None = None,
         correl_id: Identifier | None = None,
         selector: str | None = None,
@@ -209,13 +207,13 @@ class Client:
         """
         verb = partial(
             self._get_by,
-            wait_ms=wait_ms,
+            wait_ms=ms_of_duration(wait_ms),
             msg_id=id_of(msg_id, "msg_id"),
             correl_id=id_of(correl_id, "correl_id"),
         )
         return self._objects.use(from_queue(queue, selector), verb)
 
-    def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
+    def get_many(self, queue: str, max_messages: int, *, wait_ms: Duration = 0) -> list[Message]:
         """Get the next messages, at most ``max_messages`` (up to 10,000), without waiting for more.
 
         Waits up to ``wait_ms`` for a first message only; [] when none comes. A short list does not
@@ -224,10 +222,11 @@ class Client:
         the reason codes of MQGET, and MQRC_OPTIONS_ERROR for a wrong ``max_messages``.
         """
         options = get_options(0) | self._get_option
+        first_wait_ms = ms_of_duration(wait_ms)
 
         def verb(handle: int) -> list[Message]:
             while True:
-                found = get_all(self._connection, handle, options, max_messages, wait_ms)
+                found = get_all(self._connection, handle, options, max_messages, first_wait_ms)
                 left = found if self._poison is None else self._poison.without(handle, found)
                 if left or not found:
                     return left

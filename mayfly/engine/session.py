@@ -32,7 +32,7 @@ from mayfly.engine.remote.resolution import check_remote_open
 from mayfly.engine.settlement import Deliveries
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_open_options
-from mayfly.lifetime.window import check_life_ms
+from mayfly.lifetime.times import ms_of_duration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
@@ -42,6 +42,7 @@ from mayfly.verbs.contracts.outcomes import terminated_by_program
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
 from mayfly.verbs.put_keys import IF_EXISTS, REPLACES, check_key, key_id
+from mayfly.verbs.times import Delay, Duration, Life, times_of_put
 
 _numbers = count(1)
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
@@ -111,8 +112,8 @@ class Session(TopicVerbs):
         queue: str,
         body: bytes,
         *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
+        time_to_live_ms: Life = None,
+        delay_ms: Delay = 0,
         priority: int | None = None,
         persistent: bool | None = None,
         msg_id: Identifier | None = None,
@@ -130,11 +131,12 @@ class Session(TopicVerbs):
         ``msg_id`` and ``correl_id`` are up to 24 bytes, or their hexadecimal digits; without
         ``msg_id`` the message gets a new MsgId. ``queue`` and ``reply_to_q`` may be
         ``QUEUE@MANAGER``, for a queue of another queue manager (C2). ``time_to_live_ms`` None never
-        expires; with ``delay_ms`` the message waits on the staging queue first. ``priority`` and
-        ``persistent`` None are the defaults of the queue. ``report``, ``msg_type`` and
-        ``format_name`` are fields of the MQMD, ``properties`` the message properties by name. In a
-        transacted session the message becomes visible at the commit. In any other it is visible on
-        return, and a persistent message is durable.
+        expires; with ``delay_ms`` the message waits on the staging queue first. Both are ms or a
+        timedelta; ``delay_ms`` may be the moment of delivery, a datetime with a time zone, and a
+        past one delivers at once. ``priority`` and ``persistent`` None are the defaults of the
+        queue. ``report``, ``msg_type`` and ``format_name`` are fields of the MQMD, ``properties``
+        the message properties by name. In a transacted session the message becomes visible at the
+        commit. In any other it is visible on return, and a persistent message is durable.
 
         A delayed message with a ``key`` is the only one for its queue that waits under it. While
         one waits, ``if_exists`` "refuse" refuses the put with MQRC_OBJECT_ALREADY_EXISTS, and
@@ -144,12 +146,13 @@ class Session(TopicVerbs):
         MQRC_Q_FULL, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_PROPERTY_NAME_ERROR, and those
         of a wrong descriptor (P1, P8).
         """
-        if time_to_live_ms is not None:
-            check_life_ms(time_to_live_ms)
+        life_ms, delay_or_end_ms = None, 0
+        has_times = time_to_live_ms is not None or delay_ms or type(delay_ms) is not int
+        if has_times:
+            life_ms, delay_or_end_ms = times_of_put(time_to_live_ms, delay_ms)
         if type(body) is not bytes:
             body = bytes_of(body)
         request = plain_request(priority, persistent, report, reply_to_q, msg_type, format_name)
-        has_times = time_to_live_ms is not None or delay_ms or type(delay_ms) is not int
         unique = 0
         if has_times or msg_id or correl_id or key is not None:
             own_id = stored_id(msg_id, "msg_id") if msg_id else b""
@@ -157,7 +160,7 @@ class Session(TopicVerbs):
                 check_key(key, if_exists, msg_id)
                 own_id, unique = key_id(queue, key), IF_EXISTS[if_exists]
             other_id = stored_id(correl_id, "correl_id") if correl_id else b""
-            request = PutRequest(request.descriptor, own_id, other_id, time_to_live_ms, delay_ms)
+            request = PutRequest(request.descriptor, own_id, other_id, life_ms, delay_or_end_ms)
         if properties:
             given = properties_of_mapping(properties)
             descriptor, body = with_properties(self.core, request.descriptor, body, given)
@@ -194,18 +197,18 @@ class Session(TopicVerbs):
         self,
         queue: str,
         *,
-        wait_ms: int = 0,
+        wait_ms: Duration = 0,
         msg_id: Identifier | None = None,
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Message | None:
         """Take the next matching message, or return None when none came within ``wait_ms``.
 
-        A ``wait_ms`` of -1 waits for ever. ``msg_id``, ``correl_id`` and ``selector`` None match
-        every message. In a transacted session the get is final at the commit, else on return.
-        ``selector`` is a condition like ``"colour = 'red' AND JMSPriority > 4"``; for many gets
-        with one selector, :meth:`open` a handle, which remembers the refused messages. Raises
-        MQRC_SELECTOR_SYNTAX_ERROR, MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME,
+        ``wait_ms`` is ms or a timedelta; -1 waits for ever. ``msg_id``, ``correl_id`` and
+        ``selector`` None match every message. In a transacted session the get is final at the
+        commit, else on return. ``selector`` is a condition like ``"colour = 'red' AND JMSPriority >
+        4"``; for many gets with one selector, :meth:`open` a handle, which remembers the refused
+        messages. Raises MQRC_SELECTOR_SYNTAX_ERROR, MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME,
         MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE while another session has the queue open for
         exclusive input.
         """
@@ -220,7 +223,7 @@ class Session(TopicVerbs):
                 self._check_exclusive(path)
             if not wait_ms and msg_id is None and correl_id is None and selector is None:
                 return next_message(core, path, unit_of_work, requester)
-            request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
+            request = GetRequest(_match(msg_id, correl_id, selector), ms_of_duration(wait_ms))
             return get(core, path, request, unit_of_work, requester).message
         except NoMessage:
             return None
@@ -228,7 +231,7 @@ class Session(TopicVerbs):
             report_failure(core, self.context, error, queue)
             raise
 
-    def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
+    def get_many(self, queue: str, max_messages: int, *, wait_ms: Duration = 0) -> list[Message]:
         """Take up to ``max_messages`` messages in get order; only the first one is waited for.
 
         Returns [] when none came within ``wait_ms``. Without a unit of work one transaction takes
@@ -237,7 +240,7 @@ class Session(TopicVerbs):
         check_max_messages(max_messages)
         unit_of_work = self.unit_of_work if self._usable() else None
         path = self._path_to_get(queue)
-        request, requester = GetRequest(wait_ms=wait_ms), self._opened.requester
+        request, requester = GetRequest(wait_ms=ms_of_duration(wait_ms)), self._opened.requester
         getter = Getter(self.core, path, request, unit_of_work, requester)
         return get_many(self.core, getter, max_messages, unit_of_work)
 

@@ -9,10 +9,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import thread as pool
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 
-from mayfly.lifetime.times import Driven
+from mayfly.lifetime.times import Driven, ms_of_duration
 from mayfly.runtime.runtime import Runtime
 
 _START_MS = 1_700_000_000_000
@@ -126,12 +127,14 @@ class VirtualClock:
         """
         self._users.add(threading.get_ident())
 
-    def advance(self, ms: int) -> None:
+    def advance(self, ms: int | timedelta) -> None:
         """Move time on by ``ms``, and run everything that is due up to and at the new moment.
 
-        Waits until an advance of another thread is done. Raises ValueError for a negative ``ms``,
-        and RuntimeError when it is called by work that an advance runs.
+        ``ms`` may be a timedelta. Waits until an advance of another thread is done. Raises
+        ValueError for a negative ``ms``, and RuntimeError when it is called by work that an advance
+        runs.
         """
+        ms = ms_of_duration(ms)
         if ms < 0:
             raise ValueError(f"ms {ms}: time does not go back")
         if self._advancer == self._runtime.thread_id():

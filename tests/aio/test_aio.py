@@ -658,6 +658,12 @@ def test_the_schedule_as_coroutines(make_client: MakeClient, clock: VirtualClock
             assert [n async for n in schedule.release_all(where)] == [2]
             assert [n async for n in schedule.cancel_all(where)] == [0]
             assert (await schedule.audit(1))[0].action == "release"
+            a_second = timedelta(seconds=1)
+            subscription = await client.subscribe("tea/green", time_to_live_ms=a_second)
+            await client.publish("tea/green", b"x")
+            assert await subscription.get(wait_ms=a_second) is not None
+            assert await client.get("Q1", wait_ms=a_second) is not None
+            assert len(await client.get_many("Q1", 9, wait_ms=a_second)) == 1
 
     run(work())
 

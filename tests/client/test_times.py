@@ -50,6 +50,21 @@ def test_a_time_to_live_is_ms_or_a_timedelta(client: Client) -> None:
     assert [message.remaining_ms for message in client.browse("Q1")] == [60_000, 120_000]
 
 
+def test_a_wait_and_the_life_of_a_subscription_are_ms_or_a_timedelta(client: Client) -> None:
+    subscription = client.subscribe("tea/green", time_to_live_ms=timedelta(minutes=1))
+    assert subscription.facts.expiry_tenths == 600
+    client.publish("tea/green", b"x")
+    client.put("Q1", b"1")
+    client.put("Q1", b"2")
+    second = timedelta(seconds=1)
+    first = client.get("Q1", wait_ms=second)
+    assert first is not None
+    assert first.body == b"1"
+    assert [message.body for message in client.get_many("Q1", 2, wait_ms=second)] == [b"2"]
+    assert subscription.get(wait_ms=second) is not None
+    assert client.get("Q1", wait_ms=timedelta(0)) is None
+
+
 def test_a_datetime_without_a_time_zone_is_refused(client: Client) -> None:
     delay = NOW.replace(tzinfo=None)
     with pytest.raises(ValueError, match=r"delay_ms datetime.datetime\(.* has no time zone"):

@@ -6,20 +6,16 @@ import asyncio
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 from mayfly.client.aio.outcomes import AwaitableVerbs
 from mayfly.client.arguments import (
-    Delay,
-    Life,
     MessageOptions,
     Outcome,
     PutOptions,
     SubscribeOptions,
-    delay_from,
     get_options,
     id_of,
     keyed,
@@ -28,7 +24,6 @@ from mayfly.client.arguments import (
     put_options,
     resumed,
     subscribed,
-    times_of_put,
 )
 from mayfly.client.client import TlsWanted, connected
 from mayfly.client.connection import Administration, Connection, Schedule
@@ -46,7 +41,7 @@ from mayfly.client.open_objects import (
     to_topic,
 )
 from mayfly.lifetime.moments import Until
-from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.times import SECOND_MS, ms_of_duration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -63,6 +58,7 @@ from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
 from mayfly.verbs.schedule import EVERYTHING, AuditEntry, Receipt, Scheduled, ScheduleFilter
+from mayfly.verbs.times import Delay, Duration, Life, Moment, delay_from, times_of_put
 
 #: Gets from the queue of a handle, with a wait interval in ms.
 Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]
@@ -80,15 +76,15 @@ class AsyncSubscription:
         """Name, topic, queue, CorrelId and other attributes, as they were at opening."""
         return self._opened.facts
 
-    async def get(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> Message | None:
+    async def get(self, *, wait_ms: Duration = c.MQWI_UNLIMITED) -> Message | None:
         """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit).
 
         In a transacted client the publication belongs to the unit of work. Otherwise it is gone
         from its queue when this returns. Raises the reason codes of MQGET.
         """
-        return await self._get(self._opened.handle, wait_ms)
+        return await self._get(self._opened.handle, ms_of_duration(wait_ms))
 
-    async def messages(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> AsyncIterator[Message]:
+    async def messages(self, *, wait_ms: Duration = c.MQWI_UNLIMITED) -> AsyncIterator[Message]:
         """Yield publications until none comes within ``wait_ms`` (-1: no limit).
 
         Each publication is got when the iteration asks for it, as by :meth:`get`.
@@ -206,7 +202,7 @@ class AsyncClient:
         self,
         queue: str,
         *,
-        wait_ms: int = 0,
+        wait_ms: Duration = 0,
         msg_id: Identifier | None = None,
         correl_id: Identifier | None = None,
         selector: str | None = None,
@@ -219,13 +215,15 @@ class AsyncClient:
         """
         verb = partial(
             self._get_by,
-            wait_ms=wait_ms,
+            wait_ms=ms_of_duration(wait_ms),
             msg_id=id_of(msg_id, "msg_id"),
             correl_id=id_of(correl_id, "correl_id"),
         )
         return await self._objects.use(from_queue(queue, selector), verb)
 
-    async def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
+    async def get_many(
+        self, queue: str, max_messages: int, *, wait_ms: Duration = 0
+    ) -> list[Message]:
         """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only.
 
         Returns [] when none comes. A cancellation of the task ends the wait. A cancellation while
@@ -234,6 +232,7 @@ class AsyncClient:
         """
         check_max_messages(max_messages)
         self._verbs.raise_deferred_cancel()
+        wait_ms = ms_of_duration(wait_ms)
         verb = partial(self._get_many_by, max_messages=max_messages, wait_ms=wait_ms)
         return await self._objects.use(from_queue(queue, None), verb)
 
@@ -241,7 +240,7 @@ class AsyncClient:
         self,
         queue: str,
         *,
-        wait_ms: int = c.MQWI_UNLIMITED,
+        wait_ms: Duration = c.MQWI_UNLIMITED,
         selector: str | None = None,
     ) -> AsyncIterator[Message]:
         """Get and yield messages until none comes within ``wait_ms`` (-1: no limit).
@@ -598,8 +597,8 @@ class AsyncSchedule:
         self,
         msg_id: bytes | str,
         *,
-        delay_ms: int | timedelta | None = None,
-        deliver_at_ms: int | datetime | None = None,
+        delay_ms: Duration | None = None,
+        deliver_at_ms: Moment | None = None,
     ) -> Receipt:
         """Give the delayed messages with a MsgId another delivery time; return a receipt."""
         work = partial(
@@ -619,9 +618,9 @@ class AsyncSchedule:
         self,
         where: ScheduleFilter,
         *,
-        delay_ms: int | timedelta | None = None,
-        deliver_at_ms: int | datetime | None = None,
-        by_ms: int | timedelta | None = None,
+        delay_ms: Duration | None = None,
+        deliver_at_ms: Moment | None = None,
+        by_ms: Duration | None = None,
     ) -> AsyncIterator[int]:
         """Give all messages that match a filter another delivery time; yield the number so far."""
         return self._steps(

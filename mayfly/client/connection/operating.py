@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from typing import Any
 
 from mayfly.lifetime.times import ms_of_duration, ms_of_moment
@@ -24,6 +23,7 @@ from mayfly.verbs.schedule import (
     check_page,
     filter_of,
 )
+from mayfly.verbs.times import Duration, Moment
 from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 
 
@@ -93,8 +93,8 @@ class Schedule:
         self,
         msg_id: bytes | str,
         *,
-        delay_ms: int | timedelta | None = None,
-        deliver_at_ms: int | datetime | None = None,
+        delay_ms: Duration | None = None,
+        deliver_at_ms: Moment | None = None,
     ) -> Receipt:
         """Give the delayed messages with a MsgId another delivery time.
 
@@ -133,9 +133,9 @@ class Schedule:
         self,
         where: ScheduleFilter,
         *,
-        delay_ms: int | timedelta | None = None,
-        deliver_at_ms: int | datetime | None = None,
-        by_ms: int | timedelta | None = None,
+        delay_ms: Duration | None = None,
+        deliver_at_ms: Moment | None = None,
+        by_ms: Duration | None = None,
     ) -> Iterator[int]:
         """Give all delayed messages that match a filter another delivery time, step by step.
 

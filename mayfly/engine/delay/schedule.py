@@ -21,6 +21,7 @@ from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.life import Event, State
 from mayfly.lifetime.moments import is_expired
+from mayfly.lifetime.times import ms_of_duration, ms_of_moment
 from mayfly.lifetime.window import LATEST_DUE_MS, due_at
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
@@ -40,6 +41,7 @@ from mayfly.verbs.schedule import (
     check_page,
     filter_of,
 )
+from mayfly.verbs.times import Duration, Moment
 
 _OF_OUTCOME: dict[str, Receipt] = {
     State.RELEASED: Receipt.ALREADY_RELEASED,
@@ -219,17 +221,26 @@ class SessionSchedule:
         return self._change_one(msg_id, Cancellation(self._core, self._ending, kept))
 
     def reschedule(
-        self, msg_id: Identifier, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
+        self,
+        msg_id: Identifier,
+        *,
+        delay_ms: Duration | None = None,
+        deliver_at_ms: Moment | None = None,
     ) -> Receipt:
         """Give a message another delivery time: ``delay_ms`` from now, or ``deliver_at_ms`` itself.
 
-        ``deliver_at_ms`` counts from 1970, UTC; a time in the past releases it at once. With
-        TTLFROM(RELEASE) the expiry moves by the same time. Returns RESCHEDULED, or the reason why
-        nothing was changed, as :meth:`cancel` does. Raises MQRC_EXPIRY_ERROR for a time after the
-        expiry (D7). Raises MQRC_OPTIONS_ERROR for both or neither argument, and for a value that is
-        no whole number, negative or beyond the year 2109.
+        ``deliver_at_ms`` counts from 1970, UTC; a time in the past releases it at once. They may be
+        a timedelta and a datetime. With TTLFROM(RELEASE) the expiry moves by the same time. Returns
+        RESCHEDULED, or the reason why nothing was changed, as :meth:`cancel` does. Raises
+        MQRC_EXPIRY_ERROR for a time after the expiry (D7). Raises MQRC_OPTIONS_ERROR for both or
+        neither argument, and for a value that is no whole number, negative or beyond the year 2109.
+        Raises ValueError for a datetime without a time zone.
         """
-        change = Rescheduling(self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
+        change = Rescheduling(
+            self._core,
+            delay_ms=ms_of_duration(delay_ms),
+            deliver_at_ms=ms_of_moment(deliver_at_ms, "deliver_at_ms"),
+        )
         return self._change_one(msg_id, change)
 
     def release(self, msg_id: Identifier) -> Receipt:
@@ -256,9 +267,9 @@ class SessionSchedule:
         self,
         where: ScheduleFilter,
         *,
-        delay_ms: int | None = None,
-        deliver_at_ms: int | None = None,
-        by_ms: int | None = None,
+        delay_ms: Duration | None = None,
+        deliver_at_ms: Moment | None = None,
+        by_ms: Duration | None = None,
     ) -> Iterator[int]:
         """Give all messages that match a filter another delivery time.
 
@@ -269,7 +280,10 @@ class SessionSchedule:
         range.
         """
         change = Rescheduling(
-            self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms, by_ms=by_ms
+            self._core,
+            delay_ms=ms_of_duration(delay_ms),
+            deliver_at_ms=ms_of_moment(deliver_at_ms, "deliver_at_ms"),
+            by_ms=ms_of_duration(by_ms),
         )
         return self._change_all(where, change)
 

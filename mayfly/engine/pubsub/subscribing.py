@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mayfly.engine.core import Core
     from mayfly.engine.open_handles import OpenQueues
     from mayfly.verbs.messages import Message
+    from mayfly.verbs.times import Duration
 
 
 class SubscribeRequest(NamedTuple):
@@ -81,7 +82,7 @@ class Subscriber(Protocol):
     def open(self, name: str, options: int) -> Handle:
         """Open a queue with MQOO options; raises the errors of MQOPEN."""
 
-    def get(self, queue: str, *, wait_ms: int = 0) -> Message | None:
+    def get(self, queue: str, *, wait_ms: Duration = 0) -> Message | None:
         """Get and remove the next message of a queue; None when none arrives within ``wait_ms``.
 
         In a transacted session the removal belongs to the unit of work. Raises the errors of MQGET.
@@ -141,7 +142,7 @@ class OpenSubscription:
         """Whether neither the subscription nor its session was closed, and it has not expired."""
         return self._hold in self.subscription.holds
 
-    def get(self, *, wait_ms: int = 0) -> Message | None:
+    def get(self, *, wait_ms: Duration = 0) -> Message | None:
         """Get the next publication, removing it; None when none arrives within ``wait_ms``.
 
         In a transacted session the removal belongs to the unit of work: a backout gives it back.

@@ -32,7 +32,7 @@ from mayfly.engine.pubsub.subscribing import (
 from mayfly.engine.put import PutRequest
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import PASSES, check_put_options, with_options, with_passed_context
-from mayfly.lifetime.window import check_life_ms
+from mayfly.lifetime.times import ms_of_duration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -40,6 +40,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import Identifier, bytes_of, stored_id
 from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.times import Delay, Life, times_of_put
 from mayfly.verbs.topic_strings import check_topic_string
 
 _FOR_QUEUES = (
@@ -81,8 +82,8 @@ class TopicVerbs(ABC):
         topic: str,
         body: bytes,
         *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
+        time_to_live_ms: Life = None,
+        delay_ms: Delay = 0,
         priority: int | None = None,
         persistent: bool | None = None,
         retain: bool = False,
@@ -98,15 +99,16 @@ class TopicVerbs(ABC):
         """Publish a message to all current subscriptions; each copy expires separately.
 
         In a transacted session the copies become visible at the commit, else at once. They arrive
-        ``delay_ms`` after the call. ``time_to_live_ms`` None means unlimited expiry. ``priority``
-        and ``persistent`` None mean the default of the topic. ``retain`` keeps the publication for
-        later subscribers; an empty body then removes the kept one. The topic string of
-        ``topic_object`` is put before ``topic``. With ``warn_if_no_subscribers`` the result's
-        warning is MQRC_NO_SUBS_MATCHED when no subscription matched. ``properties`` are message
-        properties (docs/MESSAGES.md); the other parameters are fields of the MQMD. Raises the
-        errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR, and MQRC_NOT_AUTHORIZED.
+        ``delay_ms`` after the call, or at that moment. ``time_to_live_ms`` None means unlimited
+        expiry. Both are as in ``Session.put``. ``priority`` and ``persistent`` None mean the
+        default of the topic. ``retain`` keeps the publication for later subscribers; an empty body
+        then removes the kept one. The topic string of ``topic_object`` is put before ``topic``.
+        With ``warn_if_no_subscribers`` the result's warning is MQRC_NO_SUBS_MATCHED when no
+        subscription matched. ``properties`` are message properties (docs/MESSAGES.md); the other
+        parameters are fields of the MQMD. Raises the errors of ``publish.publish``,
+        MQRC_PROPERTY_NAME_ERROR, and MQRC_NOT_AUTHORIZED.
         """
-        check_life_ms(time_to_live_ms)
+        life_ms, delay_or_end_ms = times_of_put(time_to_live_ms, delay_ms)
         unit_of_work, body = self._unit_in_use(), bytes_of(body)
         descriptor = _descriptor(priority, persistent, report, reply_to_q, format_name)
         if properties:
@@ -116,8 +118,8 @@ class TopicVerbs(ABC):
             descriptor,
             stored_id(msg_id, "msg_id"),
             stored_id(correl_id, "correl_id"),
-            time_to_live_ms,
-            delay_ms,
+            life_ms,
+            delay_or_end_ms,
         )
         if topic_object:
             topic = self.core.registry.topics.full_string(topic_object, topic)
@@ -242,7 +244,7 @@ class TopicVerbs(ABC):
         durable: bool = False,
         queue: str = "",
         selector: str = "",
-        time_to_live_ms: int | None = None,
+        time_to_live_ms: Life = None,
         correl_id: Identifier | None = None,
         priority: int = PRIORITY_AS_PUBLISHED,
         shared: bool = False,
@@ -279,7 +281,7 @@ class TopicVerbs(ABC):
             queue=queue,
             selector=selector,
             correl_id=correl_id,
-            life_ms=time_to_live_ms,
+            life_ms=ms_of_duration(time_to_live_ms),
             priority=priority,
             is_shared=shared,
             ignores_own=no_local,
