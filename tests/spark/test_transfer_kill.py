@@ -14,7 +14,9 @@ from mayfly.lifetime.life import State
 from mayfly.pipeline.spark.cluster import Cluster, cluster
 from tests.spark.transfer import Transfer
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+# In make test a driver that ends between two steps is tests/pipeline/test_bad_rows.py, a queue manager
+# that is killed under Spark's client tests/spark/test_queue_source_kill.py.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 #: Between the tasks' write and the commit; in the midst of the promotion; and between the end of
 #: the promotion and Spark's own log. A time is how far behind the moment it may be.
 WINDOWS = (("written", 0.0), ("promoting", 0.03), ("promoted", 0.0))
@@ -65,11 +67,8 @@ def kill_the_driver(transfer: Transfer, kill_number: int) -> None:
     transfer.wait_for_batches()
 
 
-# Each worker is a Java, and so is each executor that it starts: one at first, one after its end and
-# one for the second driver. What is left when one of two is killed is a matter of make soak.
-@pytest.mark.parametrize(
-    ("kill_count", "worker_count"), [(1, 1), pytest.param(20, 2, marks=pytest.mark.soak)]
-)
+# With one worker nothing is left when its executor is killed; with two the other one goes on.
+@pytest.mark.parametrize(("kill_count", "worker_count"), [(1, 1), (20, 2)])
 def test_kills_of_each_kind_lose_and_double_nothing(
     running: Cluster, tmp_path: Path, kill_count: int
 ) -> None:
