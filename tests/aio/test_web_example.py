@@ -70,7 +70,9 @@ def server(home: Path, port: int) -> Iterator[None]:
 
 def asked(url: str, body: bytes | None = None) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=LONGEST_SECONDS) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, body), timeout=LONGEST_SECONDS
+        ) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
