@@ -1,6 +1,7 @@
 """The replica: one owner at a time, what is not in the log is never served, refusals name why."""
 
 import itertools
+import re
 import threading
 from pathlib import Path
 
@@ -273,3 +274,13 @@ def test_a_page_with_a_wrong_checksum_is_named() -> None:
         list(unpacked(zlib.compress(body), "row 1"))
     with pytest.raises(StoreDamaged, match="row 1 is damaged"):
         list(unpacked(packed(pages)[:-3], "row 1"))
+
+
+def test_the_page_opens_a_queue_manager_and_finds_its_message_elsewhere(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "REPLICA.md").read_text("utf-8")
+    program = "".join(re.findall(r"```python\n(.+?)```", page, re.DOTALL))
+    monkeypatch.chdir(tmp_path)
+    exec(program.replace("postgresql://mayfly@db.example/queues", url), {})
+    assert capsys.readouterr().out == "one order\n"
