@@ -155,6 +155,26 @@ def test_a_kill_while_pages_are_written_is_mended_by_the_next_try(url: str, tmp_
     assert followed(url, tmp_path / "empty") == half
 
 
+def test_a_power_cut_that_takes_the_folder_s_note_of_its_row_loses_nothing(
+    url: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "QM1"
+    with opened(url, folder) as qm:
+        put(qm, b"first")
+        note = (folder / REPLICA_FILE).read_bytes()
+        for _ in range(30):
+            put(qm, bytes(3_000))
+    for earlier in (note, b""):
+        (folder / REPLICA_FILE).write_bytes(earlier)
+        with opened(url, folder) as qm:
+            assert len(bodies(qm)) == 31
+            assert qm.verify().ok
+        assert followed(url, tmp_path / "other") == (folder / DATABASE_FILE).read_bytes()
+    (folder / REPLICA_FILE).write_bytes(note[:-1] + b"?")
+    with pytest.raises(StoreDamaged, match="replica is damaged: remove it"):
+        opened(url, folder)
+
+
 def test_readers_beside_the_engine_see_nothing_that_the_log_lacks(url: str, tmp_path: Path) -> None:
     qm = opened(url, tmp_path / "QM1")
     put(qm, b"first")
