@@ -1,6 +1,7 @@
 """The replica: one owner at a time, what is not in the log is never served, refusals name why."""
 
 import itertools
+import re
 import threading
 from pathlib import Path
 
@@ -154,6 +155,26 @@ def test_a_kill_while_pages_are_written_is_mended_by_the_next_try(url: str, tmp_
     assert followed(url, tmp_path / "empty") == half
 
 
+def test_a_power_cut_that_takes_the_folder_s_note_of_its_row_loses_nothing(
+    url: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "QM1"
+    with opened(url, folder) as qm:
+        put(qm, b"first")
+        note = (folder / REPLICA_FILE).read_bytes()
+        for _ in range(30):
+            put(qm, bytes(3_000))
+    for earlier in (note, b""):
+        (folder / REPLICA_FILE).write_bytes(earlier)
+        with opened(url, folder) as qm:
+            assert len(bodies(qm)) == 31
+            assert qm.verify().ok
+        assert followed(url, tmp_path / "other") == (folder / DATABASE_FILE).read_bytes()
+    (folder / REPLICA_FILE).write_bytes(note[:-1] + b"?")
+    with pytest.raises(StoreDamaged, match="replica is damaged: remove it"):
+        opened(url, folder)
+
+
 def test_readers_beside_the_engine_see_nothing_that_the_log_lacks(url: str, tmp_path: Path) -> None:
     qm = opened(url, tmp_path / "QM1")
     put(qm, b"first")
@@ -273,3 +294,13 @@ def test_a_page_with_a_wrong_checksum_is_named() -> None:
         list(unpacked(zlib.compress(body), "row 1"))
     with pytest.raises(StoreDamaged, match="row 1 is damaged"):
         list(unpacked(packed(pages)[:-3], "row 1"))
+
+
+def test_the_page_opens_a_queue_manager_and_finds_its_message_elsewhere(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "REPLICA.md").read_text("utf-8")
+    program = "".join(re.findall(r"```python\n(.+?)```", page, re.DOTALL))
+    monkeypatch.chdir(tmp_path)
+    exec(program.replace("postgresql://mayfly@db.example/queues", url), {})
+    assert capsys.readouterr().out == "one order\n"
