@@ -454,8 +454,12 @@ class _EpochCopy:
 
     def _merge_old(self) -> None:
         """Make one change of those of the first minute that is old and has several."""
+        assert self._epoch is not None
         before_ms = self._copier.clock.now_ms() - _MERGE_AFTER_MS
-        by_minute = groupby(self._changes, key=lambda change: change.until_ms // _MINUTE_MS)
+        # Those of the image stay: else no moment in the rest of its minute could be restored.
+        first = self._epoch.first_whole
+        later = [change for change in self._changes if change.first > first]
+        by_minute = groupby(later, key=lambda change: change.until_ms // _MINUTE_MS)
         for minute, group in by_minute:
             parts = list(group)
             if (minute + 1) * _MINUTE_MS > before_ms:

@@ -1,5 +1,6 @@
 """A backup that follows: equal page by page, however often anybody is killed; the loss is shown."""
 
+import os
 import random
 import signal
 import subprocess
@@ -12,8 +13,11 @@ import pytest
 from mayfly import QueueManager
 from mayfly.backup.restoring import plan_of, restore, write_database
 from mayfly.runtime import SystemClock
+from mayfly.store import store
+from mayfly.store.changes import log_end
 from mayfly.store.database import DATABASE_FILE, Database
-from mayfly.store.followers import followers_of
+from mayfly.store.followers import NO_LOG, FollowerFile, followers_of
+from mayfly.store.store import Checkpointer
 from mayfly.store.write_ahead_log import FRAME_BYTES
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
@@ -129,3 +133,42 @@ def test_a_server_waits_for_no_follower_that_has_stopped(tmp_path: Path) -> None
     # It was kept, and not written over.
     assert log_bytes > 2 * 300 * FRAME_BYTES
     assert not [state for state in followers_of(folder) if state.is_running]
+
+
+@pytest.mark.interpreted
+def test_the_log_is_kept_for_a_reader_that_does_not_read_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store.MAX_KEPT_PAGES == 64_000
+    # The same with a smaller bound, which 6 MB reach.
+    monkeypatch.setattr(store, "MAX_KEPT_PAGES", 1_500)
+    monkeypatch.setattr(store, "_MORE_KEPT_PAGES", 200)
+    monkeypatch.setattr(store, "_NEARLY_READ_SECONDS", 0.05)
+    monkeypatch.setattr(Checkpointer, "PAGES_BEFORE_CHECKPOINT", 400)
+    folder = tmp_path / "QM1"
+    Database(folder).close()
+    follower = FollowerFile(folder, "place")
+    follower.begin()
+    try:
+        with QueueManager("QM1", folder) as qm, qm.session() as session:
+            qm.define_queue("Q1")
+            at = log_end(folder)
+            assert at is not None
+            follower.write(at, 0)
+            end = at
+            while end.frames < 1_300:
+                session.put("Q1", os.urandom(100_000), persistent=True)
+                found = log_end(folder)
+                assert found is not None
+                assert found.salts == at.salts, "the log was begun anew below the bound"
+                end = found
+            assert follower.ended() == NO_LOG
+
+            def is_let_go() -> bool:
+                """Put one more message; return whether the reader is told that it has lost it."""
+                session.put("Q1", os.urandom(100_000), persistent=True)
+                return follower.ended() not in (NO_LOG, at)
+
+            wait_until(is_let_go)
+    finally:
+        follower.close()

@@ -34,6 +34,11 @@ def test_a_queue_is_defined_by_a_form_that_shows_its_mqsc(
     depth = dialog.get_by_label("MAXDEPTH", exact=True)
     assert depth.get_attribute("placeholder") == "5000"
     depth.fill("-5")
+    hint = dialog.locator("#attribute-maxdepth-hint")
+    console.reads(hint, re.compile("how many messages fit on the queue; 0 to 999"))
+    dialog.locator("#attribute-boqname").focus()
+    dialog.locator("#attribute-boqname-names option[value='ORDERS']").wait_for(state="attached")
+    assert dialog.locator("#attribute-boqname").get_attribute("list") == "attribute-boqname-names"
     error = dialog.locator("#attribute-maxdepth-hint .error")
     console.reads(error, re.compile(r"a number from 0 to 999999999 \(4005 MQRCCF_ATTR_VALUE_ERR"))
     depth.fill("7")

@@ -8,6 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.admin import DEFINABLE, object_type
+from mayfly.admin.meanings import MEANINGS, NAMED_KINDS
 from mayfly.admin.security.users import users_of
 from tests.servers.http.conftest import Web
 
@@ -35,6 +36,14 @@ def test_every_kind_has_its_attributes_with_values_and_defaults(web: Web) -> Non
                 assert len(keywords) == len(object_type(one["kind"].upper()).attributes)
 
 
+def test_meanings_and_names_are_those_of_attributes_and_kinds() -> None:
+    keywords = {word for kind in (*DEFINABLE, "QMGR") for word in object_type(kind).attributes}
+    assert MEANINGS.keys() <= keywords
+    assert NAMED_KINDS.keys() <= keywords
+    assert {kind for kinds in NAMED_KINDS.values() for kind in kinds} <= {*DEFINABLE, "USER"}
+    assert not [text for text in MEANINGS.values() if len(text) > 90 or text.endswith(".")]
+
+
 def test_an_attribute_says_what_it_may_be_and_when_it_can_be_set(web: Web) -> None:
     assert attribute(web, "qlocal", "maxdepth") == {
         "keyword": "maxdepth",
@@ -49,7 +58,10 @@ def test_an_attribute_says_what_it_may_be_and_when_it_can_be_set(web: Web) -> No
         "is_fixed": False,
         "is_secret": False,
         "has_effect": True,
+        "meaning": "how many messages fit on the queue",
+        "names": [],
     }
+    assert attribute(web, "qalias", "target")["names"] == ["qlocal", "qalias", "qremote", "topic"]
     assert attribute(web, "qlocal", "trigger")["words"] == ["TRIGGER", "NOTRIGGER"]
     assert attribute(web, "qlocal", "capexpry")["words"] == ["NOLIMIT"]
     topic = attribute(web, "topic", "topicstr")

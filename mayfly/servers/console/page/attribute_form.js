@@ -8,7 +8,8 @@ import { here } from './session.js';
 
 /**
  * @typedef {{keyword: string, default: string|number, words: string[], low: number|null, high: number|null, max_bytes: number|null,
- *   unit: string, is_list: boolean, is_needed: boolean, is_fixed: boolean, is_secret: boolean, has_effect: boolean}} Attribute
+ *   unit: string, is_list: boolean, is_needed: boolean, is_fixed: boolean, is_secret: boolean, has_effect: boolean, meaning: string,
+ *   names: string[]}} Attribute
  * @typedef {{name: string, like: string, attributes: Record<string, string|number>}} Given what the form holds: the attributes
  *   that it changes
  */
@@ -134,10 +135,12 @@ function fieldOf(attribute, present, isFirst) {
   const isChoice = words.length > 0 && low === null;
   const input = /** @type {HTMLInputElement} */ (isChoice
     ? h('select', usual, present === undefined && h('option', { value: '' }, `${attribute.default} (default)`), words.map((word) => h('option', { value: word, selected: word === before }, word)))
-    : h('input', { ...usual, value: before, type: attribute.is_secret ? 'password' : 'text', autocomplete: attribute.is_secret ? 'new-password' : 'off', spellcheck: 'false', placeholder: present === undefined ? attribute.default : null }));
+    : h('input', { ...usual, value: before, type: attribute.is_secret ? 'password' : 'text', autocomplete: attribute.is_secret ? 'new-password' : 'off', spellcheck: 'false', placeholder: present === undefined ? attribute.default : null, list: attribute.names.length ? `${id}-names` : null }));
+  const names = h('datalist', { id: `${id}-names` });
+  if (attribute.names.length) input.addEventListener('focus', () => offer(names, attribute.names), { once: true });
   const error = h('span', { class: 'error' });
   const element = h('div', { class: 'attribute' },
-    h('label', { for: id }, h('code', {}, keyword.toUpperCase())), input,
+    h('label', { for: id }, h('code', {}, keyword.toUpperCase())), input, attribute.names.length > 0 && names,
     h('span', { class: 'quiet', id: `${id}-hint` }, hintOf(attribute), error));
   return {
     element, attribute, input,
@@ -152,10 +155,22 @@ function fieldOf(attribute, present, isFirst) {
   };
 }
 
-/** What an attribute may be. @param {Attribute} attribute */
-function hintOf({ words, low, high, max_bytes, unit, is_list, is_secret, has_effect }) {
+/** Most names that a field offers. */
+const MOST_NAMES = 1_000;
+
+/** Fill a list with the names of objects of some kinds; those that the user may not see are left out. @param {HTMLElement} list @param {string[]} kinds */
+async function offer(list, kinds) {
+  const asked = kinds.map(async (kind) => (kind === 'user'
+    ? (await ask('GET', here('users'), { query: { limit: MOST_NAMES } })).users
+    : (await ask('GET', here('definitions', kind), { query: { limit: MOST_NAMES } })).definitions));
+  const found = (await Promise.allSettled(asked)).flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
+  list.replaceChildren(...found.map(({ name }) => h('option', { value: name })));
+}
+
+/** What an attribute means and may be. @param {Attribute} attribute */
+function hintOf({ meaning, words, low, high, max_bytes, unit, is_list, is_secret, has_effect }) {
   const numbers = low !== null && `${count(low)} to ${count(/** @type {number} */ (high))} ${unit}`.trim();
   const values = [numbers, low !== null && words.join(', ')].filter(Boolean).join(', or ');
   const text = max_bytes !== null && !words.length && (is_list ? 'several, with commas between' : `at most ${count(max_bytes)} bytes`);
-  return [values || text, is_secret && 'checked, and then forgotten', !has_effect && 'no effect here'].filter(Boolean).join('; ');
+  return [meaning, values || text, is_secret && 'checked, and then forgotten', !has_effect && 'no effect here'].filter(Boolean).join('; ');
 }

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from mayfly import admin
+from mayfly.admin.meanings import MEANINGS, NAMED_KINDS
 from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
@@ -59,6 +60,10 @@ class AttributeOfKind(Struct):
     is_fixed: Annotated[bool, Meta(description="set by a definition, and not changed later")]
     is_secret: Annotated[bool, Meta(description="checked, and then forgotten: never shown")]
     has_effect: Annotated[bool, Meta(description="false: stored and shown, not obeyed here")]
+    meaning: Annotated[str, Meta(description="one line for people; empty for some attributes")]
+    names: Annotated[
+        list[str], Meta(description="kinds of the objects that it names, and `user`; often empty")
+    ]
 
 
 class AttributesOfKind(Struct):
@@ -155,6 +160,8 @@ def _to_attribute(
         is_fixed,
         row.keyword in admin.SECRETS,
         has_effect,
+        MEANINGS.get(row.keyword, ""),
+        [kind.lower() for kind in NAMED_KINDS.get(row.keyword, ())],
     )
 
 
