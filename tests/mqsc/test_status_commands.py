@@ -155,7 +155,7 @@ def test_programs_are_counted_by_name(scene: mayfly.QueueManager) -> None:
         assert (row["APPLNAME"], row["COUNT"], row["BALANCED"]) == ("billing", 2, "NOTAPPLIC")
         [here] = scene.mqsc("DIS APS('bill*') TYPE(QMGR) WHERE(COUNT GT 1)").rows
         assert (here["APPLNAME"], here["TYPE"], here["COUNT"]) == ("billing", "QMGR", 2)
-        assert (here["ACTIVE"], here["QMNAME"], here["QMID"][:4]) == ("YES", "QM1", "QM1_")
+        assert (here["ACTIVE"], here["QMNAME"], str(here["QMID"])[:4]) == ("YES", "QM1", "QM1_")
         each = scene.mqsc("DISPLAY APSTATUS('bill*') TYPE(LOCAL) ALL").rows
         assert [(row["TYPE"], row["CONNS"], row["IMMREASN"]) for row in each] == (
             [("LOCAL", 1, "NOTCLIENT")] * 2
