@@ -269,3 +269,17 @@ def test_a_value_behind_a_type_chooses_subscriptions_topics_and_handles(
     assert scene.mqsc("DISPLAY TOPIC(*) TYPE(CLUSTER)").codes == ["AMQ8147E"]
     assert scene.mqsc("DISPLAY SUB(*) SUBTYPE(OTHER)").codes == ["AMQ8405E"]
     assert scene.mqsc("REFRESH SECURITY(*)").codes == ["AMQ8560I"]
+
+
+def test_a_subscription_is_named_by_its_id(scene: mayfly.QueueManager) -> None:
+    [row] = scene.mqsc("DISPLAY SUB('s2') SUBID").rows
+    identifier = row["SUBID"]
+    assert scene.mqsc(f"DISPLAY SUB SUBID({identifier}) TOPICSTR").rows == [
+        {"SUBID": identifier, "SUB": "s2", "TOPICSTR": "a/b"}
+    ]
+    assert scene.mqsc(f"DISPLAY SBSTATUS SUBID('{identifier}')").rows[0]["SUB"] == "s2"
+    assert scene.mqsc(f"ALTER SUB SUBID({identifier}) USERDATA('x')").codes == ["AMQ8095I"]
+    assert scene.mqsc(f"DELETE SUB SUBID({identifier})").codes == ["AMQ8091I"]
+    assert scene.mqsc(f"DELETE SUB SUBID({identifier})").codes == ["AMQ8147E"]
+    assert scene.mqsc("DISPLAY SUB SUBID(A B)").codes == ["AMQ8405E"]
+    assert scene.mqsc("DISPLAY SUB SUBID").codes == ["AMQ8405E"]

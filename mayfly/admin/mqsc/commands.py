@@ -128,6 +128,9 @@ _NEVER_HERE: Final = ("LSSTATUS", "SVSTATUS", "CLUSQMGR", "QCLUSTER", "TCLUSTER"
 _IGNSTATE: Final = "IGNSTATE"
 _WITH_IGNSTATE: Final = ("DELETE", "START", "STOP")
 _MISSING: Final = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_NO_SUBSCRIPTION)
+#: What names a subscription in place of its name, for these verbs.
+_SUBID: Final = "SUBID"
+_BY_ID: Final = ("ALTER", "DELETE", "DISPLAY")
 #: A flag of DEFINE and ALTER: objects that are open are changed here in any case.
 _FORCE: Final = "FORCE"
 _VERB_SYNONYMS = {
@@ -374,6 +377,8 @@ def execute(queue_manager: Engine, command: Command, text: str) -> Reply:
     ignores_state, command = _without_ignstate(verb, command)
     try:
         with commanded_by(Origin(origin=MQEVO_CONSOLE)):
+            if kind in (SUB, SBSTATUS) and verb in _BY_ID:
+                command = _named_by_id(queue_manager, command)
             reply = action(queue_manager, command, kind)
             if all(message.is_information for message in reply.messages):
                 report_mqsc(queue_manager, verb, text)
@@ -386,6 +391,25 @@ def execute(queue_manager: Engine, command: Command, text: str) -> Reply:
         if ignores_state and error.reason in _MISSING:
             return done("MFY1004I", "There is no such object, which IGNSTATE(YES) ignores.")
         return Reply((failure(error, command.object),))
+
+
+def _named_by_id(queue_manager: Engine, command: Command) -> Command:
+    """Return a command about ``SUB SUBID(id)`` as one about the name of this subscription.
+
+    Any other command is returned unchanged. Raises MqscSyntaxError for several values, and
+    MQRC_NO_SUBSCRIPTION for an id that no subscription with a name has.
+    """
+    identifier = distinct(command.parameters).get(_SUBID)
+    if command.object.values is not None or identifier is None or identifier.values is None:
+        return command
+    wanted = fold(one_value(identifier))
+    for record in admin.inquire(queue_manager, (SUB,), GENERIC):
+        if record.name and record.values[_SUBID] == wanted:
+            token = replace(identifier.values[0], text=record.name)
+            others = tuple(one for one in command.parameters if one is not identifier)
+            about = replace(command.object, values=(token,))
+            return replace(command, object=about, parameters=others)
+    raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"no subscription has the id {wanted}")
 
 
 def _without_ignstate(verb: str, command: Command) -> tuple[bool, Command]:
