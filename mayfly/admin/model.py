@@ -285,6 +285,10 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _number_row("MAXPRTY", c.MQIA_MAX_PRIORITY),
         _word_row("SYNCPT", (("AVAILABLE", c.MQSP_AVAILABLE),), c.MQIA_SYNCPOINT),
         _word_row("DISTL", _NO_YES, c.MQIA_DIST_LISTS),
+        _word_row("ADVCAP", _NO_YES, c.MQIA_ADVANCED_CAPABILITY),
+        _word_row("AMQPCAP", _NO_YES, c.MQIA_AMQP_CAPABILITY),
+        _word_row("SPLCAP", _NO_YES, c.MQIA_PROT_POLICY_CAPABILITY),
+        _word_row("XRCAP", _NO_YES, c.MQIA_XR_CAPABILITY),
     ),
     QSTATUS: (
         *_COUNTS,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mayfly.admin import (
+    APSTATUS_LOCAL,
     CHANNEL,
     CHSTATUS,
     CLNTCONN,
@@ -53,6 +54,7 @@ _BLANK: Final[Mapping[str, frozenset[str]]] = {
         *((kind, _ALTERED) for kind in (CHANNEL, CLNTCONN)),
         (TOPIC, f"{_ALTERED} {_OF_CLUSTER} CLSTATE"),
         (SUB, f"{_ALTERED} {_MADE}"),
+        (APSTATUS_LOCAL, "BALOPTS BALTMOUT BALTYPE"),
         *((kind, "MCASTREL") for kind in (SBSTATUS, TPSTATUS_SUB)),
         (TPSTATUS, "CLROUTE LPUBDATE LPUBTIME MCASTREL NUMPUBS PUBCOUNT"),
         (QSTATUS, "CURFSIZE CURMAXFS MEDIALOG"),
