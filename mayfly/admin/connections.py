@@ -21,10 +21,12 @@ from mayfly.admin.model import (
     HANDLE,
     HANDLE_TYPES,
     IMMOVABLE,
+    INPUT_TYPES,
     MANAGER_STATUS,
     NO,
     PROCESSOR_STATUS,
     QMSTATUS,
+    QSTATUS_HANDLE,
     UNIT_OF_WORK_STATES,
     YES,
     Record,
@@ -64,6 +66,14 @@ _OPEN_OPTIONS = sorted(
     ),
     key=lambda each: each[1],
 )
+
+#: What a queue may be open for beside input, by the names of MQOO_* and of what is displayed.
+_OPENED = ("BROWSE", "INQUIRE", "OUTPUT", "SET")
+_INPUTS = {
+    "MQOO_INPUT_EXCLUSIVE": "EXCL",
+    "MQOO_INPUT_SHARED": "SHARED",
+    "MQOO_INPUT_AS_Q_DEF": "SHARED",
+}
 
 
 class OpenHandle(NamedTuple):
@@ -177,6 +187,37 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
         for found in open_connections(manager, pattern)
         for handle in found.handles
     ]
+
+
+def inquire_queue_handles(manager: Engine, pattern: str) -> list[Record]:
+    """Return a QSTATUS_HANDLE record for each handle of queues whose names match, sorted by name.
+
+    ``pattern`` is a name, or the start of names followed by ``*``. Returns [] if nobody has one.
+    """
+    found = [
+        (handle, each)
+        for each in open_connections(manager)
+        for handle in each.handles
+        if handle.kind == "QUEUE" and matches(handle.name, pattern)
+    ]
+    found.sort(key=lambda pair: pair[0].name)
+    return [_queue_handle(handle, each) for handle, each in found]
+
+
+def _queue_handle(handle: OpenHandle, found: OpenConnection) -> Record:
+    """Return what an open queue is open for, and by whom."""
+    asked = next((word for option, word in _INPUTS.items() if option in handle.options), "NO")
+    values: dict[str, Value] = {
+        "APPLTAG": found.application,
+        "APPLTYPE": APPLICATION_TYPES["USER"],
+        **{word: YES if f"MQOO_{word}" in handle.options else NO for word in _OPENED},
+        "INPUT": INPUT_TYPES[asked],
+        "CHANNEL": found.channel,
+        "CONNAME": found.address,
+        "CONN": found.identifier,
+        "USERID": found.user,
+    }
+    return Record(QSTATUS_HANDLE, handle.name, values)
 
 
 def inquire_applications(manager: Engine, pattern: str) -> list[Record]:

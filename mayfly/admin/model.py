@@ -65,6 +65,10 @@ GROUP_STATUS: Final = "GROUP"
 #: Status of subscriptions, of programs by name, and statistics of queues.
 SBSTATUS: Final = "SBSTATUS"
 APSTATUS: Final = "APSTATUS"
+#: Who has queues open; the subscriptions at topic strings, and who has them open to publish.
+QSTATUS_HANDLE: Final = "QSTATUS TYPE(HANDLE)"
+TPSTATUS_SUB: Final = "TPSTATUS TYPE(SUB)"
+TPSTATUS_PUB: Final = "TPSTATUS TYPE(PUB)"
 #: Programs by name at this queue manager, and connections of programs one by one.
 APSTATUS_QMGR: Final = "APSTATUS TYPE(QMGR)"
 APSTATUS_LOCAL: Final = "APSTATUS TYPE(LOCAL)"
@@ -129,6 +133,8 @@ BALANCE_STATE: Final = {"NOTAPPLIC": 0}
 IMMOVABLE: Final = {"NOTCLIENT": 1, "NOTRECONN": 2}
 #: MQUOWST_*.
 UNIT_OF_WORK_STATES: Final = {"NONE": 0, "ACTIVE": 1}
+#: MQQSO_*.
+INPUT_TYPES: Final = {"NO": k.MQQSO_NO, "SHARED": k.MQQSO_SHARED, "EXCL": k.MQQSO_EXCLUSIVE}
 _LONGEST_TEXT: Final = 10_240
 #: MQ_DATE_LENGTH and MQ_TIME_LENGTH, of dates and times in status.
 _DATE_BYTES: Final = 12
@@ -194,6 +200,9 @@ class Record(NamedTuple):
 @cache
 def object_type(kind: str) -> ObjectType:
     """Return an object type with its attributes; it has none for an unknown type."""
+    if kind == TPSTATUS_SUB:
+        subscription = {"SUB": _text_row("SUB", k.MQCACF_SUB_NAME), **object_type(SBSTATUS).shown}
+        return ObjectType(kind, MappingProxyType({}), MappingProxyType(subscription), {})
     rows = {row.keyword: row for row in _SHOWN.get(kind, ())}
     kept = kept_attributes_of(kind)
     every = MappingProxyType({**attributes_of(kind), **kept})
@@ -270,6 +279,16 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
             (("UNIX", c.MQPL_UNIX), ("OS400", c.MQPL_OS400), ("MVS", c.MQPL_ZOS)),
             c.MQIA_PLATFORM,
         ),
+        _text_row("VERSION", c.MQCA_VERSION, 8),
+        _text_row("QMID", c.MQCA_Q_MGR_IDENTIFIER, c.MQ_Q_MGR_IDENTIFIER_LENGTH),
+        _text_row("COMMANDQ", c.MQCA_COMMAND_INPUT_Q_NAME, _NAME_LENGTH),
+        _number_row("MAXPRTY", c.MQIA_MAX_PRIORITY),
+        _word_row("SYNCPT", (("AVAILABLE", c.MQSP_AVAILABLE),), c.MQIA_SYNCPOINT),
+        _word_row("DISTL", _NO_YES, c.MQIA_DIST_LISTS),
+        _word_row("ADVCAP", _NO_YES, c.MQIA_ADVANCED_CAPABILITY),
+        _word_row("AMQPCAP", _NO_YES, c.MQIA_AMQP_CAPABILITY),
+        _word_row("SPLCAP", _NO_YES, c.MQIA_PROT_POLICY_CAPABILITY),
+        _word_row("XRCAP", _NO_YES, c.MQIA_XR_CAPABILITY),
     ),
     QSTATUS: (
         *_COUNTS,
@@ -407,6 +426,20 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         *(attributes_of(QMGR)[keyword] for keyword in ("CHLAUTH", "CONNAUTH", "REVDNS")),
         attributes_of(QMGR)["AUTHCHK"],
     ),
+    QSTATUS_HANDLE: (
+        _text_row("APPLTAG", k.MQCACF_APPL_TAG),
+        _word_row("APPLTYPE", APPLICATION_TYPES.items(), c.MQIA_APPL_TYPE),
+        _word_row("BROWSE", _NO_YES, k.MQIACF_OPEN_BROWSE),
+        _word_row("INQUIRE", _NO_YES, k.MQIACF_OPEN_INQUIRE),
+        _word_row("OUTPUT", _NO_YES, k.MQIACF_OPEN_OUTPUT),
+        _word_row("SET", _NO_YES, k.MQIACF_OPEN_SET),
+        _word_row("INPUT", INPUT_TYPES.items(), k.MQIACF_OPEN_INPUT_TYPE),
+        _text_row("CHANNEL", k.MQCACH_CHANNEL_NAME),
+        _text_row("CONNAME", k.MQCACH_CONNECTION_NAME),
+        _text_row("CONN"),
+        _text_row("USERID", k.MQCACF_USER_IDENTIFIER),
+    ),
+    TPSTATUS_PUB: (_text_row("ACTCONN"), _text_row("USERID", k.MQCACF_USER_IDENTIFIER)),
     HANDLE: (
         _text_row("OBJNAME", k.MQCACF_OBJECT_NAME),
         _word_row("OBJTYPE", HANDLE_TYPES.items(), k.MQIACF_OBJECT_TYPE),

@@ -32,12 +32,15 @@ from mayfly.admin.model import (
     QMSTATUS,
     QSTATS,
     QSTATUS,
+    QSTATUS_HANDLE,
     RELATIONS,
     SBSTATUS,
     SECURITY,
     SETTING,
     SUBSCRIPTION_TYPES,
     TPSTATUS,
+    TPSTATUS_PUB,
+    TPSTATUS_SUB,
     YES,
     Filter,
     Record,
@@ -68,7 +71,6 @@ from mayfly.engine.api.administration import (
     KEPT_KINDS,
     NAMELIST,
     NOT_OBEYED,
-    PLATFORM_NUMBERS,
     PROCESS,
     QLOCAL,
     QMGR,
@@ -95,6 +97,7 @@ from mayfly.engine.api.administration import (
     delete_subscription,
     delete_topic,
     find_named,
+    fixed_attributes_of_manager,
     has_attribute,
     reset_statistics,
     view_manager,
@@ -420,8 +423,10 @@ def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list
 
 
 def _inquire_manager(manager: Engine, _pattern: str) -> list[Record]:
-    """Return the one QMGR record: attributes of the queue manager, command level and platform."""
-    own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORM_NUMBERS[manager.platform]}
+    """Return the one QMGR record: attributes that can be set, and what is fixed, as CMDLEVEL."""
+    fixed = fixed_attributes_of_manager(manager)
+    shown = object_type(QMGR).shown.values()
+    own = {row.keyword: fixed[row.selector] for row in shown if row.selector is not None}
     return [Record(QMGR, manager.name, {**view_manager(manager).every_attribute, **own})]
 
 
@@ -537,6 +542,33 @@ def _topic_status(manager: Engine, topic: str) -> Record:
         "SUBCOUNT": view.subscription_count,
     }
     return Record(TPSTATUS, topic, values)
+
+
+def _inquire_topic_subscribers(manager: Engine, topic: str) -> list[Record]:
+    """Return a TPSTATUS_SUB record for each subscription at the topic strings that match.
+
+    Raises MQRC_TOPIC_STRING_ERROR for an invalid string.
+    """
+    return [
+        Record(TPSTATUS_SUB, each, {"SUB": found.name, **found.values})
+        for each in topic_strings(manager, topic)
+        for found in topic_subscribers(manager, each)
+    ]
+
+
+def _inquire_publishers(manager: Engine, topic: str) -> list[Record]:
+    """Return a TPSTATUS_PUB record for each opening to publish of the topic strings that match.
+
+    Raises MQRC_TOPIC_STRING_ERROR for an invalid string.
+    """
+    opened = connections.open_connections(manager)
+    return [
+        Record(TPSTATUS_PUB, each, {"ACTCONN": found.identifier, "USERID": found.user})
+        for each in topic_strings(manager, topic)
+        for found in opened
+        for handle in found.handles
+        if handle.kind == TOPIC and handle.name == each
+    ]
 
 
 def topic_subscribers(manager: Engine, topic: str) -> list[Record]:
@@ -750,6 +782,9 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     QSTATUS: _inquire_queue_statuses,
     TPSTATUS: _inquire_topic_string,
     SBSTATUS: _inquire_subscription_statuses,
+    QSTATUS_HANDLE: connections.inquire_queue_handles,
+    TPSTATUS_SUB: _inquire_topic_subscribers,
+    TPSTATUS_PUB: _inquire_publishers,
     APSTATUS: connections.inquire_applications,
     APSTATUS_QMGR: connections.inquire_applications_here,
     APSTATUS_LOCAL: connections.inquire_application_instances,

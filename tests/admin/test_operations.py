@@ -303,7 +303,7 @@ def test_each_attribute_of_MQ_has_the_number_by_which_commands_name_it() -> None
     mayflys_own |= {"STAGED", "LIVE", "EXPIRED", "VALUE", "DEFAULT", "HANDLES", "UOWAGE", "DISK"}
     # A command names these by a byte string, not by a text of hexadecimal digits, and OPENOPTS by a
     # number.
-    assert without == mayflys_own | {"ACTCONN", "CONNTAG", "DESTCORL", "OPENOPTS", "SUBID"}
+    assert without == mayflys_own | {"ACTCONN", "CONN", "CONNTAG", "DESTCORL", "OPENOPTS", "SUBID"}
 
 
 def test_times_sizes_and_shares_have_a_unit() -> None:

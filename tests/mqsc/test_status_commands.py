@@ -155,7 +155,7 @@ def test_programs_are_counted_by_name(scene: mayfly.QueueManager) -> None:
         assert (row["APPLNAME"], row["COUNT"], row["BALANCED"]) == ("billing", 2, "NOTAPPLIC")
         [here] = scene.mqsc("DIS APS('bill*') TYPE(QMGR) WHERE(COUNT GT 1)").rows
         assert (here["APPLNAME"], here["TYPE"], here["COUNT"]) == ("billing", "QMGR", 2)
-        assert (here["ACTIVE"], here["QMNAME"], here["QMID"][:4]) == ("YES", "QM1", "QM1_")
+        assert (here["ACTIVE"], here["QMNAME"], str(here["QMID"])[:4]) == ("YES", "QM1", "QM1_")
         each = scene.mqsc("DISPLAY APSTATUS('bill*') TYPE(LOCAL) ALL").rows
         assert [(row["TYPE"], row["CONNS"], row["IMMREASN"]) for row in each] == (
             [("LOCAL", 1, "NOTCLIENT")] * 2
@@ -207,3 +207,79 @@ def test_a_failing_command_names_the_object_that_is_missing(scene: mayfly.QueueM
         2,
         2085,
     )
+
+
+def test_what_ibm_mq_shows_and_mayfly_has_not_is_blank_where_it_is_named(
+    scene: mayfly.QueueManager,
+) -> None:
+    [queue] = scene.mqsc("DISPLAY QLOCAL(Q1) CRDATE MAXDEPTH").rows
+    assert queue == {"QUEUE": "Q1", "TYPE": "QLOCAL", "MAXDEPTH": 5_000, "CRDATE": ""}
+    with scene.session(program="billing"):
+        [row] = scene.mqsc("DIS CONN(*) APPLTAG PID TID WHERE(APPLTAG EQ 'billing')").rows
+        assert (row["APPLTAG"], row["PID"], row["TID"]) == ("billing", "", "")
+    [manager] = scene.mqsc("DISPLAY QMSTATUS STATUS STARTDA").rows
+    assert manager == {"QMNAME": "QM1", "STATUS": "RUNNING", "STARTDA": ""}
+    assert "PID" not in scene.mqsc("DISPLAY CONN(*) ALL").text
+    [failure] = scene.mqsc("DISPLAY CHANNEL(*) CURDEPTH").commands[0].messages
+    assert "CURDEPTH is not a keyword of CHANNEL" in failure.body
+
+
+def test_one_keyword_shows_a_group_of_attributes(scene: mayfly.QueueManager) -> None:
+    [events] = scene.mqsc("DISPLAY QMGR EVENT").rows
+    assert {key[-2:] for key in events if key != "QMNAME"} == {"EV"}
+    [status] = scene.mqsc("DISPLAY QSTATUS(Q1) MONITOR").rows
+    assert {"LPUTTIME", "MSGAGE"} < status.keys()
+    assert "CURDEPTH" not in status
+    assert scene.mqsc("DISPLAY SUB(*) SUMMARY").ok
+
+
+def test_the_queue_manager_shows_what_nobody_sets(scene: mayfly.QueueManager) -> None:
+    [row] = scene.mqsc("DISPLAY QMGR QMID VERSION COMMANDQ MAXPRTY SYNCPT DISTL").rows
+    assert str(row.pop("QMID")).startswith("QM1_")
+    assert row == {
+        "QMNAME": "QM1",
+        "VERSION": "09040000",
+        "COMMANDQ": "SYSTEM.ADMIN.COMMAND.QUEUE",
+        "MAXPRTY": 9,
+        "SYNCPT": "AVAILABLE",
+        "DISTL": "NO",
+    }
+
+
+def test_a_value_behind_a_type_chooses_subscriptions_topics_and_handles(
+    scene: mayfly.QueueManager,
+) -> None:
+    def subscriptions(command: str) -> list[object]:
+        return [row["SUB"] for row in scene.mqsc(command).rows]
+
+    with scene.session(program="billing") as session:
+        session.subscribe("a/b", name="api", durable=True)
+        session.subscribe("a/b")
+        session.open("Q1", c.MQOO_INPUT_SHARED)
+        session.open("Q2", c.MQOO_OUTPUT)
+        assert subscriptions("DISPLAY SUB(*) SUBTYPE(ADMIN)") == ["s1", "s2"]
+        assert subscriptions("DISPLAY SBSTATUS(*) SUBTYPE(API) DURABLE(YES)") == ["api"]
+        assert subscriptions("DISPLAY TPSTATUS('a/b') TYPE(SUB) DURABLE(NO)") == [""]
+        assert len(subscriptions("DISPLAY SUB(*) SUBTYPE(USER)")) == 4
+        inputs = scene.mqsc("DISPLAY QSTATUS(Q*) TYPE(HANDLE) OPENTYPE(INPUT) APPLTAG PID").rows
+        assert inputs == [{"QUEUE": "Q1", "TYPE": "HANDLE", "APPLTAG": "billing", "PID": ""}]
+        [writer] = scene.mqsc("DIS QS(*) TYPE(HANDLE) WHERE(OUTPUT EQ YES)").rows
+        assert (writer["QUEUE"], writer["INPUT"]) == ("Q2", "NO")
+    assert scene.mqsc("DISPLAY TOPIC(T*) TYPE(LOCAL)").rows[0]["TOPIC"] == "T1"
+    assert scene.mqsc("DISPLAY TOPIC(*) TYPE(CLUSTER)").codes == ["AMQ8147E"]
+    assert scene.mqsc("DISPLAY SUB(*) SUBTYPE(OTHER)").codes == ["AMQ8405E"]
+    assert scene.mqsc("REFRESH SECURITY(*)").codes == ["AMQ8560I"]
+
+
+def test_a_subscription_is_named_by_its_id(scene: mayfly.QueueManager) -> None:
+    [row] = scene.mqsc("DISPLAY SUB('s2') SUBID").rows
+    identifier = row["SUBID"]
+    assert scene.mqsc(f"DISPLAY SUB SUBID({identifier}) TOPICSTR").rows == [
+        {"SUBID": identifier, "SUB": "s2", "TOPICSTR": "a/b"}
+    ]
+    assert scene.mqsc(f"DISPLAY SBSTATUS SUBID('{identifier}')").rows[0]["SUB"] == "s2"
+    assert scene.mqsc(f"ALTER SUB SUBID({identifier}) USERDATA('x')").codes == ["AMQ8095I"]
+    assert scene.mqsc(f"DELETE SUB SUBID({identifier})").codes == ["AMQ8091I"]
+    assert scene.mqsc(f"DELETE SUB SUBID({identifier})").codes == ["AMQ8147E"]
+    assert scene.mqsc("DISPLAY SUB SUBID(A B)").codes == ["AMQ8405E"]
+    assert scene.mqsc("DISPLAY SUB SUBID").codes == ["AMQ8405E"]

@@ -308,7 +308,7 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]; every type refreshes everything.
+    """Run REFRESH SECURITY[(*)] [TYPE(CONNAUTH | AUTHSERV | SSL)]; each type refreshes everything.
 
     Returns the reply AMQ8560I. Raises MqscSyntaxError for a wrong parameter. ``kind`` is SECURITY.
     """

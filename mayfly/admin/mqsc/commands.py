@@ -23,7 +23,6 @@ from mayfly.admin import (
     DEFINABLE,
     ENTAUTH,
     GROUP_STATUS,
-    HANDLE,
     LISTENER,
     NAMELIST,
     POLICY,
@@ -37,6 +36,7 @@ from mayfly.admin import (
     QREMOTE,
     QSTATS,
     QSTATUS,
+    QSTATUS_HANDLE,
     QUEUE_KINDS,
     SBSTATUS,
     SECURITY,
@@ -46,6 +46,8 @@ from mayfly.admin import (
     SUB,
     TOPIC,
     TPSTATUS,
+    TPSTATUS_PUB,
+    TPSTATUS_SUB,
     AdminError,
     UnknownLikeObject,
     Value,
@@ -114,14 +116,21 @@ _QUEUE: Final = "QUEUE"
 _ALL_TYPES: Final = "ALL"
 _TOPIC_STRING: Final = "TOPICSTR"
 _RETAINED: Final = "RETAINED"
-#: The kinds of DISPLAY APSTATUS by TYPE.
-_APPLICATION_KINDS: Final = {"APPL": APSTATUS, "QMGR": APSTATUS_QMGR, "LOCAL": APSTATUS_LOCAL}
+#: The kinds of records that DISPLAY shows, by its TYPE.
+_KINDS_BY_TYPE: Final = {
+    APSTATUS: {"APPL": APSTATUS, "QMGR": APSTATUS_QMGR, "LOCAL": APSTATUS_LOCAL},
+    QSTATUS: {"QUEUE": QSTATUS, "HANDLE": QSTATUS_HANDLE},
+    TPSTATUS: {"TOPIC": TPSTATUS, "SUB": TPSTATUS_SUB, "PUB": TPSTATUS_PUB},
+}
 #: What DISPLAY never finds here: no listener or service runs, and there are no clusters.
 _NEVER_HERE: Final = ("LSSTATUS", "SVSTATUS", "CLUSQMGR", "QCLUSTER", "TCLUSTER")
 #: Whether a command about an object that is not there succeeds.
 _IGNSTATE: Final = "IGNSTATE"
 _WITH_IGNSTATE: Final = ("DELETE", "START", "STOP")
 _MISSING: Final = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_NO_SUBSCRIPTION)
+#: What names a subscription in place of its name, for these verbs.
+_SUBID: Final = "SUBID"
+_BY_ID: Final = ("ALTER", "DELETE", "DISPLAY")
 #: A flag of DEFINE and ALTER: objects that are open are changed here in any case.
 _FORCE: Final = "FORCE"
 _VERB_SYNONYMS = {
@@ -144,6 +153,8 @@ _OBJECT_SYNONYMS = {
     "CHS": CHSTATUS,
     "Q": _QUEUE,
     "QS": QSTATUS,
+    "QC": "QCLUSTER",
+    "TCL": "TCLUSTER",
     "NL": NAMELIST,
     "LSTR": LISTENER,
     "TPS": TPSTATUS,
@@ -158,7 +169,7 @@ _WITHOUT_PARAMETERS = (GROUP_STATUS,)
 _NAMED_BY_TEXT = (SUB, SBSTATUS, TPSTATUS, SETTING)
 #: Object types of which DISPLAY shows all attributes also for a generic name: a name alone would
 #: have no information.
-_SHOWN_WHOLE = (TPSTATUS, SBSTATUS, APSTATUS, SETTING)
+_SHOWN_WHOLE = (QSTATUS_HANDLE, TPSTATUS, SBSTATUS, APSTATUS, SETTING)
 #: The heading of each object in the reply to DISPLAY.
 _HEADINGS = {
     **dict.fromkeys((*QUEUE_KINDS, _QUEUE), ("AMQ8409I", "Display Queue details.")),
@@ -361,11 +372,13 @@ def execute(queue_manager: Engine, command: Command, text: str) -> Reply:
     action = actions.get(kind)
     if action is None:
         raise command.object.wrong(f"{verb} knows {', '.join(actions)}, not {kind}")
-    if kind in _OF_MANAGER:
+    if kind in _OF_MANAGER and (verb, str(command.object)) != ("REFRESH", f"{SECURITY}(*)"):
         no_value(command.object)
     ignores_state, command = _without_ignstate(verb, command)
     try:
         with commanded_by(Origin(origin=MQEVO_CONSOLE)):
+            if kind in (SUB, SBSTATUS) and verb in _BY_ID:
+                command = _named_by_id(queue_manager, command)
             reply = action(queue_manager, command, kind)
             if all(message.is_information for message in reply.messages):
                 report_mqsc(queue_manager, verb, text)
@@ -378,6 +391,25 @@ def execute(queue_manager: Engine, command: Command, text: str) -> Reply:
         if ignores_state and error.reason in _MISSING:
             return done("MFY1004I", "There is no such object, which IGNSTATE(YES) ignores.")
         return Reply((failure(error, command.object),))
+
+
+def _named_by_id(queue_manager: Engine, command: Command) -> Command:
+    """Return a command about ``SUB SUBID(id)`` as one about the name of this subscription.
+
+    Any other command is returned unchanged. Raises MqscSyntaxError for several values, and
+    MQRC_NO_SUBSCRIPTION for an id that no subscription with a name has.
+    """
+    identifier = distinct(command.parameters).get(_SUBID)
+    if command.object.values is not None or identifier is None or identifier.values is None:
+        return command
+    wanted = fold(one_value(identifier))
+    for record in admin.inquire(queue_manager, (SUB,), GENERIC):
+        if record.name and record.values[_SUBID] == wanted:
+            token = replace(identifier.values[0], text=record.name)
+            others = tuple(one for one in command.parameters if one is not identifier)
+            about = replace(command.object, values=(token,))
+            return replace(command, object=about, parameters=others)
+    raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"no subscription has the id {wanted}")
 
 
 def _without_ignstate(verb: str, command: Command) -> tuple[bool, Command]:
@@ -540,31 +572,16 @@ def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """
     pattern = _pattern(queue_manager, command.object, kind)
     remaining = distinct(command.parameters)
-    if kind == TPSTATUS and (asked := status.topic_type(remaining)) != TOPIC:
-        nothing_else(command, kind, remaining)
-        return status.topics(queue_manager, pattern, asked)
-    if kind == QSTATUS and _is_of_handles(remaining):
-        nothing_else(command, kind, remaining)
-        return status.handles(queue_manager, pattern)
     if kind in _WITHOUT_PARAMETERS:
         nothing_else(command, kind, remaining)
     if kind in _OF_MANAGER and "WHERE" in remaining:
         raise remaining["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
     kinds = _types(remaining, kind)
-    is_name_alone = pattern.endswith(GENERIC) and kind not in _SHOWN_WHOLE
+    is_asked = status.asked(remaining, kinds[0])
+    is_name_alone = pattern.endswith(GENERIC) and not {kind, kinds[0]} & {*_SHOWN_WHOLE}
     wanted = selection(remaining, kinds, generic=is_name_alone)
-    found = admin.inquire(queue_manager, kinds, pattern)
+    found = filter(is_asked, admin.inquire(queue_manager, kinds, pattern))
     return shown(found, wanted, pattern, *_HEADINGS[kind])
-
-
-def _is_of_handles(remaining: dict[str, Parameter]) -> bool:
-    """Return True for TYPE(HANDLE), which is then removed with ALL; False for another TYPE."""
-    parameter = remaining.get("TYPE")
-    if parameter is None or not parameter.values or fold(one_value(parameter)) != HANDLE:
-        return False
-    del remaining["TYPE"]
-    remaining.pop(_ALL_TYPES, None)
-    return True
 
 
 def _pattern(queue_manager: Engine, parameter: Parameter, kind: str) -> str:
@@ -583,19 +600,19 @@ def _pattern(queue_manager: Engine, parameter: Parameter, kind: str) -> str:
 def _types(remaining: dict[str, Parameter], kind: str) -> tuple[str, ...]:
     """Remove TYPE(type) from ``remaining``; return the object types that DISPLAY shows.
 
-    DISPLAY QUEUE without TYPE, and with TYPE(ALL), shows all queue types. QSTATUS has TYPE(QUEUE);
-    TYPE() of other types stays in ``remaining``. Raises MqscSyntaxError for another word.
+    DISPLAY QUEUE without TYPE, and with TYPE(ALL), shows all queue types. TYPE() of a kind that has
+    none stays in ``remaining``. Raises MqscSyntaxError for another word.
     """
     everything = QUEUE_KINDS if kind == _QUEUE else (kind,)
     parameter = remaining.get("TYPE")
-    if kind == APSTATUS and parameter is not None and parameter.values is not None:
-        return (_APPLICATION_KINDS[word_of(remaining.pop("TYPE"), tuple(_APPLICATION_KINDS))],)
-    if kind not in (_QUEUE, QSTATUS) or parameter is None or parameter.values is None:
+    if parameter is None or parameter.values is None:
+        return everything
+    if kind in _KINDS_BY_TYPE:
+        known = _KINDS_BY_TYPE[kind]
+        return (known[word_of(remaining.pop("TYPE"), tuple(known))],)
+    if kind != _QUEUE:
         return everything
     del remaining["TYPE"]
-    if kind == QSTATUS:
-        word_of(parameter, (_QUEUE, HANDLE))
-        return everything
     word = fold(one_value(parameter))
     word = _OBJECT_SYNONYMS.get(word, word)
     if word not in (*QUEUE_KINDS, _ALL_TYPES):

@@ -33,12 +33,16 @@ from mayfly.admin import (
     QMGR,
     QMSTATUS,
     QSTATUS,
+    QSTATUS_HANDLE,
+    QUEUE_KINDS,
     SBSTATUS,
     SECURITY,
     SETTING,
     SUB,
     TOPIC,
     TPSTATUS,
+    TPSTATUS_PUB,
+    TPSTATUS_SUB,
     UNORDERED,
     Attribute,
     Filter,
@@ -59,6 +63,7 @@ from mayfly.admin.mqsc.grammar import (
     no_value,
     unknown,
 )
+from mayfly.admin.mqsc.shown import group_of, is_blank
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.event_constants import MQRCCF_EVENTS_DISABLED
@@ -73,6 +78,7 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     QMGR: ("QMNAME",),
     TOPIC: ("TOPIC", _TYPE),
     TPSTATUS: ("TPSTATUS",),
+    **dict.fromkeys((TPSTATUS_SUB, TPSTATUS_PUB), ("TPSTATUS", _TYPE)),
     SUB: ("SUB", "SUBID"),
     PROCESS: (PROCESS,),
     CHANNEL: (CHANNEL, "CHLTYPE"),
@@ -110,6 +116,9 @@ _QUEUE_ALWAYS = ("QUEUE", _TYPE)
 _ONE_TYPE = {
     TOPIC: "LOCAL",
     QSTATUS: "QUEUE",
+    QSTATUS_HANDLE: "HANDLE",
+    TPSTATUS_SUB: "SUB",
+    TPSTATUS_PUB: "PUB",
     APSTATUS: "APPL",
     APSTATUS_QMGR: "QMGR",
     APSTATUS_LOCAL: "LOCAL",
@@ -171,13 +180,15 @@ class Selection:
     """The selection of one DISPLAY command: keywords to show, and a filter.
 
     ``keywords`` None means all; with ``hides_kept`` those without effect are left out, unless the
-    whole object has none. Those of ``hides`` are left out as well.
+    whole object has none. Those of ``hides`` are left out as well. Those of ``blanks`` are shown
+    blank: they are of IBM MQ, and have no value here.
     """
 
     keywords: frozenset[str] | None
     filter: Filter | None
     hides_kept: bool = False
     hides: frozenset[str] = frozenset()
+    blanks: tuple[str, ...] = ()
 
     def of(self, record: Record) -> dict[str, Value] | None:
         """Return the selected values of an object by keyword, None if the filter excludes it."""
@@ -191,7 +202,8 @@ class Selection:
             hidden |= self.hides
             always = _ALWAYS.get(record.kind, _QUEUE_ALWAYS)
             return {k: v for k, v in row.items() if k not in hidden or k in always}
-        return {k: v for k, v in row.items() if k in self.keywords}
+        blank = dict.fromkeys(self.blanks, "")
+        return {k: v for k, v in row.items() if k in self.keywords} | blank
 
 
 def own_attributes(kind: str) -> str:
@@ -210,20 +222,29 @@ def selection(
     ``kinds`` are the object types to display. ``generic`` is True if the name has an asterisk.
     Without keywords DISPLAY shows only the names for a generic name. For a full name it shows all
     attributes that have an effect in Mayfly. With ALL it shows all attributes of IBM MQ, also those
-    that are stored without effect, and those of Mayfly's own that are named beside it. Raises
-    MqscSyntaxError for an unknown keyword, or a keyword with a value.
+    that are stored without effect, and those of Mayfly's own that are named beside it. One of IBM
+    MQ without a value here is blank where it is named. Raises MqscSyntaxError for an unknown
+    keyword, or a keyword with a value.
     """
     known = displayed(kinds)
     always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
     wanted: set[str] = set()
+    blanks: list[str] = []
     for keyword, parameter in parameters.items():
         if keyword == "WHERE":
             continue
         no_value(parameter)
         if keyword in FLAGS and keyword != parameter.keyword:
             raise parameter.wrong(f"DISPLAY takes {keyword}, not {parameter.keyword}")
+        group = group_of(kinds, keyword)
+        if group is not None:
+            wanted.update(group)
+            continue
         if keyword not in known and keyword not in (*always, "ALL"):
-            raise unknown(parameter, kinds[0] if len(kinds) == 1 else "QUEUE", known)
+            if not is_blank(kinds, keyword):
+                several = "QUEUE" if kinds[0] in QUEUE_KINDS else kinds[0]
+                raise unknown(parameter, kinds[0] if len(kinds) == 1 else several, known)
+            blanks.append(keyword)
         wanted.add(keyword)
     where = filter_of(parameters["WHERE"], kinds) if "WHERE" in parameters else None
     if "ALL" in wanted:
@@ -232,7 +253,7 @@ def selection(
         return Selection(None, where, hides_kept=True)
     if where is not None:
         wanted.add(where.keyword)
-    return Selection(frozenset(wanted.union(always)), where)
+    return Selection(frozenset(wanted.union(always)), where, blanks=tuple(blanks))
 
 
 def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:

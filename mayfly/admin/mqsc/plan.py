@@ -337,7 +337,11 @@ def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
     found = copy.ask(question).rows
     if kind in (CHANNEL, CLNTCONN):
         return [row for row in found if (row["CHLTYPE"] == CLNTCONN) == (kind == CLNTCONN)]
-    return [row for row in found if kind not in QUEUE_KINDS or row["TYPE"] == kind]
+    if kind != QMGR:
+        return [row for row in found if kind not in QUEUE_KINDS or row["TYPE"] == kind]
+    # A copy has another QMID.
+    fixed = object_type(kind).shown
+    return [{k: v for k, v in row.items() if k not in fixed} for row in found]
 
 
 def _changes(before: Sequence[_Row], after: Sequence[_Row]) -> tuple[AttributeChange, ...]:

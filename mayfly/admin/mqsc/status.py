@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mayfly.admin import (
     CHANNEL,
     CLNTCONN,
+    INPUT_TYPES,
     PUBSUB,
+    QSTATUS_HANDLE,
     QUEUE_KINDS,
     REFRESH_INTERVAL,
     REFRESHABLE,
+    SBSTATUS,
     SUB,
     TOPIC,
-    TPSTATUS,
-    OpenConnection,
+    TPSTATUS_SUB,
+    Record,
     Value,
     allowed,
     discard_now,
     inquire,
-    matches,
     move_messages,
     number_of,
-    open_connections,
     report_configuration,
     reset_queue_statistics,
-    topic_strings,
-    topic_subscribers,
 )
-from mayfly.admin.mqsc.display import Reply, body, done, not_found, nothing_else, row_of
+from mayfly.admin.mqsc.display import (
+    Reply,
+    body,
+    done,
+    not_found,
+    nothing_else,
+    row_of,
+    selection,
+    shown,
+)
 from mayfly.admin.mqsc.grammar import (
     GENERIC,
     Command,
     Parameter,
     distinct,
-    no_value,
     object_name,
     one_value,
     word_of,
@@ -47,9 +54,18 @@ if TYPE_CHECKING:
 
 _TYPE: Final = "TYPE"
 _ALL: Final = "ALL"
-_TOPIC_TYPES: Final = ("TOPIC", "SUB", "PUB")
-_TOPIC_DETAILS: Final = "AMQ8754I", "Display topic status details."
-_QUEUE_DETAILS: Final = "AMQ8450I", "Display queue status details."
+_OF_SUBSCRIPTIONS: Final = {
+    "SUBTYPE": (_ALL, "USER", "ADMIN", "API", "PROXY"),
+    "DURABLE": (_ALL, "YES", "NO"),
+}
+#: What SUBTYPE(USER) means.
+_OF_USERS: Final = ("ADMIN", "API")
+#: Keywords of DISPLAY that choose records by their value, by kind, with their words.
+_ASKED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    **dict.fromkeys((SUB, SBSTATUS, TPSTATUS_SUB), _OF_SUBSCRIPTIONS),
+    TOPIC: {_TYPE: (_ALL, "LOCAL", "CLUSTER")},
+    QSTATUS_HANDLE: {"OPENTYPE": (_ALL, "INPUT", "OUTPUT")},
+}
 _RELATIONS: Final = ("ALL", "LOCAL", "PARENT", "CHILD")
 _RELATION_DETAILS: Final = "AMQ8723I", "Display pub/sub status details."
 _REFRESHED: Final = ("EXPIRY", "CONFIGEV", "PROXYSUB")
@@ -59,18 +75,6 @@ _OBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "QUEUE": QUEUE_KINDS,
     **{kind: (kind,) for kind in REFRESHABLE if kind != CLNTCONN},
     CHANNEL: (CHANNEL, CLNTCONN),
-}
-#: An option of MQOPEN by the keyword that shows it.
-_OPEN_WORDS: Final = {
-    "BROWSE": "MQOO_BROWSE",
-    "INQUIRE": "MQOO_INQUIRE",
-    "OUTPUT": "MQOO_OUTPUT",
-    "SET": "MQOO_SET",
-}
-_INPUTS: Final = {
-    "MQOO_INPUT_EXCLUSIVE": "EXCL",
-    "MQOO_INPUT_SHARED": "SHARED",
-    "MQOO_INPUT_AS_Q_DEF": "SHARED",
 }
 
 
@@ -135,58 +139,49 @@ def move(queue_manager: Engine, command: Command, kind: str) -> Reply:
     return done("MFY1008I", f"{count} messages moved.")
 
 
-def topics(queue_manager: Engine, topic: str, kind: str) -> Reply:
-    """Return the reply to DISPLAY TPSTATUS(topic) TYPE(SUB | PUB): a message for each of them.
+def asked(remaining: dict[str, Parameter], kind: str) -> Callable[[Record], bool]:
+    """Remove SUBTYPE(), DURABLE(), TYPE() or OPENTYPE(); return whether they mean a record.
 
-    ``topic`` may have wildcards; ``kind`` is SUB or PUB. A subscription is shown at each topic
-    string that it matches; a publisher has the topic open. AMQ8147E for none. Raises
-    MQRC_TOPIC_STRING_ERROR.
+    They are SUBTYPE and DURABLE of SUB, SBSTATUS and TPSTATUS TYPE(SUB), TYPE of TOPIC, OPENTYPE of
+    QSTATUS TYPE(HANDLE), all with a value. Without any of them all records are meant. Raises
+    MqscSyntaxError for another word.
     """
-    rows: list[Mapping[str, Value]] = []
-    for each in topic_strings(queue_manager, topic):
-        head: dict[str, Value] = {TPSTATUS: each, _TYPE: kind}
-        if kind == SUB:
-            for record in topic_subscribers(queue_manager, each):
-                shown = row_of(record)
-                rows.append({**head, **{key: shown[key] for key in shown if key != "TOPICSTR"}})
-        else:
-            rows += [
-                {**head, "ACTCONN": found.identifier, "USERID": found.user}
-                for found in open_connections(queue_manager)
-                for handle in found.handles
-                if handle.kind == TOPIC and handle.name == each
-            ]
-    return _message_of_each(rows, topic, *_TOPIC_DETAILS)
+    words: dict[str, str] = {}
+    for keyword, known in _ASKED.get(kind, {}).items():
+        parameter = remaining.get(keyword)
+        if parameter is not None and parameter.values is not None:
+            words[keyword] = word_of(remaining.pop(keyword), known)
+    return lambda record: all(_means(word, keyword, record) for keyword, word in words.items())
 
 
-def handles(queue_manager: Engine, pattern: str) -> Reply:
-    """Return the reply to DISPLAY QSTATUS(generic) TYPE(HANDLE): who has queues open, and for what.
-
-    AMQ8147E if nobody has.
-    """
-    rows = [
-        _handle_row(found, handle.name, handle.options)
-        for found in open_connections(queue_manager)
-        for handle in found.handles
-        if handle.kind == "QUEUE" and matches(handle.name, pattern)
-    ]
-    rows.sort(key=lambda row: str(row["QUEUE"]))
-    return _message_of_each(rows, pattern, *_QUEUE_DETAILS)
+def _means(word: str, keyword: str, record: Record) -> bool:
+    """Return True if a word of :func:`asked` means a record."""
+    if word == _ALL:
+        return True
+    if keyword == "OPENTYPE":
+        is_input = record.values["INPUT"] != INPUT_TYPES["NO"]
+        return is_input if word == "INPUT" else bool(record.values["OUTPUT"])
+    if keyword == _TYPE:
+        # Clusters have no topics.
+        return word == "LOCAL"
+    shown = row_of(record)[keyword]
+    return shown in _OF_USERS if word == "USER" else shown == word
 
 
 def neighbours(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY PUBSUB [TYPE(ALL | LOCAL | PARENT | CHILD)] [ALL].
+    """Run DISPLAY PUBSUB [TYPE(ALL | LOCAL | PARENT | CHILD)] [attributes].
 
     Returns a message for each queue manager of the hierarchy of that relation. Raises
     MqscSyntaxError. ``kind`` is PUBSUB.
     """
     remaining = distinct(command.parameters)
     relation = word_of(remaining.pop(_TYPE, None), _RELATIONS)
-    _without_value(remaining, _ALL)
-    nothing_else(command, kind, remaining)
-    found = [row_of(record) for record in inquire(queue_manager, (PUBSUB,), "")]
-    rows = [row for row in found if relation in (_ALL, row[_TYPE])]
-    return _message_of_each(rows, queue_manager.name, *_RELATION_DETAILS)
+    if "WHERE" in remaining:
+        raise remaining["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
+    wanted = selection(remaining, (PUBSUB,), generic=False)
+    records = inquire(queue_manager, (PUBSUB,), "")
+    found = [each for each in records if relation in (_ALL, row_of(each)[_TYPE])]
+    return shown(found, wanted, queue_manager.name, *_RELATION_DETAILS)
 
 
 def nothing_runs(_queue_manager: Engine, command: Command, _kind: str) -> Reply:
@@ -195,44 +190,6 @@ def nothing_runs(_queue_manager: Engine, command: Command, _kind: str) -> Reply:
     Returns AMQ8147E, as IBM MQ does when nothing runs. Raises MqscSyntaxError for no name.
     """
     return not_found(one_value(command.object))
-
-
-def topic_type(remaining: dict[str, Parameter]) -> str:
-    """Remove TYPE(TOPIC | SUB | PUB) from the parameters of DISPLAY TPSTATUS, and return its word.
-
-    TOPIC without TYPE. For SUB and PUB, ALL is removed too. Raises MqscSyntaxError.
-    """
-    parameter = remaining.get(_TYPE)
-    if parameter is None or parameter.values is None:
-        return _TOPIC_TYPES[0]
-    wanted = word_of(remaining.pop(_TYPE), _TOPIC_TYPES)
-    if wanted != _TOPIC_TYPES[0]:
-        _without_value(remaining, _ALL)
-    return wanted
-
-
-def _without_value(remaining: dict[str, Parameter], keyword: str) -> None:
-    """Remove a keyword if it is there; raises MqscSyntaxError if it has a value."""
-    parameter = remaining.pop(keyword, None)
-    if parameter is not None:
-        no_value(parameter)
-
-
-def _handle_row(found: OpenConnection, queue: str, options: Sequence[str]) -> dict[str, Value]:
-    """Return how one handle of a connection is displayed."""
-    asked = next((word for name, word in _INPUTS.items() if name in options), "NO")
-    return {
-        "QUEUE": queue,
-        _TYPE: "HANDLE",
-        "APPLTAG": found.application,
-        "APPLTYPE": "USER",
-        **{word: "YES" if name in options else "NO" for word, name in _OPEN_WORDS.items()},
-        "INPUT": asked,
-        "CHANNEL": found.channel,
-        "CONNAME": found.address,
-        "CONN": found.identifier,
-        "USERID": found.user,
-    }
 
 
 def _message_of_each(

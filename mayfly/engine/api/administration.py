@@ -84,7 +84,8 @@ from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import definitions_unchanged
 from mayfly.engine.objects.administration import delete as delete_queue
-from mayfly.engine.objects.inquire import PLATFORM_NUMBERS, manager_identifier
+from mayfly.engine.objects.inquire import fixed_attributes as fixed_attributes_of_manager
+from mayfly.engine.objects.inquire import manager_identifier
 from mayfly.engine.objects.named_definitions import ACTIONS as RULE_ACTIONS
 from mayfly.engine.objects.named_definitions import (
     CHANNEL_MODELS,
@@ -182,7 +183,6 @@ __all__ = [
     "NAMELIST",
     "NOT_OBEYED",
     "OBJECT_TYPES",
-    "PLATFORM_NUMBERS",
     "PRINCIPAL",
     "POLICY",
     "PROCESS",
@@ -230,6 +230,7 @@ __all__ = [
     "granted",
     "has_attribute",
     "is_generic_profile",
+    "fixed_attributes_of_manager",
     "is_disk_full",
     "manager_identifier",
     "kept_attributes_of",

@@ -118,6 +118,11 @@ _SETTABLE: Final = {
 }
 
 
+def fixed_attributes(core: Core) -> dict[int, Value]:
+    """Return the attributes of a queue manager that nobody can set, by MQINQ selector."""
+    return {selector: value(core) for selector, value in _OF_MANAGER.items()}
+
+
 def manager_identifier(core: Core) -> str:
     """Return QMID, which no other queue manager has: the name, and the number of the store."""
     return f"{core.name[:15]}_{core.store.ledger.instance_id}"

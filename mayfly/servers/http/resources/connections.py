@@ -55,8 +55,15 @@ def listed(call: Call[NoQuery, None]) -> Connections:
     return Connections(
         [
             ConnectionShown(
-                *one[:-1],
-                [Handle(kind, name, list(options)) for kind, name, options in one.handles],
+                id=one.identifier,
+                user=one.user,
+                application=one.application,
+                channel=one.channel,
+                address=one.address,
+                has_tls=one.has_tls,
+                connected_ms=one.connected_ms,
+                unit_of_work_ms=one.unit_of_work_ms,
+                handles=[Handle(kind, name, list(options)) for kind, name, options in one.handles],
             )
             for one in open_connections(call.manager.engine)
         ]
