@@ -26,9 +26,9 @@ from tests.workers import OneSparkWorker, file_of, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
 # on the program alone: it always takes the same examples, of each state machine an eighth
-# (tests/examples.py) and of each property half. make soak takes all of those, and make search
-# takes others.
-settings.register_profile("mayfly", deadline=None, derandomize=True, max_examples=50)
+# (tests/examples.py) and of each property a quarter. make soak takes all of those, and make
+# search takes others.
+settings.register_profile("mayfly", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("soak", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.load_profile("mayfly")

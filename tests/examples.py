@@ -1,4 +1,4 @@
-"""How many examples a state machine takes: an eighth in make test, all of them in make soak."""
+"""How many examples a test with many takes: an eighth in make test, all of them in make soak."""
 
 from hypothesis import settings
 

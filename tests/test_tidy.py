@@ -58,6 +58,9 @@ WALL_CLOCKS = frozenset(
     " datetime.datetime.today datetime.date.today".split()
 )
 
+#: A file without such a line need not be parsed.
+IMPORTS_A_CLOCK = re.compile(r"^\s*(?:import|from)\b.*\b(?:date)?time\b", re.MULTILINE)
+
 #: (file, what it may use) -> why.
 CLOCK_EXCEPTIONS = {
     ("mayfly/runtime/clocks.py", "*"): "the one module that reads the machine's clocks",
@@ -99,6 +102,9 @@ QUALIFIERS = frozenset("default max min limit total value left".split())
 
 #: Names of durations without a unit -> why.
 DURATION_EXCEPTIONS = {"idle_timeout": "an attribute of proton's transport, seconds"}
+
+#: A file without such a line need not be parsed.
+CATCHES_ALL = re.compile(r"\bexcept\s*:|\b(?:Base)?Exception\b")
 
 FORBIDDEN_FILES = frozenset("util utils helper helpers common misc".split())
 
@@ -278,6 +284,8 @@ def dotted_uses(source: Source) -> Iterator[tuple[ast.AST, str]]:
 
 
 def check_clocks(source: Source) -> Problems:
+    if not IMPORTS_A_CLOCK.search(source.text):
+        return
     for node, name in dotted_uses(source):
         excused = {(source.path, "*"), (source.path, name)} & CLOCK_EXCEPTIONS.keys()
         if name in WALL_CLOCKS and not excused:
@@ -303,15 +311,9 @@ def check_runtime(source: Source) -> Problems:
                 break
 
 
-def check_mocks(source: Source) -> Problems:
-    for node in source.nodes:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            named = ast.unparse(node)
-            if "unittest.mock" in named or "unittest import mock" in named:
-                yield source.at(node, "unittest.mock: tests use real parts")
-
-
 def check_handlers(source: Source) -> Problems:
+    if not CATCHES_ALL.search(source.text):
+        return
     lines = source.text.splitlines()
     for node in source.nodes:
         if not isinstance(node, ast.ExceptHandler):
@@ -466,7 +468,7 @@ def test_production_source(check: Check) -> None:
 
 @pytest.mark.parametrize(
     "check",
-    [check_clocks, check_mocks, check_handlers, check_reasons, check_leftovers, check_file_name],
+    [check_clocks, check_handlers, check_reasons, check_leftovers, check_file_name],
     ids=lambda check: check.__name__.removeprefix("check_"),
 )
 def test_production_and_test_source(check: Check) -> None:
@@ -577,8 +579,6 @@ BAD: list[tuple[Check, str, str, list[int]]] = [
     (check_runtime, "mayfly/engine/a.py", "import random as r\nx.time.y\nmayfly.random", [1]),
     (check_runtime, "mayfly/runtime/a.py", "import threading", []),
     (check_runtime, "mayfly/channel/channels.py", "import threading\nimport time", [2]),
-    (check_mocks, "tests/a.py", "from unittest import mock\nimport unittest", [1]),
-    (check_mocks, "tests/a.py", "import unittest.mock\nfrom unittest.mock import Mock", [1, 2]),
     (check_handlers, "mayfly/a.py", "try: f()\nexcept: pass", [2]),
     (check_handlers, "mayfly/a.py", "try: f()\nexcept (OSError, Exception): pass", [2]),
     (check_handlers, "mayfly/a.py", "try: f()\nexcept OSError: pass\nexcept MyException: pass", []),

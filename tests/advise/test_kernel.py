@@ -12,6 +12,7 @@ from mayfly.pipeline.advise.settings import ListenSettings
 from mayfly.pipeline.advise.simulate import PLAIN, Simulated, compiled, give_up_ms, simulate
 from tests.advise import made
 from tests.advise.walk import walked
+from tests.examples import examples
 
 SEED_CASE = ListenSettings(115_000, 120)
 
@@ -134,7 +135,7 @@ def _case(
 
 @pytest.mark.slow
 @given(_MESSAGES, _SETTINGS)
-@hypothesis_settings(max_examples=200)
+@hypothesis_settings(max_examples=examples(200))
 def test_L3_to_L9_are_what_a_walk_through_time_says(
     messages: list[tuple[int, int, int]], setting: ListenSettings
 ) -> None:
@@ -153,7 +154,7 @@ def test_L3_to_L9_are_what_a_walk_through_time_says(
 
 @pytest.mark.slow
 @given(_MESSAGES, _SETTINGS)
-@hypothesis_settings(max_examples=100)
+@hypothesis_settings(max_examples=examples(100))
 def test_numba_and_python_give_the_same_counts(
     messages: list[tuple[int, int, int]], setting: ListenSettings
 ) -> None:

@@ -248,14 +248,15 @@ def is_at_lock(running: Running) -> bool:
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("transacted", [False, True])
 @pytest.mark.parametrize("commit", [False, True])
+@pytest.mark.parametrize("rounds", [40, pytest.param(150, marks=pytest.mark.soak)])
 def test_a_message_that_comes_with_the_close_is_got_or_on_its_queue(
-    qm: QueueManager, commit: bool, transacted: bool, persistent: bool
+    qm: QueueManager, rounds: int, commit: bool, transacted: bool, persistent: bool
 ) -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     other = qm.session()
     try:
-        for number in range(150):
+        for number in range(rounds):
             text = b"%d" % number
             session = qm.session(transacted=transacted)
             call = waiting(qm, "Q1", partial(session.get, "Q1", wait_ms=FOR_EVER))

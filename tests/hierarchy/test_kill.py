@@ -142,7 +142,9 @@ def each_in_its_own(folder: Path, journals: Path, seed: str) -> Processes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, pytest.param(40, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("start", [in_one_process, each_in_its_own])
+@pytest.mark.parametrize(
+    "start", [in_one_process, pytest.param(each_in_its_own, marks=pytest.mark.soak)]
+)
 def test_D25_killed_at_any_moment_each_subscriber_has_each_publication_exactly_once(
     tmp_path: Path, rounds: int, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

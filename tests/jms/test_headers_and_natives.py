@@ -12,6 +12,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.testing import VirtualClock
+from tests.examples import examples
 from tests.jms.scene import START_MS, alter, on_queue, put_native, received, refused
 
 FULL = c.MQRO_EXPIRATION_WITH_FULL_DATA
@@ -345,7 +346,7 @@ WHOLE = pack_header(
 BODY = b"<map><elt name=\"a\" dt='bin.hex'>00</elt></map>"
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_is_damaged_every_message_can_be_received(
     context: jms.JMSContext, q1: jms.Queue, manager: QueueManager, data: st.DataObject

@@ -19,6 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.pcf import Header, Structure, integer, pack, string, unpack
 from mayfly.pymqi import CMQC, CMQCFC
 from mayfly.services.command_server import COMMAND_QUEUE, start_command_server
+from tests.examples import examples
 
 OPERATOR = Admitted(user="", is_operator=True)
 #: Parameters of all commands, and two of none.
@@ -106,7 +107,7 @@ def commands(draw: st.DrawFn) -> bytes:
     return pack(Header(k.MQCFT_COMMAND, number), draw(st.permutations(structures)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(commands())
 def test_each_command_answers_whatever_it_is_given(body: bytes) -> None:
     with QueueManager("QM1") as manager:

@@ -119,10 +119,10 @@ def test_G8_a_message_that_no_queue_takes_is_backed_out_by_BOTHRESH_and_the_othe
     with scene(tmp_path) as s:
         assert s.a.mqsc("DEFINE QLOCAL(BAD)\nALTER QLOCAL(IN) BOTHRESH(2) BOQNAME(BAD)").ok
         assert s.b.mqsc("ALTER QLOCAL(OUT) MAXMSGL(100)\nALTER QMGR DEADQ(' ')").ok
-        put(s, *SMALL[:5], b"x" * 200, *SMALL[5:])
+        put(s, *FEW[:2], b"x" * 200, *FEW[2:])
         config = written(s, BETWEEN_QUEUES)
         run_once(s, config, session)
-        assert bodies(s) == SMALL
+        assert bodies(s) == FEW
         # It was there when the run began, so a second batch has had it again.
         [bad] = taken(s.a, "BAD")
         assert bad.body == b"x" * 200

@@ -338,6 +338,7 @@ path = "lake"
 """
 
 
+@pytest.mark.soak
 def test_beside_rows_for_a_queue_those_for_files_wait_in_spark(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from mayfly.pipeline.replay import kernel
 from mayfly.pipeline.replay.errors import ReplayError
 from mayfly.pipeline.replay.run import EXPIRED, GOT, replay_in_process
 from mayfly.pipeline.replay.settings import FIFO, Settings, WhatIf
+from tests.examples import examples
 from tests.replay import walk
 from tests.replay.walk import End, Message, ends_of, trace_of
 
@@ -51,7 +52,7 @@ def test_consumers_take_what_a_walk_through_time_says(
 
 @pytest.mark.slow
 @given(walk.messages, walk.what_ifs | walk.consumer_what_ifs)
-@hypothesis_settings(max_examples=100)
+@hypothesis_settings(max_examples=examples(100))
 def test_numba_and_python_give_the_same_table(messages: list[Message], what_if: WhatIf) -> None:
     """One source run two ways: equal in every column, ties included."""
     trace = trace_of(messages)

@@ -58,7 +58,7 @@ def test_a_unit_over_private_and_shared_queues_is_whole_or_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2, pytest.param(3, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("who", ["QSG1", "QM1", "QM9"])
 def test_a_channel_brings_a_batch_for_private_and_shared_queues_exactly_once(
     tmp_path: Path, who: str, number: int

@@ -14,8 +14,8 @@ from mayfly.lifetime.life import State
 from mayfly.pipeline.spark.cluster import Cluster, cluster
 from tests.spark.transfer import Transfer
 
-# In make test a driver that ends between two steps is tests/pipeline/test_bad_rows.py, a queue manager
-# that is killed under Spark's client tests/spark/test_queue_source_kill.py.
+# In make test a driver ends between two steps in tests/pipeline/test_bad_rows.py, and a server is
+# killed under its reader in tests/spark/test_queue_source_kill.py.
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 #: Between the tasks' write and the commit; in the midst of the promotion; and between the end of
 #: the promotion and Spark's own log. A time is how far behind the moment it may be.

@@ -50,8 +50,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     items[:] = [item for item in items if not _is_left_out(item)]
     for item in items:
-        if item.path.parent == Path(__file__).parent and _is_any(item, SOAK_PAIRS):
+        if item.path.parent == Path(__file__).parent and _is_for_soak(item):
             item.add_marker(pytest.mark.soak)
+
+
+def _is_for_soak(item: pytest.Item) -> bool:
+    """Return True for what make test has with another queue manager, persistence or processor.
+
+    Where the rule is not about release, a pipeline is tested with a folder and not in memory too.
+    """
+    kinds = _kinds(item)
+    is_about_release = item.path.stem in RELEASE_TESTS
+    in_memory_by_spark = "spark" in kinds and "folder" not in kinds
+    return _is_any(item, SOAK_PAIRS) or (in_memory_by_spark and not is_about_release)
 
 
 def _is_left_out(item: pytest.Item) -> bool:
@@ -63,8 +74,13 @@ def _is_left_out(item: pytest.Item) -> bool:
 
 def _is_any(item: pytest.Item, pairs: Iterable[set[str]]) -> bool:
     """Return True for a test whose parameters have both words of one of the pairs."""
-    kinds = set(item.name.partition("[")[2].rstrip("]").split("-"))
+    kinds = _kinds(item)
     return any(pair <= kinds for pair in pairs)
+
+
+def _kinds(item: pytest.Item) -> set[str]:
+    """Return the words of a test's parameters."""
+    return set(item.name.partition("[")[2].rstrip("]").split("-"))
 
 
 @pytest.fixture

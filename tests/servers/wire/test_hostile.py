@@ -261,14 +261,15 @@ def test_frames_are_short_until_somebody_is_let_in(served: Served) -> None:
         assert raw.is_closed()
 
 
+@pytest.mark.parametrize("count", [100, pytest.param(400, marks=pytest.mark.soak)])
 def test_random_frames_end_connections_and_nothing_else(
-    queue_manager: QueueManager, served: Served, caplog: pytest.LogCaptureFixture
+    queue_manager: QueueManager, served: Served, caplog: pytest.LogCaptureFixture, count: int
 ) -> None:
     """Frames that are mutated everywhere: header, verb, fields, lengths."""
     chance = random.Random(20261122)
     witness = served.connect("operator")
     queue = witness.call(ask.Open("Q1", BOTH_WAYS)).handle
-    for _ in range(400):
+    for _ in range(count):
         with contextlib.suppress(EOFError, OSError), Raw(served) as raw:
             if chance.random() < 0.8:
                 raw.connect(heartbeat_ms=chance.choice((0, 60_000)))
