@@ -9,8 +9,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
+from tests.pages import DOCS
 from tests.servers.console.conftest import Console, sync_api
-from tests.servers.console.test_messages import DOCS, WRITES_PICTURES
+from tests.servers.console.test_messages import WRITES_PICTURES
 
 pytestmark = pytest.mark.pages
 
@@ -41,7 +42,8 @@ def picture_of(console: Console, name: str) -> bytes:
     """Return a picture of the page, written where docs/ have theirs if pictures are wanted."""
     console.page.emulate_media(reduced_motion="reduce")
     wanted = DOCS / "images" / f"{name}.png" if os.environ.get(WRITES_PICTURES) else None
-    return console.page.screenshot(path=wanted)
+    taken: bytes = console.page.screenshot(path=wanted)
+    return taken
 
 
 @pytest.mark.parametrize("width", [1280, 360])
