@@ -130,7 +130,7 @@ $(DELTA_JARS): interop/delta/pom.xml
 	  > /dev/null 2>&1 || echo "Delta's JARs are left out: Maven cannot fetch them"
 
 # An S3 for tests of object stores, in an environment of its own: its packages do not go with our pins.
-MOTO := interop/moto
+MOTO := interop/.moto
 $(MOTO): | $(READY)
 	@{ $(BIN)/python -m venv --without-pip $@ && \
 	  $(BIN)/python -m pip --python $@/bin/python install -qq --disable-pip-version-check \

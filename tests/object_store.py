@@ -1,6 +1,6 @@
 """An S3 of this machine for tests: moto's, in a process and an environment of its own.
 
-Moto's packages do not go with our pins, so ``make interop`` puts them into ``interop/moto``.
+Moto's packages do not go with our pins, so ``make interop`` puts them into ``interop/.moto``.
 Without that folder the tests are skipped.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[1]
-_PYTHON = _ROOT / "interop" / "moto" / "bin" / "python"
+_PYTHON = _ROOT / "interop" / ".moto" / "bin" / "python"
 needs_object_store = pytest.mark.skipif(
-    not _PYTHON.exists(), reason="moto is not there: `make interop` puts it into interop/moto"
+    not _PYTHON.exists(), reason="moto is not there: `make interop` puts it into interop/.moto"
 )
 
 

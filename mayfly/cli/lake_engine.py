@@ -17,7 +17,6 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import quiet_stderr, seconds_shown
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.engine import ArchiveError
-from mayfly.engine.api.operating import EndedInStep, EndedSteps
 from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.lake.errors import LakeError, PipelineError
 from mayfly.pipeline.lake.files import is_delta
@@ -217,8 +216,8 @@ class LakeArchive:
 
     def ended_steps(
         self, manager: str, queue: str | None, from_ms: int, step_ms: int, step_count: int
-    ) -> EndedSteps:
-        """Return how many messages of a queue manager ended in each step of time; all are counted.
+    ) -> list[tuple[int, int]]:
+        """Return how many messages of a queue manager ended, and expired, in each step of time.
 
         ``queue`` None counts all queues. Raises ArchiveError if the lake cannot be read or DuckDB
         is not installed.
@@ -226,8 +225,7 @@ class LakeArchive:
         with _archive_errors():
             from mayfly.pipeline.lake.answers import ended_in_steps
 
-            steps = ended_in_steps(self._folder, manager, queue, from_ms, step_ms, step_count)
-        return EndedSteps([EndedInStep(*one) for one in steps], is_cut=False)
+            return ended_in_steps(self._folder, manager, queue, from_ms, step_ms, step_count)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from mayfly.runtime import SystemClock
 from mayfly.store import store
 from mayfly.store.changes import log_end
 from mayfly.store.database import DATABASE_FILE, Database
-from mayfly.store.followers import NO_LOG, FollowerFile, followers_of
+from mayfly.store.followers import MAX_KEPT_PAGES, NO_LOG, FollowerFile, followers_of
 from mayfly.store.store import Checkpointer
 from mayfly.store.write_ahead_log import FRAME_BYTES
 from mayfly.testing import VirtualClock
@@ -139,7 +139,7 @@ def test_a_server_waits_for_no_follower_that_has_stopped(tmp_path: Path) -> None
 def test_the_log_is_kept_for_a_reader_that_does_not_read_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert store.MAX_KEPT_PAGES == 64_000
+    assert MAX_KEPT_PAGES == 64_000
     # The same with a smaller bound, which 6 MB reach.
     monkeypatch.setattr(store, "MAX_KEPT_PAGES", 1_500)
     monkeypatch.setattr(store, "_MORE_KEPT_PAGES", 200)

@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def putting(folder: Path) -> "Iterator[subprocess.Popen[str]]":
     finally:
         process.kill()
         process.communicate()
+
+
+def is_safe(folder: Path, at_ms: int) -> bool:
+    """Return whether all that was committed before a moment is where the folder is copied to."""
+    return followers_of(folder)[0].safe_at_ms > at_ms
 
 
 def restored_as_of(place: Path, folder: Path, as_of_ms: int | None) -> list[bytes]:
@@ -106,7 +112,7 @@ def test_changes_of_a_minute_become_one_and_its_beginning_and_end_are_restored(
                     process.stdin.flush()
                     assert process.stdout.readline() == f"{minute}{part}\n"
                     at_ms = clock.now_ms()
-                    wait_until(lambda: followers_of(folder)[0].safe_at_ms > at_ms)  # noqa: B023
+                    wait_until(partial(is_safe, folder, at_ms))
                     clock.ahead_ms += 5_000
                 begins_ms.append(to_next_minute())
             # Each message is a change of its own, or shares one with what is written beside it.

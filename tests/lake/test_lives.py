@@ -148,11 +148,11 @@ def test_hours_of_expiry_are_the_same_from_ledger_and_lake(tmp_path: Path) -> No
             for from_ms, count in ((START_MS, 73), (START_MS + hour_ms, 2), (START_MS + 1, 73)):
                 asked = queue, from_ms, hour_ms, count
                 ledger = ended_steps(manager.engine, *asked)
-                assert archive.ended_steps("QM1", *asked) == ledger
+                assert archive.ended_steps("QM1", *asked) == ledger.steps
         assert ledger.steps == [(0, 0)] * 73
         asked_all = None, START_MS, hour_ms, 73
-        assert archive.ended_steps("QM1", *asked_all).steps[:2] == [(1, 1), (2, 2)]
-        assert archive.ended_steps("QM2", *asked_all).steps == [(0, 0)] * 73
+        assert archive.ended_steps("QM1", *asked_all)[:2] == [(1, 1), (2, 2)]
+        assert archive.ended_steps("QM2", *asked_all) == [(0, 0)] * 73
 
 
 def test_a_lake_that_cannot_be_read_is_named_in_a_note(

@@ -5,8 +5,6 @@ from mayfly.engine.delay.schedule import KeptMessages, SessionSchedule
 from mayfly.engine.delay.timeline import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
-    EndedInStep,
-    EndedSteps,
     ended_messages,
     ended_steps,
     ended_summary,
@@ -43,8 +41,6 @@ __all__ = [
     "BOUNDS_MS",
     "ContentFilter",
     "EndedFilter",
-    "EndedInStep",
-    "EndedSteps",
     "Expired",
     "Figures",
     "KeptMessages",

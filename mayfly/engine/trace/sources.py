@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule_query import property_text
-from mayfly.engine.ended import EndedSteps
 from mayfly.engine.engine import Engine
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.engine.queue_content import audit, may_browse_queue
@@ -168,11 +167,11 @@ class Archive(Protocol):
 
     def ended_steps(
         self, manager: str, queue: str | None, from_ms: int, step_ms: int, step_count: int
-    ) -> EndedSteps:
-        """Return how many messages of a queue manager ended in each step of time.
+    ) -> list[tuple[int, int]]:
+        """Return how many messages of a queue manager ended, and expired, in each step of time.
 
-        The other parameters and the result are those of ``engine.ended.ended_steps``. Raises
-        ArchiveError when the archive cannot be read.
+        The other parameters are those of ``engine.ended.ended_steps``, and so are the steps; all
+        messages are counted. Raises ArchiveError when the archive cannot be read.
         """
 
 

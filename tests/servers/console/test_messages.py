@@ -20,6 +20,8 @@ HOUR_MS = 3_600_000
 #: Set it to write the pictures of docs/ anew.
 WRITES_PICTURES = "MAYFLY_WRITE_PICTURES"
 MOST_TABS = 60
+#: Widths in px at which tasks are done: of a desk, and of a phone.
+DESK, PHONE = 1280, 360
 
 
 @pytest.fixture
@@ -29,8 +31,12 @@ def picture(tmp_path: Path) -> Callable[[Console, str, int], None]:
     def take(console: Console, name: str, height: int) -> None:
         folder = DOCS / "images" if os.environ.get(WRITES_PICTURES) else tmp_path
         console.page.emulate_media(reduced_motion="reduce")
-        seen = {"x": 0, "y": 0, "width": 1280, "height": height}
-        written = console.page.screenshot(path=folder / f"{name}.png", clip=seen)
+        size = console.page.viewport_size
+        assert size is not None
+        is_phone = size["width"] == PHONE
+        seen = {"x": 0, "y": 0, "width": size["width"], "height": height}
+        file = folder / f"{name}{'-phone' if is_phone else ''}.png"
+        written = console.page.screenshot(path=file, clip=seen)
         assert len(written) < 100_000
 
     return take
@@ -56,10 +62,12 @@ def notice(console: Console, text: str) -> None:
     console.sees(console.page.locator(".notice").get_by_text(text))
 
 
+@pytest.mark.parametrize("width", [DESK, PHONE])
 def test_order_4242_is_found_by_a_property_and_cancelled_by_keyboard_alone(
     console: Console,
     queue_manager: QueueManager,
     picture: Callable[[Console, str, int], None],
+    width: int,
 ) -> None:
     with queue_manager.session(user="anna") as session:
         for number in (4241, 4242, 4243):
@@ -67,6 +75,7 @@ def test_order_4242_is_found_by_a_property_and_cancelled_by_keyboard_alone(
             properties = {"order": str(number)}
             session.put("ORDERS", body, delay_ms=HOUR_MS, properties=properties)
     page = console.page
+    page.set_viewport_size({"width": width, "height": 740})
     page.keyboard.press("/")
     page.keyboard.type("order=4242")
     page.keyboard.press("Enter")
@@ -95,11 +104,13 @@ def test_order_4242_is_found_by_a_property_and_cancelled_by_keyboard_alone(
     sync_api.expect(page.locator("tbody tr")).to_have_count(3)
 
 
+@pytest.mark.parametrize("width", [DESK, PHONE])
 def test_a_poison_letter_is_understood_mended_and_redriven_by_keyboard_alone(
     console: Console,
     queue_manager: QueueManager,
     clock: VirtualClock,
     picture: Callable[[Console, str, int], None],
+    width: int,
 ) -> None:
     with queue_manager.session(user="anna") as session:
         reply = b'<reply order="4242"><state>shipped</state></reply>'
@@ -107,6 +118,7 @@ def test_a_poison_letter_is_understood_mended_and_redriven_by_keyboard_alone(
     assert queue_manager.mqsc("ALTER QLOCAL(REPORTS) PUT(DISABLED)").ok
     clock.advance(1_000)
     page = console.page
+    page.set_viewport_size({"width": width, "height": 740})
     page.keyboard.press("g")
     page.keyboard.press("d")
     console.heading("Dead letters")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
+from tests.pages import DOCS
 from tests.servers.console.conftest import Console, sync_api
+from tests.servers.console.test_messages import WRITES_PICTURES
 
 pytestmark = pytest.mark.pages
 
@@ -35,8 +38,17 @@ def lose(
             pass
 
 
+def picture_of(console: Console, name: str) -> bytes:
+    """Return a picture of the page, written where docs/ have theirs if pictures are wanted."""
+    console.page.emulate_media(reduced_motion="reduce")
+    wanted = DOCS / "images" / f"{name}.png" if os.environ.get(WRITES_PICTURES) else None
+    taken: bytes = console.page.screenshot(path=wanted)
+    return taken
+
+
+@pytest.mark.parametrize("width", [1280, 360])
 def test_the_queue_that_loses_most_and_its_hour_are_found_by_keys_alone(
-    console: Console, queue_manager: QueueManager, clock: VirtualClock
+    console: Console, queue_manager: QueueManager, clock: VirtualClock, width: int
 ) -> None:
     lose(queue_manager, clock, "REPORTS", lost=3, got=1)
     clock.advance(2 * DAY_MS + HOUR_MS)
@@ -45,6 +57,7 @@ def test_the_queue_that_loses_most_and_its_hour_are_found_by_keys_alone(
     lose(queue_manager, clock, "ORDERS", lost=2, got=0)
     clock.advance(DAY_MS)
     page = console.page
+    page.set_viewport_size({"width": width, "height": 740})
     page.keyboard.press("g")
     page.keyboard.press("h")
     console.heading("Over time")
@@ -65,6 +78,10 @@ def test_the_queue_that_loses_most_and_its_hour_are_found_by_keys_alone(
         "Sun 26 Nov 14:00 to 15:00: 5 of 20 expired (25 %)",
         "Sun 26 Nov 15:00 to 16:00: 2 of 2 expired (100 %)",
     ]
+    if width == 360:
+        picture.scroll_into_view_if_needed()
+        taken = picture_of(console, "console-over-time-phone")
+        assert len(taken) < 100_000
     page.get_by_label("Days").select_option("month")
     console.sees(page.get_by_text("most of them on Sunday, 14:00 to 15:00: 5"))
 

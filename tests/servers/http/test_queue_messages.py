@@ -64,7 +64,8 @@ def test_claimed_messages_are_listed_with_their_consumer(
     assert {each["holder"] for each in claimed} == {"consumer reader, which has claimed it"}
     assert {each["persistent"] for each in claimed} == {True, False}
     # Page by page, by id, by what is in it, and one whole.
-    paged, after = [], ""
+    paged: list[dict[str, Any]] = []
+    after: str | None = ""
     while after is not None:
         page = web.ask("GET", f"{MESSAGES}?limit=3&after={after}").content
         paged += page["messages"]

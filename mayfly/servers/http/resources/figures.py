@@ -162,21 +162,22 @@ def hours(call: Call[HourSpan, None]) -> Hours:
     """
     asked, archives = call.query, call.manager.traces.archives
     steps = asked.queue, asked.from_ms, _HOUR_MS, asked.hours
+    is_cut = False
     if asked.source == "ledger":
-        found = ended_steps(call.manager.engine, *steps)
+        found, is_cut = ended_steps(call.manager.engine, *steps)
+        by_hour = [(one.ended_count, one.expired_count) for one in found]
     elif archives:
         try:
-            found = archives[0].ended_steps(call.manager.name, *steps)
+            by_hour = archives[0].ended_steps(call.manager.name, *steps)
         except ArchiveError as error:
             text = f"{archives[0].name} cannot be read: {error}"
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
     else:
         text = f"source 'lake': {call.manager.name} has no lake in the file of the server"
         raise HttpError(HTTPStatus.BAD_REQUEST, text)
-    ended = [one.ended_count for one in found.steps]
-    expired = [one.expired_count for one in found.steps]
+    ended, expired = [one for one, _expired in by_hour], [one for _ended, one in by_hour]
     lake = archives[0].name if archives else None
-    return Hours(asked.from_ms, ended, expired, found.is_cut, lake)
+    return Hours(asked.from_ms, ended, expired, is_cut, lake)
 
 
 def _to_step(one: Step) -> FigureStep:
