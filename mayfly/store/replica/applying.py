@@ -30,7 +30,7 @@ from mayfly.store.damage import IDENTITY_FILE, read_identity
 from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
 from mayfly.store.followers import NO_LOG, Followers, LogPosition
 from mayfly.store.replica.log import LogSnapshot, Position, PostgresLog, ReplicaError
-from mayfly.store.write_ahead_log import last_commit, salts_of
+from mayfly.store.write_ahead_log import PAGE_BYTES, last_commit, salts_of
 
 #: Instance id, number, epoch, salts and frames of SQLite's log, and the CRC-32 of these.
 _STATE: Final = struct.Struct(">32sQQ8sQI")
@@ -136,18 +136,20 @@ def _other_instance(folder: Path, found: str, expected: str) -> ReplicaError:
 def _apply(folder: Path, snapshot: LogSnapshot, file: StateFile, state: FolderState) -> Applied:
     """Write what a folder lacks over its database, and remove what it has beyond the log."""
     database, log, files = folder / DATABASE_FILE, folder / f"{DATABASE_FILE}-wal", Files()
-    is_there = bool(files.size_bytes(database))
-    ours, beyond = _pages_in_log(log, state, files) if is_there else ({}, set())
-    if is_there and snapshot.end == state.position and not beyond:
+    first = _first_page(database)
+    ours, beyond = _pages_in_log(log, state, files) if first else ({}, set())
+    if first and snapshot.end == state.position and not beyond:
         return Applied(state.position, 0, 0)
     page_count = snapshot.page_count()
-    # Page 1 is the first of the image, and says whether pages have checksums.
-    pages = snapshot.pages_since(state.position.number if is_there else 0, {*beyond, 1})
-    first = next(pages)
-    check_page_bytes(first[1], folder)
-    writer = PageWriter(database, first[1], replaces=database.exists())
+    pages = snapshot.pages_since(state.position.number if first else 0, beyond)
+    if not first:
+        # The image of a whole database begins with it.
+        _number, first = next(pages)
+    # Written first, for it says whether pages have checksums.
+    check_page_bytes(first, folder)
+    writer = PageWriter(database, first, replaces=database.exists())
     written: set[int] = set()
-    for number, page in chain(ours.items(), [first], pages):
+    for number, page in chain(ours.items(), pages):
         if number <= page_count:
             writer.write(number, page)
             written.add(number)
@@ -174,3 +176,13 @@ def _pages_in_log(log: Path, state: FolderState, files: Files) -> tuple[dict[int
     ours = read_change(log, LogPosition(end.salts, 0), known, _ALL_FRAMES)
     later = read_change(log, known, end, _ALL_FRAMES)
     return {} if ours is None else ours.pages, set() if later is None else {*later.pages}
+
+
+def _first_page(database: Path) -> bytes:
+    """Return page 1 of a database file; empty for a missing one, and one that a kill left empty."""
+    try:
+        with database.open("rb") as file:
+            page = file.read(PAGE_BYTES)
+    except FileNotFoundError:
+        return b""
+    return page if len(page) == PAGE_BYTES else b""

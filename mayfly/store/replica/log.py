@@ -436,7 +436,7 @@ class LogSnapshot:
                 yield from unpacked(image, f"page {page} of {self._name}")
         known = frozenset(wanted)
         with self._connection.cursor(name="rows", binary=True) as cursor:
-            cursor.itersize = 10
+            cursor.itersize = 100
             cursor.execute(
                 "SELECT number, pages FROM mayfly.replica_log "
                 "WHERE instance = %s AND (number > %s OR %s) ORDER BY number",
