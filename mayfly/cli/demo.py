@@ -52,9 +52,9 @@ def demo(
     month, day = _month_and_day(date)
     with quiet_stderr() as terminal, _watcher(terminal) as watcher, pipeline_errors():
         watcher.step("Getting ready")
-        from mayfly.cli.airport.run import Plan, run_demo
+        from mayfly.cli.airport.run import DemoPlan, run_demo
 
-        result = run_demo(Plan(out, month, day), watcher)
+        result = run_demo(DemoPlan(out, month, day), watcher)
     print_result(result, as_json=as_json)
 
 

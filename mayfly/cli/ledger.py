@@ -37,7 +37,7 @@ from mayfly.cli.managers import (
     folder_of,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
-from mayfly.cli.run_notes import Ledger, RunKind, RunState, lake_key, noted
+from mayfly.cli.run_notes import CopiedLedger, RunKind, RunState, lake_key, noted
 from mayfly.cli.run_outputs import MetricsFileOption, MetricsListenOption, metrics_targets
 from mayfly.cli.served import served_at
 from mayfly.cli.show import JsonOption, aligned, note, print_json, seconds_shown
@@ -739,7 +739,7 @@ def run(
         url, served_token_file = _served(qmgr, path)
         token_file = served_token_file if token_file is None else token_file
     ledger_info = _info(url, token_file, qmgr)
-    source = Ledger(
+    source = CopiedLedger(
         url,
         None if token_file is None else str(token_file.absolute()),
         ledger_info.manager,
@@ -771,7 +771,7 @@ def run(
 @contextlib.contextmanager
 def _watched(
     lake: str,
-    ledger: Ledger,
+    ledger: CopiedLedger,
     metrics_file: Path | None,
     metrics_listen: ListenAddress | None,
     print_batch: Callable[[int, int], None],
@@ -830,7 +830,7 @@ def _is_of_delta(lake: str, lake_format: LakeFormat | None) -> bool:
 
 def _copy(
     lake: str,
-    source: Ledger,
+    source: CopiedLedger,
     watch: LedgerWatch,
     *,
     as_delta: bool,

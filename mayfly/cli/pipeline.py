@@ -21,7 +21,7 @@ from rich.spinner import Spinner
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
 from mayfly.cli.run_notes import (
-    Ledger,
+    CopiedLedger,
     RunKind,
     RunNote,
     RunState,
@@ -545,7 +545,7 @@ def _of_ledger(note: RunNote, asked: _Asked) -> RunStatus:
     )
 
 
-def _lake_position(lake: str, ledger: Ledger) -> int:
+def _lake_position(lake: str, ledger: CopiedLedger) -> int:
     """Return the last position that a lake has of a ledger, 0 for none; raises LakeError."""
     if is_delta(lake):
         from mayfly.pipeline.lake.delta import position_of
@@ -554,7 +554,7 @@ def _lake_position(lake: str, ledger: Ledger) -> int:
     return position_of(lake, ledger.instance_id)
 
 
-def _end_position(ledger: Ledger) -> int:
+def _end_position(ledger: CopiedLedger) -> int:
     """Return the last position of a ledger; raises BulkError if its server does not answer."""
     from mayfly.pipeline.bulk.client import LedgerClient
 

@@ -55,7 +55,7 @@ class RunState(StrEnum):
 _LIVING = (RunState.STARTING, RunState.RUNNING, RunState.RESTARTING)
 
 
-class Ledger(NamedTuple):
+class CopiedLedger(NamedTuple):
     """The ledger that a run copies: its server, and the id of the queue manager's store."""
 
     url: str
@@ -81,13 +81,13 @@ class RunNote(NamedTuple):
     text: str = ""
     process: int | None = None
     progress: Progress | LedgerProgress | None = None
-    ledger: Ledger | None = None
+    ledger: CopiedLedger | None = None
 
 
 class RunNoteFile:
     """The note of a run of this process; a target of its snapshots."""
 
-    def __init__(self, kind: RunKind, place: str, ledger: Ledger | None = None) -> None:
+    def __init__(self, kind: RunKind, place: str, ledger: CopiedLedger | None = None) -> None:
         """Lock the note, which ``mayfly pipeline status`` reads, and write that the run starts.
 
         The note is a file. ``place`` is the pipeline's file or the lake, ``ledger`` the ledger that
@@ -149,7 +149,7 @@ class RunNoteFile:
 
 @contextmanager
 def noted(
-    kind: RunKind, place: str, say: Callable[[str], None], ledger: Ledger | None = None
+    kind: RunKind, place: str, say: Callable[[str], None], ledger: CopiedLedger | None = None
 ) -> Iterator[RunNoteFile | None]:
     """Return a context with the note of a run, the file that ``mayfly pipeline status`` reads.
 
@@ -224,7 +224,7 @@ def _order(note: RunNote) -> tuple[str, str, str]:
     return note.kind, note.place, "" if note.ledger is None else note.ledger.manager
 
 
-def _hash_of(place: str, ledger: Ledger | None) -> str:
+def _hash_of(place: str, ledger: CopiedLedger | None) -> str:
     """Return the part of a note's file name that tells a run from others of its kind."""
     words = [place] if ledger is None else [place, ledger.instance_id]
     return hashlib.sha256("\0".join(words).encode(errors="surrogateescape")).hexdigest()[:16]
@@ -261,7 +261,7 @@ def _note(found: dict[str, Any]) -> RunNote:
         "kind": kind,
         "state": RunState(found["state"]),
         "progress": _of_type(progress_type, found["progress"]),
-        "ledger": _of_type(Ledger, found["ledger"]),
+        "ledger": _of_type(CopiedLedger, found["ledger"]),
     }
     return RunNote(**{name: values[name] for name in RunNote._fields})
 

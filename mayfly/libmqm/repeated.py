@@ -78,7 +78,7 @@ _RESOLVED_Q_NAME, _MATCH_OPTIONS, _GROUP_STATUS, _RESERVED1, _MSG_TOKEN, _RESERV
 )
 
 
-class Outcome(NamedTuple):
+class VerbOutcome(NamedTuple):
     """What a verb returns to the program: both structures whole, and the data of a get.
 
     ``length`` is that of the message in bytes, which is more than that of data that are cut.
@@ -112,7 +112,9 @@ class _AskedGet(NamedTuple):
     coding: Coding | None
 
 
-def put(connection: Connection, handle: int, md: bytes, pmo: bytes, body: bytes) -> Outcome | None:
+def put(
+    connection: Connection, handle: int, md: bytes, pmo: bytes, body: bytes
+) -> VerbOutcome | None:
     """Put a message to an open object (MQPUT); None, and nothing done, for a call that asks more.
 
     ``md`` and ``pmo`` are structures with a right StrucId and Version. Raises MQError.
@@ -131,11 +133,11 @@ def put(connection: Connection, handle: int, md: bytes, pmo: bytes, body: bytes)
         expiry_tenths=asked.expiry_tenths,
     )
     if result is None:
-        return Outcome(md, pmo, 0)
+        return VerbOutcome(md, pmo, 0)
     before, between, after = _md_after_put(kept, result.descriptor)
     date, time = put_moment(result.descriptor, result.window.put_ms)
     ids = result.msg_id, result.correl_id or _NO_ID
-    return Outcome(
+    return VerbOutcome(
         b"".join((before, *ids, between, date, time, after)),
         _pmo_after_put(pmo, result.queue, result.manager, connection.name),
         result.warning,
@@ -144,7 +146,7 @@ def put(connection: Connection, handle: int, md: bytes, pmo: bytes, body: bytes)
 
 def get(
     connection: Connection, handle: int, md: bytes, gmo: bytes, buffer_bytes: int
-) -> Outcome | None:
+) -> VerbOutcome | None:
     """Get or browse a message (MQGET); None, and nothing done, for a call that asks more.
 
     ``md`` and ``gmo`` are structures with a right StrucId and Version; ``buffer_bytes`` is the
@@ -191,7 +193,7 @@ def get(
         parts += gmo[_MATCH_OPTIONS:_GROUP_STATUS], status, gmo[_RESERVED1:_MSG_TOKEN]
     if asked.gmo_version >= c.MQGMO_VERSION_3:
         parts += token_of(message), _LONG.pack(len(body)), gmo[_RESERVED2:]
-    return Outcome(b"".join(filled), b"".join(parts), warning, body, length)
+    return VerbOutcome(b"".join(filled), b"".join(parts), warning, body, length)
 
 
 @lru_cache(_KEPT)

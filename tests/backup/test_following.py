@@ -141,7 +141,7 @@ def test_the_log_is_kept_for_a_reader_that_does_not_read_up_to_a_bound(
 ) -> None:
     assert MAX_KEPT_PAGES == 64_000
     # The same with a smaller bound, which 6 MB reach.
-    monkeypatch.setattr(store, "MAX_KEPT_PAGES", 1_500)
+    monkeypatch.setattr("mayfly.store.store.MAX_KEPT_PAGES", 1_500)
     monkeypatch.setattr(store, "_MORE_KEPT_PAGES", 200)
     monkeypatch.setattr(store, "_NEARLY_READ_SECONDS", 0.05)
     monkeypatch.setattr(Checkpointer, "PAGES_BEFORE_CHECKPOINT", 400)

@@ -19,7 +19,7 @@ from mayfly import QueueManager
 from mayfly.cli import run_notes
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.pipeline import statuses
-from mayfly.cli.run_notes import Ledger, RunKind, RunState, lake_key, noted
+from mayfly.cli.run_notes import CopiedLedger, RunKind, RunState, lake_key, noted
 from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.schema import LEDGER
@@ -308,8 +308,8 @@ def test_a_home_that_cannot_be_written_does_not_keep_a_run_from_work(
 # Ledger runs
 
 
-def of_ledger(url: str, token_file: Path, instance_id: str, manager: str = "QM1") -> Ledger:
-    return Ledger(url, str(token_file), manager, instance_id)
+def of_ledger(url: str, token_file: Path, instance_id: str, manager: str = "QM1") -> CopiedLedger:
+    return CopiedLedger(url, str(token_file), manager, instance_id)
 
 
 def test_a_ledger_run_is_told_by_the_positions_of_its_delta_tables_and_its_ledger(

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mayfly.cli.airport import run
 from mayfly.cli.airport.day import DaySnapshot
 from mayfly.cli.airport.flights import flights_table
-from mayfly.cli.airport.run import DemoResult, DemoWatcher, Plan
+from mayfly.cli.airport.run import DemoPlan, DemoResult, DemoWatcher
 from mayfly.cli.airport.wall_clock import WallSeen
 from tests.cli.conftest import Invoke
 
@@ -29,7 +29,7 @@ class Told:
         self.wall_done: list[float] = []
         self._run = run.run_demo
 
-    def run(self, plan: Plan, watcher: DemoWatcher) -> DemoResult:
+    def run(self, plan: DemoPlan, watcher: DemoWatcher) -> DemoResult:
         """Run the demo with this watcher in front of the command's."""
         self._watcher = watcher
         return self._run(plan, self)
@@ -55,7 +55,7 @@ def test_the_demo_from_end_to_end_on_every_40th_flight(
     """The demo takes the session of the tests over and stops it, so that its Java is warm."""
     flights = flights_table()
     sample = flights.take(np.arange(0, len(flights), EVERY))
-    small = partial(Plan, day_seconds=0.0, compression=9_000, flights=lambda: sample)
+    small = partial(DemoPlan, day_seconds=0.0, compression=9_000, flights=lambda: sample)
     told, out = Told(), tmp_path / "out"
     # The command makes its plan and runs it by these names.
     monkeypatch.setattr(run, "Plan", small)

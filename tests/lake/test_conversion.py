@@ -15,7 +15,7 @@ from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.compaction import compact_lake
 from mayfly.pipeline.lake.conversion import convert_lake
-from mayfly.pipeline.lake.copying import Progress, opened
+from mayfly.pipeline.lake.copying import CopiedBatch, opened
 from mayfly.pipeline.lake.delta import DeltaLake
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
@@ -88,7 +88,7 @@ def test_rows_that_came_meanwhile_are_added(tmp_path: Path) -> None:
     [*_all] = convert_lake(source, target)
     with opened(source, OTHER, as_delta=False) as lake:
         lake.add(rows_of(life(121), first=121, instance=OTHER), 121)
-    assert [*convert_lake(source, target)] == [Progress(121, 1)]
+    assert [*convert_lake(source, target)] == [CopiedBatch(121, 1)]
     assert rows_in(target) == rows_in(source)
 
 
@@ -99,10 +99,10 @@ def test_rows_behind_the_position_of_delta_tables_are_not_taken(tmp_path: Path) 
         lake.add(rows_of(life(1), balance("Q1", 1, got=1)), 2)
         assert isinstance(lake, DeltaLake)
         lake.add_to(BALANCES, rows_of(life(2), balance("Q1", 2, got=2), first=3), 4)
-    assert [*convert_lake(source, tmp_path / "target")] == [Progress(2, 2)]
+    assert [*convert_lake(source, tmp_path / "target")] == [CopiedBatch(2, 2)]
     with opened(source, INSTANCE, as_delta=True) as lake:
         lake.add(rows_of(life(2), balance("Q1", 2, got=2), first=3), 4)
-    assert [*convert_lake(source, tmp_path / "target")] == [Progress(4, 2)]
+    assert [*convert_lake(source, tmp_path / "target")] == [CopiedBatch(4, 2)]
     assert check_lake(tmp_path / "target").texts == []
 
 
@@ -146,7 +146,7 @@ def test_a_lake_that_is_being_written_is_converted_to_its_last_whole_batch(
         with pytest.raises(LakeError, match="a batch is being added; try again"):
             next(convert_lake(source, tmp_path / "target"))
         staged.rename(file)
-        assert [*convert_lake(source, tmp_path / "target")] == [Progress(121, 1)]
+        assert [*convert_lake(source, tmp_path / "target")] == [CopiedBatch(121, 1)]
     assert rows_in(tmp_path / "target") == rows_in(source)
 
 

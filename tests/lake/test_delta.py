@@ -28,7 +28,7 @@ from mayfly.pipeline.bulk.errors import PositionTrimmed
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.check import check_lake
-from mayfly.pipeline.lake.copying import Progress, copy_ledger
+from mayfly.pipeline.lake.copying import CopiedBatch, copy_ledger
 from mayfly.pipeline.lake.delta import (
     DeltaLake,
     StreamedRows,
@@ -210,7 +210,7 @@ def test_a_new_lake_begins_with_the_first_row_that_retention_has_left(tmp_path: 
     ):
         books.end_many(10)
         with opened(tmp_path / "early", client.info().instance_id) as early:
-            assert [*copy_ledger(client, early)] == [Progress(10, 10)]
+            assert [*copy_ledger(client, early)] == [CopiedBatch(10, 10)]
             books.end_many(10)
             books.trim(4)
             with pytest.raises(PositionTrimmed):
@@ -218,8 +218,8 @@ def test_a_new_lake_begins_with_the_first_row_that_retention_has_left(tmp_path: 
             assert early.position == 10
         with opened(tmp_path / "late", client.info().instance_id) as late:
             assert [*copy_ledger(client, late, batch_rows_max=3)] == [
-                Progress(19, 3),
-                Progress(20, 1),
+                CopiedBatch(19, 3),
+                CopiedBatch(20, 1),
             ]
     assert [row["position"] for row in table_of(tmp_path / "late", "lives")] == [17, 18, 19, 20]
     assert check_lake(tmp_path / "late").texts == []

@@ -19,7 +19,7 @@ from mayfly.cli.outcomes import ExitCode
 from mayfly.mqi import constants as c
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.conversion import LakeStore, convert_lake
-from mayfly.pipeline.lake.copying import Progress, opened
+from mayfly.pipeline.lake.copying import CopiedBatch, opened
 from mayfly.pipeline.lake.erasing import Selection, erase_lives
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.open_tables import BALANCES, DUCKDB_MACROS, LEDGER_AGAIN, LIVES, TABLES
@@ -121,7 +121,7 @@ def test_an_export_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
     assert tables_in(tmp_path)["lives"].metadata_location == before
     with opened(source, OTHER, as_delta=False) as lake:
         lake.add(rows_of(life(121, report=c.MQRO_COD), first=121, instance=OTHER), 121)
-    assert [*export_to_iceberg(source, place_in(tmp_path))] == [Progress(121, 1)]
+    assert [*export_to_iceberg(source, place_in(tmp_path))] == [CopiedBatch(121, 1)]
     assert ledger_in(tmp_path) == rows_in(source)
 
 
@@ -224,7 +224,7 @@ def test_an_export_after_an_erasure_is_refused_until_it_is_made_anew(tmp_path: P
     erase_lives(source, Selection("user", "alice"), Erasure(START_MS, "admin", "user", "17", 0))
     with pytest.raises(LakeError, match=r"rows were erased .* still has them: export it anew"):
         next(export_to_iceberg(source, place))
-    assert [*export_to_iceberg(source, place, is_anew=True)] == [Progress(2, 2)]
+    assert [*export_to_iceberg(source, place, is_anew=True)] == [CopiedBatch(2, 2)]
     lives = tables_in(tmp_path)["lives"].scan().to_arrow().sort_by("position")
     assert lives["user_id"].to_pylist() == [None, "bob"]
     files = (tmp_path / "ice berg" / "mayfly" / "lives" / "data").rglob("*.parquet")

@@ -22,7 +22,7 @@ from mayfly.pipeline.bulk.errors import PositionTrimmed
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.compaction import compact_lake
-from mayfly.pipeline.lake.copying import Progress, copy_ledger
+from mayfly.pipeline.lake.copying import CopiedBatch, copy_ledger
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.parquet import ParquetLake
 from mayfly.servers.flight import FlightServer
@@ -112,7 +112,7 @@ def test_rows_come_out_as_the_ledger_has_them(
     books.balance()
     last = books.ledger.last_position()
     with opened(tmp_path, books.ledger.instance_id) as lake:
-        assert [*copy_ledger(reader, lake)] == [Progress(last, last)]
+        assert [*copy_ledger(reader, lake)] == [CopiedBatch(last, last)]
     sent = pa.Table.from_batches([*reader.read(0, last)], LEDGER)
     assert rows_in(tmp_path).select(LEDGER.names).cast(LEDGER).equals(sent)
     assert check_lake(tmp_path).texts == []
@@ -148,13 +148,13 @@ def test_a_new_lake_begins_with_the_first_row_that_retention_has_left(
     books, reader = client
     books.end_many(10)
     with opened(tmp_path / "early", books.ledger.instance_id) as early:
-        assert [*copy_ledger(reader, early)] == [Progress(10, 10)]
+        assert [*copy_ledger(reader, early)] == [CopiedBatch(10, 10)]
         books.end_many(10)
         books.trim(4)
         with pytest.raises(PositionTrimmed):
             next(copy_ledger(reader, early))
     with opened(tmp_path / "late", books.ledger.instance_id) as late:
-        assert [*copy_ledger(reader, late)] == [Progress(20, 4)]
+        assert [*copy_ledger(reader, late)] == [CopiedBatch(20, 4)]
     assert positions(tmp_path / "late") == [17, 18, 19, 20]
 
 

@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.libmqm import repeated
 from mayfly.libmqm.memory import packed, unpacked
-from mayfly.libmqm.repeated import Outcome
+from mayfly.libmqm.repeated import VerbOutcome
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -58,7 +58,7 @@ def opened(connection: Connection, name: str = "Q1") -> Opened:
 
 def general_put(
     connection: Connection, to: Opened, raw_md: bytes, raw_pmo: bytes, body: bytes
-) -> Outcome:
+) -> VerbOutcome:
     md, pmo, warning = unpacked(MD, raw_md), unpacked(PMO, raw_pmo), 0
     try:
         put_message(connection, to, body, md, pmo)
@@ -66,12 +66,12 @@ def general_put(
         if error.comp == c.MQCC_FAILED:
             raise
         warning = error.reason
-    return Outcome(packed(md), packed(pmo), warning)
+    return VerbOutcome(packed(md), packed(pmo), warning)
 
 
 def general_get(
     connection: Connection, handle: int, raw_md: bytes, raw_gmo: bytes, buffer_bytes: int
-) -> Outcome:
+) -> VerbOutcome:
     md, gmo, warning = unpacked(MD, raw_md), unpacked(GMO, raw_gmo), 0
     try:
         body = get_message(connection, handle, buffer_bytes, md, gmo)
@@ -80,10 +80,10 @@ def general_get(
         if error.comp == c.MQCC_FAILED:
             raise
         body, length, warning = error.message, error.original_length, error.reason
-    return Outcome(packed(md), packed(gmo), warning, body, length)
+    return VerbOutcome(packed(md), packed(gmo), warning, body, length)
 
 
-def without_msg_id(outcome: Outcome | None) -> Outcome:
+def without_msg_id(outcome: VerbOutcome | None) -> VerbOutcome:
     """Return the outcome of a put without the MsgId, which is another each time."""
     assert outcome is not None
     md = unpacked(MD, outcome.md)
@@ -126,7 +126,7 @@ def test_a_warning_and_a_refused_put_return_the_bytes_of_the_general_one(
     assert repeated.put(connection, full.handle, md, packed(PMO()), b"only one") is not None
     asynchronous = packed(PMO(Options=c.MQPMO_NO_SYNCPOINT | c.MQPMO_ASYNC_RESPONSE))
     refused = repeated.put(connection, full.handle, md, asynchronous, b"body")
-    assert refused == Outcome(md, asynchronous, 0)
+    assert refused == VerbOutcome(md, asynchronous, 0)
     with pytest.raises(MQError, match="MQRC_Q_FULL"):
         repeated.put(connection, full.handle, md, packed(PMO()), b"body")
 

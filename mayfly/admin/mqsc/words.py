@@ -29,14 +29,14 @@ DELIMITERS: Final = " \t\n(),;"
 _CONTINUED: Final = ("+", "-")
 
 
-class Completion(NamedTuple):
+class WordCompletion(NamedTuple):
     """The word that is being typed, "" before its first letter, and all that it may become."""
 
     word: str
     candidates: list[str]
 
 
-def completion(typed: str) -> Completion:
+def completion(typed: str) -> WordCompletion:
     """Return how the last word of a script that is being typed may go on.
 
     Lines before the last one count while ``+`` or ``-`` continues them.
@@ -48,7 +48,7 @@ def completion(typed: str) -> Completion:
             break
         open_lines.insert(0, each)
     word = line[max(line.rfind(each) for each in DELIMITERS) + 1 :]
-    return Completion(word, candidates(open_lines, line.removesuffix(word), word))
+    return WordCompletion(word, candidates(open_lines, line.removesuffix(word), word))
 
 
 def candidates(lines: Sequence[str], line: str, word: str) -> list[str]:

@@ -81,7 +81,7 @@ class DemoWatcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """The input of a demo: date in 2013, folder to write to, and the flights of the year.
 
     The day on the virtual clock takes ``day_seconds`` or more. The day on the wall clock passes
@@ -105,7 +105,7 @@ class DemoResult:
     ledger rows, ``rows_during_day`` were in the lake before the day was over.
     """
 
-    plan: Plan
+    plan: DemoPlan
     day: Day
     lives: pa.Table
     year_outcomes: pa.Table
@@ -166,7 +166,7 @@ class _LiveDay:
     problems: list[str]
 
 
-def run_demo(plan: Plan, watcher: DemoWatcher) -> DemoResult:
+def run_demo(plan: DemoPlan, watcher: DemoWatcher) -> DemoResult:
     """Run the demo, write its files to the plan's folder, and return the results.
 
     Disagreements are in ``problems`` of the result. Raises FileExistsError if the folder has files
@@ -239,7 +239,9 @@ def _session(out: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoWatcher) -> _LiveDay:
+def _live_day(
+    plan: DemoPlan, spark: SparkSession, flights: pa.Table, watcher: DemoWatcher
+) -> _LiveDay:
     """Run the day on the virtual clock while a thread fills the lake; return the results."""
     lake, folder = plan.out / "lake", plan.out / "queue-manager"
     of_day = flights_of_day(plan.month, plan.day, flights)
@@ -266,7 +268,7 @@ class _Pace:
     """Slows down the day, so that it takes ``plan.day_seconds`` and the lake can follow."""
 
     def __init__(
-        self, plan: Plan, queue_manager: QueueManager, copy: LedgerCopy, watcher: DemoWatcher
+        self, plan: DemoPlan, queue_manager: QueueManager, copy: LedgerCopy, watcher: DemoWatcher
     ) -> None:
         """Start to measure the time; the day is to take ``plan.day_seconds`` seconds or more.
 
@@ -310,7 +312,7 @@ class _Pace:
 
 
 def _wall_day(
-    plan: Plan, spark: SparkSession, flights: Sequence[Flight], watcher: DemoWatcher
+    plan: DemoPlan, spark: SparkSession, flights: Sequence[Flight], watcher: DemoWatcher
 ) -> WallDay:
     """Run the day on the wall clock, in the new folder ``wall-clock``; return its results."""
     hours = plan.compression * SECOND_MS / _HOUR_MS
@@ -351,7 +353,7 @@ def _counts(outcomes: pa.Table) -> dict[str, int]:
     return {"calls": len(kinds), "got": kinds.count(GOT), "expired": kinds.count(EXPIRED)}
 
 
-def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
+def _draw(plan: DemoPlan, year: pa.Table, wall: WallDay) -> list[Path]:
     """Draw all plots; return the paths to show at the end.
 
     These are the plots, then the other files and folders of the demo. ``year`` is the outcome table

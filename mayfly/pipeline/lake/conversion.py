@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
-from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, LedgerTarget, Progress, opened
+from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, CopiedBatch, LedgerTarget, opened
 from mayfly.pipeline.lake.erasing import copy_records
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
@@ -40,7 +40,7 @@ class LakeStore(NamedTuple):
 
 def convert_lake(
     source: str | Path, target: str | Path, *, batch_rows_max: int = BATCH_ROWS_MAX
-) -> Iterator[Progress]:
+) -> Iterator[CopiedBatch]:
     """Copy a lake of one format into one of the other, and yield the progress after each batch.
 
     Nothing is copied before the first item is asked for. Rows that the target has are left out. The
@@ -61,7 +61,7 @@ def convert_lake(
 
 def add_store(
     source: str | Path, store: LakeStore, target: LedgerTarget, batch_rows_max: int
-) -> Iterator[Progress]:
+) -> Iterator[CopiedBatch]:
     """Add to a target the rows of a store that it lacks, and yield the progress after each batch.
 
     ``source`` is the lake that has the rows; rows that come into it meanwhile may be left out.
@@ -75,7 +75,7 @@ def add_store(
             rows = pa.Table.from_batches([batch]).cast(LEDGER)
             until = rows["position"][-1].as_py()
             target.add(rows, until)
-            yield Progress(until, rows.num_rows)
+            yield CopiedBatch(until, rows.num_rows)
 
 
 def _check_format(source: str | Path, target: str | Path, *, as_delta: bool) -> None:

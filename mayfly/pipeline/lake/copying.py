@@ -37,7 +37,7 @@ class LedgerTarget(Protocol):
         """
 
 
-class Progress(NamedTuple):
+class CopiedBatch(NamedTuple):
     """A batch: the last position that the lake contains, and the number of its ledger rows."""
 
     position: int
@@ -67,7 +67,7 @@ def opened(place: str | Path, instance_id: str, *, as_delta: bool) -> Iterator[L
 
 def copy_ledger(
     client: LedgerClient, lake: LedgerTarget, *, batch_rows_max: int = BATCH_ROWS_MAX
-) -> Iterator[Progress]:
+) -> Iterator[CopiedBatch]:
     """Copy the ledger up to its present end, and yield the progress after each batch.
 
     Nothing is copied before the first item is asked for. ``lake`` was opened for the store of
@@ -90,4 +90,4 @@ def copy_ledger(
             rows, until = coming.result()
             coming = reader.submit(read, until) if until < last else None
             lake.add(rows, until)
-            yield Progress(until, rows.num_rows)
+            yield CopiedBatch(until, rows.num_rows)

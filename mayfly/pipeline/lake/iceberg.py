@@ -25,7 +25,7 @@ from pyiceberg.table import Table, TableProperties
 from sqlalchemy.exc import SQLAlchemyError
 
 from mayfly.pipeline.lake.conversion import LakeStore, add_store, stores_of
-from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, Progress
+from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, CopiedBatch
 from mayfly.pipeline.lake.erasing import erasures
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.ledger_tables import LedgerTables
@@ -79,7 +79,7 @@ def export_to_iceberg(
     *,
     is_anew: bool = False,
     batch_rows_max: int = BATCH_ROWS_MAX,
-) -> Iterator[Progress]:
+) -> Iterator[CopiedBatch]:
     """Copy a lake into Iceberg tables, and yield the progress after each batch.
 
     Nothing is copied before the first item is asked for. The tables are created if they do not

@@ -65,7 +65,7 @@ def test_claimed_messages_are_listed_with_their_consumer(
     assert {each["persistent"] for each in claimed} == {True, False}
     # Page by page, by id, by what is in it, and one whole.
     paged: list[dict[str, Any]] = []
-    after: str | None = ""
+    after: Any = ""
     while after is not None:
         page = web.ask("GET", f"{MESSAGES}?limit=3&after={after}").content
         paged += page["messages"]
@@ -125,7 +125,7 @@ def test_pages_go_on_where_the_one_before_has_ended(web: Web, queue_manager: Que
         put = [session.put("Q1", b"x", persistent=bool(n % 2)).hex() for n in range(450)]
         put += [session.put("Q1", b"x", delay_ms=1_000 + n).hex() for n in range(250)]
     found, pages = list[str](), 0
-    after: str | None = ""
+    after: Any = ""
     while after is not None:
         page = web.ask("GET", f"{MESSAGES}?limit=170&after={after}").content
         found += [each["msg_id"] for each in page["messages"]]
@@ -461,7 +461,7 @@ def test_a_search_in_contents_is_bounded_by_bytes_and_goes_on(
                 "Q1", bytes(2**20) + b"beyond" if number == 3 else bytes(2**20 - 9) + b"needle"
             )
     found, pages = 0, 0
-    after: str | None = ""
+    after: Any = ""
     while after is not None:
         page = web.ask("GET", f"{MESSAGES}?text=needle&limit=1000&after={after}").content
         found, after, pages = found + len(page["messages"]), page["next"], pages + 1

@@ -14,7 +14,7 @@ from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 
-class Handle(Struct):
+class OpenHandle(Struct):
     """An object that a connection has open."""
 
     kind: Annotated[str, Meta(description="QUEUE, TOPIC, PROCESS or QMGR")]
@@ -35,7 +35,7 @@ class ConnectionShown(Struct):
     unit_of_work_ms: Annotated[
         int | None, Meta(description="since when its unit of work is open, null without one")
     ]
-    handles: Annotated[list[Handle], Meta(description="objects that it has open")]
+    handles: Annotated[list[OpenHandle], Meta(description="objects that it has open")]
 
 
 class Connections(Struct):
@@ -63,7 +63,9 @@ def listed(call: Call[NoQuery, None]) -> Connections:
                 has_tls=one.has_tls,
                 connected_ms=one.connected_ms,
                 unit_of_work_ms=one.unit_of_work_ms,
-                handles=[Handle(kind, name, list(options)) for kind, name, options in one.handles],
+                handles=[
+                    OpenHandle(kind, name, list(options)) for kind, name, options in one.handles
+                ],
             )
             for one in open_connections(call.manager.engine)
         ]

@@ -64,7 +64,7 @@ class PropertyContent(Struct):
     value: str | None
 
 
-class Content(NamedTuple):
+class MessageContent(NamedTuple):
     """Headers and properties of a message, and the chain by which its data is found."""
 
     chain: HeaderChain
@@ -72,7 +72,7 @@ class Content(NamedTuple):
     properties: list[PropertyContent]
 
 
-def content_of(descriptor: Descriptor, body: bytes, found: PresentMessage) -> Content:
+def content_of(descriptor: Descriptor, body: bytes, found: PresentMessage) -> MessageContent:
     """Return headers and properties of a message; damaged ones end the chain.
 
     A delayed message is stored without its delay header, which comes from ``found`` then.
@@ -101,7 +101,7 @@ def content_of(descriptor: Descriptor, body: bytes, found: PresentMessage) -> Co
                 folders,
             )
         )
-    return Content(chain, headers, properties)
+    return MessageContent(chain, headers, properties)
 
 
 def descriptor_fields(descriptor: Descriptor) -> list[NamedField]:
