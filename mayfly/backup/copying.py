@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from mayfly.backup.epochs import (
     FORMAT,
     ChangeName,
-    Contents,
     Epoch,
+    EpochContents,
     PageFacts,
     chain,
     check_same_manager,
@@ -38,7 +38,7 @@ from mayfly.backup.files import (
     stamps_of,
     write_files,
 )
-from mayfly.backup.places import NoRoom, Place, place_of
+from mayfly.backup.places import BackupPlace, NoRoom, place_of
 from mayfly.mqi.errors import StoreDamaged, StoreError
 from mayfly.runtime import Files, Loop, Runtime, SystemClock
 from mayfly.runtime.runtime import Event
@@ -219,10 +219,10 @@ class Copier:
         """
         check_not_here(folder)
         self.folder, self.manager_name, self.version = folder, manager_name, version
-        self.place: Place = place_of(target)
+        self.place: BackupPlace = place_of(target)
         self.clock = SystemClock()
         self._secrets, self._stopped = secrets, Runtime().event()
-        for began_ms in Contents(self.place).whole[-1:]:
+        for began_ms in EpochContents(self.place).whole[-1:]:
             check_same_manager(read_epoch(self.place, began_ms), manager_name, target)
         self.follower = FollowerFile(folder, target)
         self._stamps: list[FileStamp] | None = None
@@ -276,7 +276,7 @@ class Copier:
 
     def _resumable(self) -> Epoch | None:
         """Return the last epoch if it is of this database and has changes; None for none."""
-        contents = Contents(self.place)
+        contents = EpochContents(self.place)
         if not contents.whole or not contents.changes_of(contents.whole[-1]):
             return None
         epoch = read_epoch(self.place, contents.whole[-1])
@@ -316,7 +316,7 @@ class _EpochCopy:
         self._changes: list[ChangeName] = []
         self._safe_at_ms = 0
         self._epoch = resumed
-        contents, start = Contents(self._place), None
+        contents, start = EpochContents(self._place), None
         if resumed is not None:
             self._began_ms = resumed.began_ms
             self._changes = chain(contents.changes_of(self._began_ms), None)
@@ -339,7 +339,7 @@ class _EpochCopy:
         """End the thread; after NoRoom remove what is not whole."""
         self._tail.stop()
         if kind is not None and issubclass(kind, NoRoom) and self._epoch is None:
-            for name in Contents(self._place).names_of(self._began_ms):
+            for name in EpochContents(self._place).names_of(self._began_ms):
                 self._place.remove(name)
 
     def copy_image(self, say: Callable[[int, int], None]) -> None:
@@ -487,7 +487,7 @@ class _EpochCopy:
 
     def _prune(self) -> None:
         """Remove what is needed for no moment of the last seven days."""
-        contents = Contents(self._place)
+        contents = EpochContents(self._place)
         oldest_ms = self._copier.clock.now_ms() - _KEPT_MS
         whole = contents.whole
         gone = [at for at, next_one in pairwise(whole) if next_one < oldest_ms]

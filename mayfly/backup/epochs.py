@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from mayfly.backup.places import Place
+from mayfly.backup.places import BackupPlace
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
 from mayfly.store.followers import LogPosition
 from mayfly.store.write_ahead_log import PAGE_BYTES
@@ -114,7 +114,7 @@ def files_path(at_ms: int) -> str:
     return f"{FILES_FOLDER}/{at_ms:013d}.json"
 
 
-def write_epoch(place: Place, epoch: Epoch) -> None:
+def write_epoch(place: BackupPlace, epoch: Epoch) -> None:
     """Write ``epoch.json``, with which an epoch is whole; raises OSError, NoRoom."""
     fields: dict[str, Any] = epoch._asdict()
     fields["digest"] = digest_of(json.dumps(fields).encode())
@@ -122,7 +122,7 @@ def write_epoch(place: Place, epoch: Epoch) -> None:
     place.write(f"{epoch.began_ms:013d}/{EPOCH_FILE}", content)
 
 
-def read_epoch(place: Place, began_ms: int) -> Epoch:
+def read_epoch(place: BackupPlace, began_ms: int) -> Epoch:
     """Return the epoch that began at a moment; raises StoreDamaged, NewerSchema, OSError."""
     name = f"{began_ms:013d}/{EPOCH_FILE}"
     try:
@@ -137,10 +137,10 @@ def read_epoch(place: Place, began_ms: int) -> Epoch:
         raise StoreDamaged(f"{name} is damaged: {error}", Path(name)) from error
 
 
-class Contents:
+class EpochContents:
     """What a place holds, by one look at the names of its objects."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: BackupPlace) -> None:
         """List the place; raises OSError."""
         names = place.names()
         self._names = defaultdict[int, list[str]](list)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mayfly.backup.epochs import files_path
-from mayfly.backup.places import Place
+from mayfly.backup.places import BackupPlace
 from mayfly.mqi.errors import StoreDamaged, StoreError
 from mayfly.runtime import Runtime
 from mayfly.runtime.files import FILE_MODE
@@ -66,7 +66,7 @@ def databases_left_out(folder: Path, database_file: str) -> list[str]:
     return sorted(name for name in names if name.endswith(_DATABASE) and name not in have)
 
 
-def write_files(place: Place, folder: Path, secrets: Secrets, now_ms: int) -> list[str]:
+def write_files(place: BackupPlace, folder: Path, secrets: Secrets, now_ms: int) -> list[str]:
     """Write the files of a folder as one object; return the names of those that are left out.
 
     Raises OSError, and ModuleNotFoundError when there are secrets and no ``cryptography``.
@@ -86,7 +86,7 @@ def write_files(place: Place, folder: Path, secrets: Secrets, now_ms: int) -> li
     return left_out
 
 
-def read_files(place: Place, at_ms: int, passphrase: str | None) -> Mapping[str, bytes]:
+def read_files(place: BackupPlace, at_ms: int, passphrase: str | None) -> Mapping[str, bytes]:
     """Return the content of files by name, as they were written at a moment.
 
     Raises StoreError when they are sealed and the passphrase is missing or wrong, StoreDamaged,

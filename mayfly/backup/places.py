@@ -15,7 +15,7 @@ from mayfly.verbs.contracts.files import is_url, local_path
 RESERVED_BYTES = 64 * 2**20
 
 
-class Place(Protocol):
+class BackupPlace(Protocol):
     """Objects by name, such as ``epoch/image/1``; every method raises OSError on failure."""
 
     def write(self, name: str, content: bytes) -> None:
@@ -135,6 +135,6 @@ class ObjectStorePlace:
             self._files.delete_file(f"{self._prefix}/{name}")
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> BackupPlace:
     """Return the place that a path or URL names; raises StoreError, ModuleNotFoundError."""
     return ObjectStorePlace(text) if is_url(text) else FolderPlace(local_path(text).absolute())

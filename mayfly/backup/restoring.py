@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from mayfly.backup.epochs import (
     ChangeName,
-    Contents,
     Epoch,
+    EpochContents,
     chain,
     read_epoch,
     unpacked_pages,
@@ -57,7 +57,7 @@ def plan_of(source: str, as_of_ms: int | None) -> Plan:
     StoreDamaged when one of its objects is missing, NewerSchema, OSError.
     """
     place = place_of(source)
-    contents = Contents(place)
+    contents = EpochContents(place)
     if not contents.whole:
         kind = "a backup that was broken off" if contents.unfinished else "no backup"
         raise StoreError(f"{source} holds {kind}", Path(source))

@@ -68,7 +68,7 @@ RINGS: Final[Mapping[str, Ring]] = {
 }
 
 
-class Step(NamedTuple):
+class RingStep(NamedTuple):
     """Figures of one queue, or of a queue manager, in one step of time.
 
     ``start_ms`` is when the step begins. ``covered_ms`` is how long the server looked in it, so a
@@ -93,7 +93,7 @@ class Step(NamedTuple):
     discard_lateness_ms: int = 0
 
 
-_COLUMNS: Final = Step._fields[1:]
+_COLUMNS: Final = RingStep._fields[1:]
 #: Columns that hold the highest value of the samples; the others hold sums.
 _HIGHEST: Final = frozenset(("depth", "delayed", "oldest_age_ms"))
 _SCHEMA: Final = (
@@ -107,13 +107,13 @@ _MERGED: Final = ", ".join(
     for one in _COLUMNS
 )
 _ADD: Final = (
-    f"INSERT INTO figure VALUES (?, ?, ?, {', '.join('?' * len(Step._fields))}) "
+    f"INSERT INTO figure VALUES (?, ?, ?, {', '.join('?' * len(RingStep._fields))}) "
     f"ON CONFLICT DO UPDATE SET {_MERGED}"
 )
 #: One search for each slot: a scan would read the steps of all other queues.
 _OF_QUEUE: Final = (
     "WITH RECURSIVE slots(n) AS (VALUES(0) UNION ALL SELECT n + 1 FROM slots WHERE n < ? - 1) "
-    f"SELECT {', '.join(Step._fields)} FROM slots CROSS JOIN figure "
+    f"SELECT {', '.join(RingStep._fields)} FROM slots CROSS JOIN figure "
     "ON step_ms = ? AND slot = n AND queue = ? WHERE start_ms > ? AND start_ms <= ? "
     "ORDER BY start_ms"
 )
@@ -148,7 +148,7 @@ class FiguresTable:
         with self._lock:
             self._open()
 
-    def add(self, start_ms: int, steps: Mapping[str, Step]) -> None:
+    def add(self, start_ms: int, steps: Mapping[str, RingStep]) -> None:
         """Add a sample to the step of each ring that contains ``start_ms``.
 
         ``steps`` has the sample of each queue by name, that of ALL included; those with the most
@@ -168,7 +168,7 @@ class FiguresTable:
             except apsw.Error as error:
                 self._fail(error)
 
-    def steps(self, queue: str, ring: Ring, now_ms: int) -> list[Step]:
+    def steps(self, queue: str, ring: Ring, now_ms: int) -> list[RingStep]:
         """Return the steps of a queue, the oldest first; at most ``ring.step_count``.
 
         ALL is the queue manager. A step in which the server did not run is missing; a queue without
@@ -176,24 +176,24 @@ class FiguresTable:
         """
         since_ms = now_ms - ring.span_ms
         place = (ring.step_count, ring.step_ms)
-        of_all = [Step(*row) for row in self._rows(_OF_QUEUE, (*place, ALL, since_ms, now_ms))]
+        of_all = [RingStep(*row) for row in self._rows(_OF_QUEUE, (*place, ALL, since_ms, now_ms))]
         if queue == ALL:
             return of_all
         rows = self._rows(_OF_QUEUE, (*place, queue, since_ms, now_ms))
-        found = {step.start_ms: step for step in (Step(*row) for row in rows)}
+        found = {step.start_ms: step for step in (RingStep(*row) for row in rows)}
         # A queue has a row for the samples alone in which it had something to tell.
         return [
             found.get(one.start_ms, _nothing_at(one.start_ms))._replace(covered_ms=one.covered_ms)
             for one in of_all
         ]
 
-    def totals(self, ring: Ring, now_ms: int, limit: int) -> dict[str, Step]:
+    def totals(self, ring: Ring, now_ms: int, limit: int) -> dict[str, RingStep]:
         """Return the sum of the steps of each queue, those that lost most by expiry first.
 
         ``start_ms`` is that of its first step. At most ``limit`` queues are returned.
         """
         asked = (ring.step_ms, now_ms - ring.span_ms, now_ms, limit)
-        return {row[0]: Step(*row[1:]) for row in self._rows(_BY_QUEUE, asked)}
+        return {row[0]: RingStep(*row[1:]) for row in self._rows(_BY_QUEUE, asked)}
 
     def close(self) -> None:
         """Close the database; a second call does nothing."""
@@ -271,13 +271,13 @@ class FiguresTable:
             connection.close()
 
 
-def _nothing_at(start_ms: int) -> Step:
+def _nothing_at(start_ms: int) -> RingStep:
     """Return the step of a queue in which nothing was or happened."""
-    return Step(start_ms, *[0] * len(_COLUMNS))
+    return RingStep(start_ms, *[0] * len(_COLUMNS))
 
 
 def _add_to(
-    connection: apsw.Connection, ring: Ring, moment_ms: int, steps: Mapping[str, Step]
+    connection: apsw.Connection, ring: Ring, moment_ms: int, steps: Mapping[str, RingStep]
 ) -> None:
     """Add samples to the step of one ring that contains ``moment_ms``."""
     slot = moment_ms // ring.step_ms % ring.step_count
@@ -368,7 +368,7 @@ def _next_sample_ms(now_ms: int) -> int:
     return now_ms - now_ms % SAMPLE_MS + SAMPLE_MS
 
 
-def _steps_between(before: LiveFigures, now: LiveFigures, start_ms: int) -> dict[str, Step]:
+def _steps_between(before: LiveFigures, now: LiveFigures, start_ms: int) -> dict[str, RingStep]:
     """Return the sample of each queue in which something was or happened, and that of ALL.
 
     The busiest queues come first.
@@ -395,7 +395,7 @@ def _step_of(
     one: QueueFigures,
     now: LiveFigures,
     start_ms: int,
-) -> Step:
+) -> RingStep:
     """Return the sample of one queue, or of several; ``before`` None is a queue that is new.
 
     ``covered_ms`` is 0: it is that of ALL.
@@ -407,7 +407,7 @@ def _step_of(
         released, discarded = before.release_lateness, before.expiry_lateness
     count = {outcome: max(0, n - ended.get(outcome, 0)) for outcome, n in one.ended.items()}
     oldest_ms = now.now_ms if one.oldest_put_ms is None else one.oldest_put_ms
-    return Step(
+    return RingStep(
         start_ms,
         0,
         one.puts - puts,
@@ -422,7 +422,9 @@ def _step_of(
     )
 
 
-def _step_of_all(before: LiveFigures, now: LiveFigures, start_ms: int, oldest_age_ms: int) -> Step:
+def _step_of_all(
+    before: LiveFigures, now: LiveFigures, start_ms: int, oldest_age_ms: int
+) -> RingStep:
     """Return the sample of the queue manager, whose oldest message has ``oldest_age_ms``.
 
     A message that is released or dead-lettered moves on and counts as one put. Delayed messages are
@@ -432,7 +434,7 @@ def _step_of_all(before: LiveFigures, now: LiveFigures, start_ms: int, oldest_ag
     depth = sum(one.depth for one in now.queues.values()) + now.others.depth
     staging = now.queues.get(STAGING_QUEUE)
     ended = sum(n for word, n in flow.items() if word not in (PUT, State.RELEASED))
-    return Step(
+    return RingStep(
         start_ms,
         now.now_ms - before.now_ms,
         flow.get(PUT, 0),
@@ -462,12 +464,12 @@ def _sum_between(before: LatenessSum, now: LatenessSum) -> tuple[int, int]:
     return now.message_count - before.message_count, now.sum_ms - before.sum_ms
 
 
-def _is_eventful(step: Step) -> bool:
+def _is_eventful(step: RingStep) -> bool:
     """Return True if a queue had messages, puts, releases or ends in a step."""
     happened = step.put_count, step.ended_count, step.released_count, step.discarded_count
     return any((*happened, step.depth, step.delayed))
 
 
-def _weight(step: Step) -> int:
+def _weight(step: RingStep) -> int:
     """Return how much a queue has to do with: what came, ended and is there."""
     return step.put_count + step.ended_count + step.depth + step.delayed

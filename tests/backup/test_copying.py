@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.admin.security.users import Users
 from mayfly.backup import copying, places
 from mayfly.backup.copying import Copied, Copier
-from mayfly.backup.epochs import ChangeName, Contents, chain
+from mayfly.backup.epochs import ChangeName, EpochContents, chain
 from mayfly.backup.files import Secrets
 from mayfly.backup.places import FolderPlace, NoRoom
 from mayfly.backup.restoring import Restored, plan_of, restore
@@ -259,8 +259,8 @@ def test_backups_of_the_last_seven_days_are_kept(
 ) -> None:
     back_up(folder, place)
     second = back_up(folder, place)
-    assert len(Contents(FolderPlace(place)).whole) == 2
+    assert len(EpochContents(FolderPlace(place)).whole) == 2
     monkeypatch.setattr(copying, "_KEPT_MS", -1)
     third = back_up(folder, place)
-    assert Contents(FolderPlace(place)).whole == [third.began_ms]
+    assert EpochContents(FolderPlace(place)).whole == [third.began_ms]
     assert second.began_ms < third.began_ms

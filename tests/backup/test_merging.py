@@ -13,7 +13,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.backup import copying
 from mayfly.backup.copying import Copied, Copier
-from mayfly.backup.epochs import ChangeName, Contents, read_epoch
+from mayfly.backup.epochs import ChangeName, EpochContents, read_epoch
 from mayfly.backup.files import Secrets
 from mayfly.backup.places import FolderPlace
 from mayfly.backup.restoring import plan_of, restore
@@ -80,7 +80,7 @@ def test_changes_of_a_minute_become_one_and_its_beginning_and_end_are_restored(
 
     def changes() -> dict[int, list[ChangeName]]:
         """Return the changes by the minute in which they were written, those of the image aside."""
-        contents = Contents(FolderPlace(place))
+        contents = EpochContents(FolderPlace(place))
         [began_ms] = contents.whole
         first_whole = read_epoch(FolderPlace(place), began_ms).first_whole
         found: dict[int, list[ChangeName]] = {}

@@ -18,7 +18,7 @@ from mayfly.servers.figure_history import (
     RINGS,
     FigureHistory,
     FiguresTable,
-    Step,
+    RingStep,
 )
 from mayfly.testing import VirtualClock
 
@@ -51,18 +51,18 @@ def test_a_sample_is_taken_at_its_moment_and_not_a_millisecond_before(
         clock.advance(1)
         steps = history.table.steps(ALL, HOUR, clock.now_ms())
         # The expired one is there until somebody meets it.
-        assert steps == [Step(START_MS, 10_000, 3, 0, 0, 0, 2, 1, 10_000)]
+        assert steps == [RingStep(START_MS, 10_000, 3, 0, 0, 0, 2, 1, 10_000)]
         assert session.get("Q1") is not None
         assert session.get("Q1") is None
         clock.advance(1)
         assert history.table.steps(ALL, HOUR, clock.now_ms()) == steps
         clock.advance(9_999)
         [_first, second] = history.table.steps(ALL, HOUR, clock.now_ms())
-        assert second == Step(START_MS + 10_000, 10_000, 0, 1, 1, 2, 0, 1, 0, 0, 0, 1, 8_000)
+        assert second == RingStep(START_MS + 10_000, 10_000, 0, 1, 1, 2, 0, 1, 0, 0, 0, 1, 8_000)
         [_first, of_queue] = history.table.steps("Q1", HOUR, clock.now_ms())
-        assert of_queue == Step(START_MS + 10_000, 10_000, 0, 1, 1, 2, 0, 0, 0, 0, 0, 1, 8_000)
+        assert of_queue == RingStep(START_MS + 10_000, 10_000, 0, 1, 1, 2, 0, 0, 0, 0, 0, 1, 8_000)
         [_first, delayed] = history.table.steps("Q2", HOUR, clock.now_ms())
-        assert delayed == Step(START_MS + 10_000, 10_000, 0, 0, 0, 0, 0, 1, 0)
+        assert delayed == RingStep(START_MS + 10_000, 10_000, 0, 0, 0, 0, 0, 1, 0)
 
 
 @pytest.mark.parametrize("persistent", [False, True])
@@ -117,7 +117,7 @@ def test_coarser_steps_are_sums_and_the_highest_of_finer_ones(
 
 def test_the_table_has_a_fixed_size_and_keeps_the_last_steps() -> None:
     table = FiguresTable(None, "QM1")
-    one = Step(0, 10_000, 1, 0, 0, 0, 1, 0, 0)
+    one = RingStep(0, 10_000, 1, 0, 0, 0, 1, 0, 0)
     names = [ALL, *(f"Q{number:03}" for number in range(MAX_QUEUES + 20))]
     for place in range(HOUR.step_count + 40):
         table.add(START_MS + place * HOUR.step_ms, dict.fromkeys(names, one))
@@ -214,7 +214,7 @@ def test_a_queue_manager_that_has_stopped_has_its_past(
 
 
 def test_a_kill_keeps_the_samples_before(tmp_path: Path) -> None:
-    one = Step(0, 10_000, 1, 0, 0, 0, 1, 0, 0)
+    one = RingStep(0, 10_000, 1, 0, 0, 0, 1, 0, 0)
     (tmp_path / "left").mkdir()
     table = FiguresTable(tmp_path, "QM1")
     table.add(START_MS, {ALL: one})
@@ -232,7 +232,7 @@ def test_a_folder_that_cannot_be_written_costs_the_figures_and_nothing_else(
 ) -> None:
     (tmp_path / FIGURES_FILE).mkdir()
     table = FiguresTable(tmp_path, "QM1")
-    table.add(START_MS, {ALL: Step(0, 10_000, 1, 0, 0, 0, 1, 0, 0)})
+    table.add(START_MS, {ALL: RingStep(0, 10_000, 1, 0, 0, 0, 1, 0, 0)})
     assert table.steps(ALL, HOUR, START_MS) == []
     assert caplog.text.count("figures.db of QM1 keeps no figures") == 1
     table.close()

@@ -38,7 +38,7 @@ from mayfly.admin.pcf.objects import (
     SERVICES,
     SUBSCRIPTIONS,
     TOPICS,
-    Inquiry,
+    InquirySelection,
     Noun,
     keywords_of,
     structures_of,
@@ -321,7 +321,7 @@ def _inquire_names(noun: Noun, manager: Engine, parameters: Parameters) -> Answe
     return [[names, *types]]
 
 
-def _object(noun: Noun, record: Record, selection: Inquiry) -> list[Structure]:
+def _object(noun: Noun, record: Record, selection: InquirySelection) -> list[Structure]:
     """Return an object as structures: its name and type first, then attributes that are shown."""
     length = _CHANNEL_BYTES if noun is CHANNELS else _NAME_BYTES
     head = [string(noun.name, record.name, length)]

@@ -433,7 +433,7 @@ def _structure_of(kind: str, row: Attribute, number: int, value: Value) -> Struc
     return string(number, value, row.length if row.length <= _LONGEST_PADDED_BYTES else 0)
 
 
-class Inquiry(NamedTuple):
+class InquirySelection(NamedTuple):
     """What an inquiry shows: numbers of attributes, None for all, and conditions that all hold."""
 
     wanted: Collection[int] | None
@@ -448,7 +448,9 @@ class Inquiry(NamedTuple):
         return structures_of(record, None if self.wanted is None else (*self.wanted, *always))
 
 
-def take_selection(parameters: Parameters, attributes: int, kinds: Iterable[str]) -> Inquiry:
+def take_selection(
+    parameters: Parameters, attributes: int, kinds: Iterable[str]
+) -> InquirySelection:
     """Take the list of attributes, by its number, and the conditions of an inquiry.
 
     An attribute of a condition is shown as well. Raises PcfError for a wrong condition.
@@ -456,7 +458,7 @@ def take_selection(parameters: Parameters, attributes: int, kinds: Iterable[str]
     wanted = parameters.numbers(attributes)
     if wanted is not None:
         wanted += [each.parameter for each in parameters.filters]
-    return Inquiry(wanted, _take_filters(parameters, kinds))
+    return InquirySelection(wanted, _take_filters(parameters, kinds))
 
 
 def _take_filters(parameters: Parameters, kinds: Iterable[str]) -> list[Filter]:

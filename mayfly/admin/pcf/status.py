@@ -19,7 +19,7 @@ from mayfly.admin import (
     Record,
 )
 from mayfly.admin.pcf.channels import connection_bytes
-from mayfly.admin.pcf.objects import Inquiry, take_selection
+from mayfly.admin.pcf.objects import InquirySelection, take_selection
 from mayfly.admin.pcf.parameters import Parameters, missing
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
@@ -172,7 +172,7 @@ def inquire_topics(manager: Engine, parameters: Parameters) -> list[list[Structu
 
 
 def _subscribers(
-    manager: Engine, topic: str, selection: Inquiry
+    manager: Engine, topic: str, selection: InquirySelection
 ) -> list[tuple[str, list[Structure]]]:
     """Return each subscription at topic strings, with the string."""
     return [

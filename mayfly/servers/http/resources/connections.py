@@ -14,7 +14,7 @@ from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 
-class OpenHandle(Struct):
+class HandleOfConnection(Struct):
     """An object that a connection has open."""
 
     kind: Annotated[str, Meta(description="QUEUE, TOPIC, PROCESS or QMGR")]
@@ -35,7 +35,7 @@ class ConnectionShown(Struct):
     unit_of_work_ms: Annotated[
         int | None, Meta(description="since when its unit of work is open, null without one")
     ]
-    handles: Annotated[list[OpenHandle], Meta(description="objects that it has open")]
+    handles: Annotated[list[HandleOfConnection], Meta(description="objects that it has open")]
 
 
 class Connections(Struct):
@@ -64,7 +64,8 @@ def listed(call: Call[NoQuery, None]) -> Connections:
                 connected_ms=one.connected_ms,
                 unit_of_work_ms=one.unit_of_work_ms,
                 handles=[
-                    OpenHandle(kind, name, list(options)) for kind, name, options in one.handles
+                    HandleOfConnection(kind, name, list(options))
+                    for kind, name, options in one.handles
                 ],
             )
             for one in open_connections(call.manager.engine)

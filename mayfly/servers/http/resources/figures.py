@@ -11,7 +11,7 @@ from mayfly.admin.security.roles import Role
 from mayfly.engine import ArchiveError
 from mayfly.engine.api.operating import ended_steps
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.servers.figure_history import ALL, OTHERS, RINGS, Step
+from mayfly.servers.figure_history import ALL, OTHERS, RINGS, RingStep
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
 
@@ -96,7 +96,7 @@ class QueueTotals(Struct):
     ]
 
 
-class Totals(Struct):
+class FigureTotals(Struct):
     """Totals of queues in a span of time, those that lost most messages to expiry first."""
 
     now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
@@ -141,7 +141,7 @@ def shown(call: Call[FigureSpan, None]) -> FigureSteps:
     return FigureSteps(now_ms, now_ms - ring.span_ms, ring.step_ms, steps)
 
 
-def totals(call: Call[TotalsListing, None]) -> Totals:
+def totals(call: Call[TotalsListing, None]) -> FigureTotals:
     """Show totals of queues over the last hour, day or week, most expired messages first.
 
     Each step of a span has 100 queues of its own, the busiest; the others are added up.
@@ -151,7 +151,7 @@ def totals(call: Call[TotalsListing, None]) -> Totals:
     now_ms = call.manager.now_ms()
     found = table.totals(ring, now_ms, asked.limit)
     queues = [_to_totals(name, one) for name, one in found.items()]
-    return Totals(now_ms, now_ms - ring.span_ms, queues)
+    return FigureTotals(now_ms, now_ms - ring.span_ms, queues)
 
 
 def hours(call: Call[HourSpan, None]) -> Hours:
@@ -180,18 +180,18 @@ def hours(call: Call[HourSpan, None]) -> Hours:
     return Hours(asked.from_ms, ended, expired, is_cut, lake)
 
 
-def _to_step(one: Step) -> FigureStep:
+def _to_step(one: RingStep) -> FigureStep:
     """Return a step as the API shows it, with lateness as a mean."""
     return FigureStep(**one._asdict() | _means_of(one))
 
 
-def _to_totals(name: str, one: Step) -> QueueTotals:
+def _to_totals(name: str, one: RingStep) -> QueueTotals:
     """Return the totals of a queue as the API shows them."""
     values = one._asdict() | _means_of(one)
     return QueueTotals(name, *(values[field] for field in QueueTotals.__struct_fields__[1:]))
 
 
-def _means_of(one: Step) -> dict[str, float | None]:
+def _means_of(one: RingStep) -> dict[str, float | None]:
     """Return the mean lateness of releases and discards by field, None without any."""
     return {
         "release_lateness_ms": _mean(one.release_lateness_ms, one.released_count),

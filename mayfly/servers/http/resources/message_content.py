@@ -64,7 +64,7 @@ class PropertyContent(Struct):
     value: str | None
 
 
-class MessageContent(NamedTuple):
+class ContentParts(NamedTuple):
     """Headers and properties of a message, and the chain by which its data is found."""
 
     chain: HeaderChain
@@ -72,7 +72,7 @@ class MessageContent(NamedTuple):
     properties: list[PropertyContent]
 
 
-def content_of(descriptor: Descriptor, body: bytes, found: PresentMessage) -> MessageContent:
+def content_of(descriptor: Descriptor, body: bytes, found: PresentMessage) -> ContentParts:
     """Return headers and properties of a message; damaged ones end the chain.
 
     A delayed message is stored without its delay header, which comes from ``found`` then.
@@ -101,7 +101,7 @@ def content_of(descriptor: Descriptor, body: bytes, found: PresentMessage) -> Me
                 folders,
             )
         )
-    return MessageContent(chain, headers, properties)
+    return ContentParts(chain, headers, properties)
 
 
 def descriptor_fields(descriptor: Descriptor) -> list[NamedField]:

@@ -187,7 +187,7 @@ class MessageContent(Struct):
     data: DataContent
 
 
-class NewMessage(Struct, forbid_unknown_fields=True):
+class MessageToPut(Struct, forbid_unknown_fields=True):
     """A message to put: its data as ``text`` or ``base64``, and when it may be got.
 
     ``delay`` and ``lives`` are durations in words, as ``in 3 days``, ``1 h 30 min`` or ``20s``.
@@ -308,7 +308,7 @@ def shown(call: Call[ContentAsked, None]) -> MessageContent:
     )
 
 
-def put(call: Call[NoQuery, NewMessage]) -> PutMessage:
+def put(call: Call[NoQuery, MessageToPut]) -> PutMessage:
     """Put a message, with delay and lifetime in words; needs PUT on the queue.
 
     With ``dry_run`` it is put and backed out: the answer has its times, or why it is refused.
@@ -439,7 +439,7 @@ def _duration(name: str, text: str) -> int | None:
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{name}: {error}") from error
 
 
-def _body(asked: NewMessage) -> bytes:
+def _body(asked: MessageToPut) -> bytes:
     """Return the data of a new message; HttpError (400) unless it is text or base64, not both."""
     if (asked.text is None) == (asked.base64 is None):
         raise HttpError(HTTPStatus.BAD_REQUEST, "the data is either text or base64")

@@ -139,7 +139,7 @@ class NewTime(Struct, forbid_unknown_fields=True):
     deliver_at_ms: Annotated[int | UnsetType, Meta(description="ms since 1970, UTC")] = UNSET
 
 
-class ScheduleChange(Struct, forbid_unknown_fields=True):
+class DelayedChange(Struct, forbid_unknown_fields=True):
     """A change of all messages that match a filter; ``reschedule`` needs one of the three times."""
 
     action: Literal["cancel", "release", "reschedule"]
@@ -318,7 +318,7 @@ def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
     return _change_one(call, action, _times(call.body, ("delay_ms", "deliver_at_ms")))
 
 
-def changed(call: Call[NoQuery, ScheduleChange]) -> ChangedMessages:
+def changed(call: Call[NoQuery, DelayedChange]) -> ChangedMessages:
     """Cancel, release or reschedule all delayed messages that match a filter.
 
     An empty filter is refused (400) without ``"all": true``. If the change fails for one message,
@@ -424,7 +424,7 @@ def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
     return count
 
 
-def _times(given: NewTime | ScheduleChange, names: tuple[str, ...]) -> dict[str, int]:
+def _times(given: NewTime | DelayedChange, names: tuple[str, ...]) -> dict[str, int]:
     """Return the one time in a body, in ms by its name; {} if ``names`` is empty.
 
     Raises HttpError (400) if the body has none of the names or several.
@@ -435,7 +435,7 @@ def _times(given: NewTime | ScheduleChange, names: tuple[str, ...]) -> dict[str,
     return found
 
 
-def _times_given(given: NewTime | ScheduleChange, names: tuple[str, ...]) -> dict[str, int]:
+def _times_given(given: NewTime | DelayedChange, names: tuple[str, ...]) -> dict[str, int]:
     """Return the times that a body has, of those in ``names``, in ms by name."""
     return {name: value for name in names if (value := getattr(given, name)) is not UNSET}
 
