@@ -182,7 +182,7 @@ def _result(lived: Lived, out: Path, problems: list[str]) -> run.DemoResult:
     lives = ledger.filter(pc.is_in(ledger["queue"], outcomes["queue"].unique()))
     lives = lives.filter(pc.equal(lives["kind"], 0))
     return run.DemoResult(
-        plan=run.Plan(out),
+        plan=run.DemoPlan(out),
         day=day,
         lives=lives,
         year_outcomes=outcomes,

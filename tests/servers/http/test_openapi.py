@@ -124,7 +124,7 @@ def test_the_description_tells_parameters_bodies_roles_and_ways_in(busy: Site) -
     assert listed["x-mayfly-role"] == "look"
     changed = document["paths"]["/mayfly/v1/qmgr/{qmgr}/schedule"]["post"]
     assert changed["security"] == [{"password": []}, {"token": []}, {"login": [], "csrf": []}]
-    body = document["components"]["schemas"]["Change"]
+    body = document["components"]["schemas"]["DelayedChange"]
     assert body["properties"]["action"] == {"enum": ["cancel", "release", "reschedule"]}
     assert (body["required"], body["additionalProperties"]) == (["action", "where"], False)
     problem = changed["responses"]["403"]["content"]["application/problem+json"]["schema"]

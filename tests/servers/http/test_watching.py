@@ -26,6 +26,8 @@ ALERTS = [ROOT / "deploy" / "prometheus" / name for name in ("alerts.yml", "pipe
 DASHBOARDS = [ROOT / "deploy" / "grafana" / name for name in ("mayfly.json", "pipelines.json")]
 PAGE = part("METRICS.md", "Prometheus")
 _NAME = re.compile(r"mayfly_[a-z_]*[a-z]")
+#: What a metric of these kinds adds to its name.
+_SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
 #: What Grafana puts in before it asks.
 _VARIABLES = {
     "$__rate_interval": "5m",
@@ -43,8 +45,7 @@ def exported(manager: QueueManager) -> dict[str, set[str]]:
     text = metrics_text({manager.name: manager}, ServerStatus([manager])).decode()
     text += run_metrics_text(pipeline) + run_metrics_text(ledger)
     for family, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
-        suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
-        for suffix in suffixes:
+        for suffix in _SUFFIXES.get(kind, ("",)):
             found[family + suffix] = set()
     for name, labels in re.findall(r"^(\w+)\{(.*)\} ", text, re.MULTILINE):
         found[name] |= set(re.findall(r'(\w+)="', labels))
