@@ -177,7 +177,9 @@ def test_dead_letters_have_reasons_and_are_redriven(
     dialog = page.get_by_role("dialog", name="Redrive 3 letters?")
     console.sees(dialog.get_by_text("Letters with REASON(2051)."))
     buttons(console, "Redrive 3 letters")
-    console.sees(page.locator(".notice").get_by_text("3 put to their queues."))
+    console.sees(
+        page.locator(".notice").get_by_text("3 letters put to the queues they were meant for.")
+    )
     sync_api.expect(rows).to_have_count(0)
     assert queue_manager.counts("SHUT").live == 3
 

@@ -71,7 +71,7 @@ def test_the_queue_that_loses_most_and_its_hour_are_found_by_keys_alone(
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     console.heading("ORDERS")
-    said = "7 expired, most of them on Sun 26 Nov, 14:00 to 15:00: 5 (25 % of what ended then)."
+    said = "7 expired. Worst was Sun 26 Nov, 14:00 to 15:00: 5 (25 % of what ended then)."
     console.sees(page.get_by_text(said, exact=True))
     picture = page.get_by_role("img", name=said, exact=True)
     assert picture.locator(".dies title").all_text_contents() == [
@@ -83,7 +83,20 @@ def test_the_queue_that_loses_most_and_its_hour_are_found_by_keys_alone(
         taken = picture_of(console, "console-over-time-phone")
         assert len(taken) < 100_000
     page.get_by_label("Days").select_option("month")
-    console.sees(page.get_by_text("most of them on Sunday, 14:00 to 15:00: 5"))
+    console.sees(page.get_by_text("Worst was Sunday, 14:00 to 15:00: 5"))
+
+
+def test_an_hour_of_the_day_that_is_bad_on_several_days_is_named(
+    console: Console, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    lose(queue_manager, clock, "ORDERS", lost=2, got=0)
+    clock.advance(DAY_MS - 1_000)
+    lose(queue_manager, clock, "ORDERS", lost=3, got=0)
+    console.open("#/queue/ORDERS")
+    worst = r"5 expired\. Worst was \w+ \d+ Nov, (\d\d:00 to \d\d:00): 3 "
+    share = r"\(100 % of what ended then\)\. "
+    daily = r"By hour of the day: 5 \(100 % of all\) from \1, on 2 days\."
+    console.reads(console.page.locator(".worst"), re.compile(worst + share + daily))
 
 
 def test_a_page_that_is_opened_now_has_a_past(

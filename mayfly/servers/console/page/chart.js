@@ -40,7 +40,7 @@ export function lineChart({ label, lines, format = String, most = 1, height = 13
       ],
       series: [{}, ...lines.map((each) => ({
         label: each.label, stroke: colour(each.colour), width: 1.5, fill: lines.length === 1 ? wash(colour(each.colour)) : undefined,
-        points: { show: false }, paths: each.isStepped ? UPlot.paths.stepped({ align: 1 }) : undefined, spanGaps: false,
+        points: { show: true, size: 4, fill: colour(each.colour), filter: alone }, paths: each.isStepped ? UPlot.paths.stepped({ align: 1 }) : undefined, spanGaps: false,
       }))],
     };
     plot = new UPlot(options, data, element);
@@ -61,6 +61,13 @@ export function lineChart({ label, lines, format = String, most = 1, height = 13
       else draw();
     },
   };
+}
+
+/** Where a value has no neighbour, so that no line shows it. @param {any} plot @param {number} line */
+function alone(plot, line) {
+  const values = plot.data[line];
+  const isGap = (/** @type {number} */ at) => (values[at] ?? null) === null;
+  return [...values.keys()].filter((at) => !isGap(at) && isGap(at - 1) && isGap(at + 1));
 }
 
 /** A colour made faint, for the area below a line. @param {string} given */

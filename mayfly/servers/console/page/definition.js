@@ -23,8 +23,10 @@ const GONE_ELSE = 'Programs that open it by its name are refused from now on: 20
  * @param {string} kind as in MQSC, in lower case
  * @param {string} name
  * @param {AbortSignal} signal
+ * @param {(attributes: Record<string, any>, change?: (keyword: string) => void) => void} [drawn] called with the
+ *   attributes at first and after each change; `change` opens the form of one, undefined for who may not
  */
-export async function definition(kind, name, signal) {
+export async function definition(kind, name, signal, drawn = () => {}) {
   const path = here('definitions', kind, name);
   const why = whyNot('administer');
   const find = /** @type {HTMLInputElement} */ (h('input', { type: 'search', 'aria-label': 'Find an attribute', placeholder: 'Find an attribute', oninput: draw }));
@@ -38,6 +40,7 @@ export async function definition(kind, name, signal) {
   let { content, etag } = await askWithTag('GET', path, { signal });
 
   function draw() {
+    drawn(content.attributes, why ? undefined : (keyword) => form(keyword));
     const part = find.value.trim().toLowerCase();
     const rows = Object.entries(content.attributes).map(([keyword, value]) => ({ keyword, value }));
     table.set(rows.filter(({ keyword }) => keyword.includes(part)));

@@ -73,7 +73,17 @@ function sentenceOf(cells, isCut) {
   const cut = isCut ? ' Older rows of the ledger are not counted.' : '';
   if (!total) return `No message expired.${cut}`;
   const worst = cells.reduce((most, cell) => (cell.expired > most.expired ? cell : most));
-  return `${count(total)} expired, most of them on ${worst.label}, ${between(worst.hour)}: ${count(worst.expired)} (${shareOf(worst)} of what ended then).${cut}`;
+  const one = `${count(total)} expired. Worst was ${worst.label}, ${between(worst.hour)}: ${count(worst.expired)} (${shareOf(worst)} of what ended then).`;
+  return `${one}${dailyHour(cells, total)}${cut}`;
+}
+
+/** The hour of the day in which most messages expire, if they do so on several days; else "". @param {Cell[]} cells @param {number} total */
+function dailyHour(cells, total) {
+  const hours = Array.from({ length: 24 }, (_none, hour) => cells.filter((cell) => cell.hour === hour && cell.expired));
+  const numbers = hours.map((each) => each.reduce((sum, { expired }) => sum + expired, 0));
+  const hour = numbers.indexOf(Math.max(...numbers));
+  if (hours[hour].length < 2) return '';
+  return ` By hour of the day: ${count(numbers[hour])} (${((100 * numbers[hour]) / total).toFixed(0)} % of all) from ${between(hour)}, on ${hours[hour].length} days.`;
 }
 
 /** @param {Cell[][]} rows @param {string} said */

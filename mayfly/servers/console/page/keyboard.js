@@ -31,7 +31,7 @@ export function listen(pages, isOpen) {
       go([wanted.page]);
       awaitFirstRow(before, waiting.signal);
     } else if (event.key === 'g') isBegun = true;
-    else if (event.key === '/') document.getElementById('search')?.focus();
+    else if (event.key === '/') toSearch();
     else if (event.key === '?') help(pages);
     else return;
     event.preventDefault();
@@ -63,4 +63,11 @@ export function help(pages) {
     h('div', { class: 'keys' }, [...general, ...line, ...pages.filter(({ key }) => key).map(({ key, title }) => [`g ${key}`, title])].map(row)),
     h('div', { class: 'tools' }, h('button', { type: 'button', class: 'main', autofocus: true, onclick: () => close(null) }, 'Close')),
   ]);
+}
+
+/** To the search, whose old text the first letter replaces. */
+function toSearch() {
+  const input = /** @type {HTMLInputElement|null} */ (document.getElementById('search'));
+  input?.focus();
+  input?.select();
 }

@@ -18,7 +18,7 @@ const WHY_LEFT = {
   replaced: 'replaced by another one', over: 'can no longer be undone',
 };
 /** Outcomes of a redrive by their words. */
-export const OUTCOMES = { redriven: 'put to their queues', left: 'stayed', failed: 'refused again', discarded: 'discarded', gone: 'gone meanwhile', without_header: 'without a header', ignored: 'ignored', forwarded: 'forwarded' };
+export const OUTCOMES = { redriven: 'put to the queues they were meant for', left: 'stayed', failed: 'refused again', discarded: 'discarded', gone: 'gone meanwhile', without_header: 'without a header', ignored: 'ignored', forwarded: 'forwarded' };
 
 /** "2 moved; 1 was left: locked by a unit of work". @param {Record<string, number>} receipts */
 export function receiptText(receipts) {
@@ -97,7 +97,7 @@ export async function redrive({ queue, places = [], where = '', targets }, done)
     ];
     if (!(await confirm({ title: `Redrive ${what}?`, effect, action: `Redrive ${what}` }))) return;
     const summary = await ask('POST', here('dead-letters'), { body });
-    const parts = Object.entries(OUTCOMES).filter(([word]) => summary[word]).map(([word, text]) => `${count(summary[word])} ${text}`);
+    const parts = Object.entries(OUTCOMES).filter(([word]) => summary[word]).map(([word, text]) => `${counted(summary[word], 'letter')} ${summary[word] === 1 && word === 'redriven' ? 'put to the queue it was meant for' : text}`);
     const failures = Object.entries(summary.failures).map(([why, times]) => `${why} ${count(/** @type {number} */ (times))} times`);
     say(`${parts.join(', ') || 'Nothing was there'}${failures.length ? ` (${failures.join(', ')})` : ''}.`);
     done();

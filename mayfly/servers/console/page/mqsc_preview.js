@@ -10,18 +10,25 @@ const WAITS_MS = 150;
  */
 export function mqscPreview(load, failed) {
   const text = h('code');
-  const element = h('pre', { class: 'mqsc', role: 'region', 'aria-label': 'In MQSC', tabindex: '0' }, text);
+  const element = h('pre', { class: 'mqsc', role: 'region', 'aria-label': 'In MQSC' }, text);
   const nextSignal = newest(new AbortController().signal);
   /** @type {ReturnType<typeof setTimeout>|undefined} */ let timer;
+
+  /** @param {string} told */
+  function show(told) {
+    fill(text, told);
+    // Tab stops here only if there is something to scroll.
+    element.tabIndex = element.scrollHeight > element.clientHeight ? 0 : -1;
+  }
 
   async function ask() {
     const signal = nextSignal();
     try {
       const found = await load(signal);
-      if (!signal.aborted) fill(text, found);
+      if (!signal.aborted) show(found);
     } catch (problem) {
       if (signal.aborted) return;
-      fill(text, 'No command: a value is not right.');
+      show('No command: a value is not right.');
       failed(problem);
     }
   }
@@ -32,7 +39,7 @@ export function mqscPreview(load, failed) {
     say(told) {
       clearTimeout(timer);
       nextSignal();
-      fill(text, told);
+      show(told);
     },
     /** Ask when nothing has changed for a moment. */
     ask() {

@@ -62,7 +62,7 @@ export function dataTable(asked) {
 
   /** What the heads of a table do, above its cards: the order of rows, and the choice of all. */
   function cardHead() {
-    const columnsToSort = columns.filter(isSortable);
+    const columnsToSort = asked.sort === undefined ? [] : columns;
     const options = columnsToSort.flatMap(({ key: name, label }) => [['', '↑'], ['-', '↓']].map(([sign, arrow]) => h('option', { value: sign + name, selected: sign + name === asked.sort }, `${label} ${arrow}`)));
     const order = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': `Order of ${asked.label}`, onchange: () => {
       [sortKey, isDown] = [order.value.replace(/^-/, ''), order.value.startsWith('-')];
@@ -78,14 +78,10 @@ export function dataTable(asked) {
     if (all.parentElement !== place) place.prepend(all);
   }
 
-  /** A column without a name holds a link or a button, which have no order. @param {Column<T>} column */
-  function isSortable(column) {
-    return asked.sort !== undefined && column.label !== '';
-  }
-
   /** @param {Column<T>} column */
   function headOf(column) {
-    const label = isSortable(column) ? h('button', { type: 'button', onclick: () => sortBy(column) }, column.label) : column.label;
+    const sortable = asked.sort !== undefined;
+    const label = sortable ? h('button', { type: 'button', onclick: () => sortBy(column) }, column.label) : column.label;
     return h('th', { scope: 'col', role: 'columnheader', class: column.number ? 'number' : null, title: column.title }, label);
   }
 

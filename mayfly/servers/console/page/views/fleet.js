@@ -27,7 +27,7 @@ const COLUMNS = [
   number('expired_count', 'Expired', 'Lives that expired in the last week'),
   { key: 'share', label: 'Expired share', number: true, title: 'Of all lives that ended in the last week', value: share, cell: (/** @type {Row} */ row) => (share(row) === null ? '' : `${share(row)?.toFixed(1)} %`) },
   { key: 'oldest', label: 'Oldest', number: true, title: 'Age of the oldest message', value: known('oldest_age_ms'), cell: (/** @type {Row} */ { figures }) => (figures?.oldest_age_ms ? duration(figures.oldest_age_ms) : '') },
-  { key: 'why', label: '', value: (/** @type {Row} */ row) => row.why, cell: whyCell },
+  { key: 'why', label: 'Sign-in', value: (/** @type {Row} */ row) => row.why, cell: whyCell },
 ];
 
 /** @param {HTMLElement} main @param {{signal: AbortSignal}} place */

@@ -117,6 +117,7 @@ export async function show(main, { args: [queue], query, signal }) {
     h('div', { class: 'tools' }, scope, buttons, next), notes, table.element,
   );
   await load(true);
+  if (document.activeElement === main) table.focus();
   // A change of one message may be undone while this page is seen.
   hear('messages', done, signal);
   let figures = '';

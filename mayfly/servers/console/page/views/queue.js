@@ -20,8 +20,10 @@ export async function show(main, { args: [name], query, signal }) {
   const numbers = Object.fromEntries(STATES.map(([word]) => [word, h('strong', {}, '·')]));
   const facts = h('div');
   const ends = h('div');
+  const inhibited = h('div', { class: 'stack tight', role: 'status' });
   main.append(
     h('div', { class: 'page-head' }, h('h1', {}, name), h('a', { href: to(['messages', name]) }, 'Its messages'), h('a', { href: to(['put', name]) }, 'Put a message'), h('a', { href: to(['queues']) }, 'All queues'), h('a', { href: to(['schedule'], { queue: name }) }, 'Its schedule')),
+    inhibited,
     h('div', { class: 'panel tiles' }, STATES.map(([word, title]) => h('a', { class: 'tile', 'data-figure': word, href: to(['messages', name], { state: word }) }, state(word, title), numbers[word]))),
     h('div', { class: 'panels' },
       h('section', { class: 'panel', 'aria-labelledby': 'use' }, h('h2', { id: 'use' }, 'Use'), facts),
@@ -46,8 +48,15 @@ export async function show(main, { args: [name], query, signal }) {
     if (found && !isFirst) draw(found);
     isFirst = false;
   }, signal);
-  await Promise.all([charts.load(), deaths.load()]);
-  main.append(await definition('qlocal', name, signal));
+  const defined = definition('qlocal', name, signal, (attributes, change) => fill(inhibited, ['put', 'get'].filter((verb) => attributes[verb] === 'DISABLED').map((verb) => warning(verb, change))));
+  await Promise.all([charts.load(), deaths.load(), defined]);
+  main.append(await defined);
+}
+
+/** That programs may not put or get, and the way to change it. @param {string} verb @param {(keyword: string) => void} [change] */
+function warning(verb, change) {
+  const keyword = verb.toUpperCase();
+  return h('p', { class: 'panel error' }, `Programs cannot ${verb}: ${keyword}(DISABLED). `, change && h('button', { type: 'button', onclick: () => change(verb) }, `Change ${keyword}…`));
 }
 
 /** @param {{puts: number, ended: Record<string, number>}} queue */
