@@ -58,7 +58,7 @@ def test_the_demo_from_end_to_end_on_every_40th_flight(
     small = partial(DemoPlan, day_seconds=0.0, compression=9_000, flights=lambda: sample)
     told, out = Told(), tmp_path / "out"
     # The command makes its plan and runs it by these names.
-    monkeypatch.setattr(run, "Plan", small)
+    monkeypatch.setattr(run, "DemoPlan", small)
     monkeypatch.setattr(run, "run_demo", told.run)
     answer = mayfly("demo", "--out", str(out), "--json")
     assert answer.exit_code == 0, answer.output
