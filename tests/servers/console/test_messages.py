@@ -93,7 +93,7 @@ def test_order_4242_is_found_by_a_property_and_cancelled_by_keyboard_alone(
     console.sees(page.get_by_role("dialog", name="Cancel 1 message?"))
     tab_to(console, "Cancel 1 message")
     page.keyboard.press("Enter")
-    notice(console, "Message cancelled.")
+    notice(console, "Message cancelled. It was for ORDERS, due ")
     console.heading("Messages of ORDERS")
     sync_api.expect(page.locator("tbody tr")).to_have_count(2)
     assert queue_manager.counts("ORDERS").staged == 2
@@ -144,6 +144,7 @@ def test_a_poison_letter_is_understood_mended_and_redriven_by_keyboard_alone(
     notice(console, "PUT of REPORTS is enabled.")
     sync_api.expect(inhibited).to_have_count(0)
     page.keyboard.press("Escape")
+    sync_api.expect(page.locator(".notice")).to_have_count(0)
     page.keyboard.press("g")
     page.keyboard.press("d")
     console.heading("Dead letters")

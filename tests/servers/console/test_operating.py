@@ -124,7 +124,7 @@ def test_one_message_is_rescheduled_and_put_back(
     console.sees(page.get_by_text("1 message chosen:"))
     buttons(console, "Reschedule…")
     dialog = page.get_by_role("dialog", name="Reschedule 1 message?")
-    console.sees(dialog.get_by_text("For REPORTS."))
+    console.sees(dialog.get_by_text("For REPORTS, due "))
     dialog.get_by_label("Time to move by", exact=True).fill("10")
     buttons(console, "Reschedule 1 message")
     console.sees(page.locator(".notice").get_by_text("Message rescheduled."))

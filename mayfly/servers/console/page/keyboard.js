@@ -1,6 +1,7 @@
 /** Keys of all pages: / searches, g and a letter goes to the first row of a page, ? shows them all. */
 import { byId, h } from './dom.js';
 import { open } from './dialog.js';
+import { closeNewest } from './notices.js';
 import { go, to } from './router.js';
 
 /**
@@ -33,6 +34,7 @@ export function listen(pages, isOpen) {
     } else if (event.key === 'g') isBegun = true;
     else if (event.key === '/') toSearch();
     else if (event.key === '?') help(pages);
+    else if (event.key === 'Escape') closeNewest();
     else return;
     event.preventDefault();
   });

@@ -23,9 +23,12 @@ export function say(text, { problem = false, action } = {}) {
   while (notices.children.length >= MOST) notices.firstElementChild?.remove();
   notices.append(notice);
   byId('spoken').textContent = text;
-  // A failure, and what can be undone, stay until they are closed.
-  if (!problem && !action) setTimeout(() => notice.remove(), STAYS_MS);
+  // A failure stays until it is closed, and what can be undone stays in one line.
+  if (!problem) setTimeout(() => (action ? notice.classList.add('folded') : notice.remove()), STAYS_MS);
 }
+
+/** Close the newest message. */
+export const closeNewest = () => byId('notices').lastElementChild?.remove();
 
 /** Show a failure; a lost server has its banner already, and an abort is nobody's business. */
 export function fail(/** @type {any} */ error) {

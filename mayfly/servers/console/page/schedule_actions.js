@@ -76,8 +76,9 @@ function confirmed(action, scope, found, now_ms) {
   });
 }
 
-/** @param {Delayed[]} messages */
+/** Queue and delivery time of one message, the queues of several. @param {Delayed[]} messages */
 function targetsOf(messages) {
+  if (messages.length === 1) return `For ${messages[0].target}, due ${local(messages[0].deliver_at_ms)}; its MsgId ends with ${messages[0].msg_id.slice(-8)}.`;
   const names = [...new Set(messages.map(({ target }) => target))];
   return `For ${names.slice(0, 3).join(', ')}${names.length > 3 ? ` and ${names.length - 3} other queues` : ''}.`;
 }
@@ -128,7 +129,8 @@ async function changeEach(action, messages, { by_ms, ...times }) {
   }
   const told = Object.entries(receipts).map(([receipt, found]) => `${count(found)} ${receipt}`);
   const isOne = messages.length === 1 && Object.values(receipts)[0] === 1;
-  return { text: isOne ? `Message ${Object.keys(receipts)[0]}.` : `${told.join(', ')}.`, undos };
+  const [{ target, deliver_at_ms: dueMs }] = messages;
+  return { text: isOne ? `Message ${Object.keys(receipts)[0]}. It was for ${target}, due ${local(dueMs)}.` : `${told.join(', ')}.`, undos };
 }
 
 /**
