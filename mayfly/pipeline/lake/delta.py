@@ -22,7 +22,14 @@ from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    QueryBuilder,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow.dataset import Dataset
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -304,16 +311,17 @@ def ledger_rows(
 def rows_for_duckdb(
     url: str, delta: DeltaTable, dates: list[tuple[str, str, str]] | None
 ) -> Dataset | StreamedRows:
-    """Return the rows of a table for DuckDB to register, of all dates or of those that ``dates``
-    keeps.
+    """Return the rows of a table for DuckDB to register: all, or those of the dates given.
+
+    ``dates`` are conditions that all hold: column, operator, date as text.
 
     DuckDB begins to scan a dataset while its thread holds the interpreter's lock, and waits for
     threads that read ahead. If these read by the file system in Python that delta-rs gives a
-    dataset, they wait for that lock, now and then for ever. So Arrow itself reads a folder, and the
-    rows of an object store come as a stream.
+    dataset, they wait for that lock, now and then for ever; and they abort a process that ends
+    meanwhile. So Arrow itself reads a folder, and delta-rs itself an object store, as a stream.
     """
     if is_url(url):
-        return StreamedRows(delta.to_pyarrow_dataset(file_pruning_predicate=dates))
+        return StreamedRows(delta, dates or [])
     folder = SubTreeFileSystem(url, LocalFileSystem())
     return delta.to_pyarrow_dataset(filesystem=folder, file_pruning_predicate=dates)
 
@@ -321,13 +329,17 @@ def rows_for_duckdb(
 class StreamedRows:
     """The rows of a table of an object store, which each query reads once, in every column."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
+    def __init__(self, delta: DeltaTable, dates: list[tuple[str, str, str]]) -> None:
+        """Take the rows that all of ``dates`` keep: column, operator, date as text."""
+        conditions = " AND ".join(
+            f"{column} {operator} '{date}'" for column, operator, date in dates
+        )
+        self._delta = delta
+        self._query = f"SELECT * FROM rows WHERE {conditions or 'TRUE'}"
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        """Return a new stream of the rows; a thread that waits for it lets the others run."""
-        batches = self._dataset.to_batches()
-        reader = pa.RecordBatchReader.from_batches(self._dataset.schema, batches)
+        """Return a new stream of the rows, which delta-rs reads without Python."""
+        reader = QueryBuilder().register("rows", self._delta).execute(self._query)
         return reader.__arrow_c_stream__(requested_schema)
 
 
