@@ -53,12 +53,14 @@ class Loop:
     def _pass_on(self) -> int:
         ready = [number for number in sorted(self._waiting) if self._waiting[number]()]
         assert ready, f"nobody can go on: {sorted(self._waiting)}"
-        before, self.turn = self.turn, self.random.choice(ready)
-        del self._waiting[self.turn]
-        if self.turn != before:
+        before, chosen = self.turn, self.random.choice(ready)
+        self.turn = chosen
+        del self._waiting[chosen]
+        if chosen != before:
             self.switch_count += 1
-            self._batons[self.turn].release()
-        return self.turn
+            # From here on the chosen thread runs, and may give the turn away again.
+            self._batons[chosen].release()
+        return chosen
 
 
 class StepLock:
