@@ -33,13 +33,9 @@ class FigureSpan(Struct, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
 
-class FigureStep(Struct):
-    """Figures of one step of time. Counts are of messages; the others are the highest values."""
+class MeasuredFigures(Struct):
+    """What was and happened in a span of time: counts of messages, and highest values."""
 
-    start_ms: Annotated[int, Meta(description="when it begins, ms since 1970, UTC")]
-    covered_ms: Annotated[
-        int, Meta(description="how long the server looked, to make rates of counts")
-    ]
     put_count: int
     got_count: int
     expired_count: int
@@ -54,6 +50,15 @@ class FigureStep(Struct):
     discarded_count: Annotated[int, Meta(description="expired messages that were met")]
     discard_lateness_ms: Annotated[
         float | None, Meta(description="how long after their deadlines, mean; null without any")
+    ]
+
+
+class FigureStep(MeasuredFigures):
+    """Figures of one step of time."""
+
+    start_ms: Annotated[int, Meta(description="when it begins, ms since 1970, UTC")]
+    covered_ms: Annotated[
+        int, Meta(description="how long the server looked, to make rates of counts")
     ]
 
 
@@ -75,25 +80,10 @@ class TotalsListing(Struct, forbid_unknown_fields=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=_MAX_TOTALS, description="the most queues")] = 100
 
 
-class QueueTotals(Struct):
+class QueueTotals(MeasuredFigures):
     """What was and happened on one queue in a span of time."""
 
     name: Annotated[str, Meta(description=f"of the queue, or `{OTHERS}`")]
-    put_count: int
-    got_count: int
-    expired_count: int
-    ended_count: Annotated[int, Meta(description="lives that ended, by any outcome but a release")]
-    depth: Annotated[int, Meta(description="highest CURDEPTH")]
-    delayed: Annotated[int, Meta(description="most messages that waited for their delivery time")]
-    oldest_age_ms: Annotated[int, Meta(description="highest age of the oldest message")]
-    released_count: Annotated[int, Meta(description="messages that were released for the queue")]
-    release_lateness_ms: Annotated[
-        float | None, Meta(description="their mean lateness; null without any")
-    ]
-    discarded_count: Annotated[int, Meta(description="expired messages that were met")]
-    discard_lateness_ms: Annotated[
-        float | None, Meta(description="how long after their deadlines, mean; null without any")
-    ]
 
 
 class FigureTotals(Struct):
@@ -188,7 +178,9 @@ def _to_step(one: RingStep) -> FigureStep:
 def _to_totals(name: str, one: RingStep) -> QueueTotals:
     """Return the totals of a queue as the API shows them."""
     values = one._asdict() | _means_of(one)
-    return QueueTotals(name, *(values[field] for field in QueueTotals.__struct_fields__[1:]))
+    return QueueTotals(
+        name=name, **{field: values[field] for field in MeasuredFigures.__struct_fields__}
+    )
 
 
 def _means_of(one: RingStep) -> dict[str, float | None]:
