@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -68,6 +68,8 @@ _TRIES: Final = 5
 _PAGE_TRIES: Final = 10
 #: Changes are kept one by one so long; then those of a minute become one.
 _MERGE_AFTER_MS: Final = 10 * 60_000
+#: So long the changes of such a minute stay beside it, for a restore that has their names.
+_MERGED_KEPT_MS: Final = 10 * 60_000
 _MINUTE_MS: Final = 60_000
 #: An epoch ends when its changes are longer than its image, but not before this length.
 _EPOCH_BYTES: Final = 256 * 2**20
@@ -314,12 +316,16 @@ class _EpochCopy:
         self._wrong_pages, self._log_pages = set[int](), set[int]()
         self._pieces: list[str] = []
         self._changes: list[ChangeName] = []
+        #: Changes that a longer one holds, with the moments at which they are removed.
+        self._merged: list[tuple[int, ChangeName]] = []
         self._safe_at_ms = 0
         self._epoch = resumed
         contents, start = EpochContents(self._place), None
         if resumed is not None:
             self._began_ms = resumed.began_ms
-            self._changes = chain(contents.changes_of(self._began_ms), None)
+            known = contents.changes_of(self._began_ms)
+            self._changes = chain(known, None)
+            self._keep_merged(set(known) - {*self._changes})
             last = self._changes[-1].path(self._began_ms)
             start = unpacked_pages(last, self._place.read(last))[0].end
         elif contents.unfinished > contents.whole[-1:]:
@@ -406,6 +412,7 @@ class _EpochCopy:
             self._copier.write_files()
             self._tail.note_safe(self._safe_at_ms)
             self._merge_old()
+            self._remove_merged()
             if self._change_bytes > max(_EPOCH_BYTES, self._image_bytes):
                 return
         self._catch_up()
@@ -469,7 +476,7 @@ class _EpochCopy:
                 return
 
     def _merge(self, parts: Sequence[ChangeName]) -> None:
-        """Write several changes as one, and remove them."""
+        """Write several changes as one, which takes their place."""
         pages: dict[int, bytes] = {}
         commit_count, facts = 0, PageFacts()
         for part in parts:
@@ -482,8 +489,20 @@ class _EpochCopy:
         self._write(merged.path(self._began_ms), packed)
         at = self._changes.index(parts[0])
         self._changes[at : at + len(parts)] = [merged]
-        for part in parts:
+        self._keep_merged(parts)
+
+    def _keep_merged(self, parts: Iterable[ChangeName]) -> None:
+        """Keep changes that a longer one holds until nobody reads them any more."""
+        until_ms = self._copier.clock.now_ms() + _MERGED_KEPT_MS
+        self._merged += [(until_ms, part) for part in parts]
+
+    def _remove_merged(self) -> None:
+        """Remove the changes that a longer one has held for long enough."""
+        now_ms = self._copier.clock.now_ms()
+        while self._merged and self._merged[0][0] <= now_ms:
+            _until_ms, part = self._merged[0]
             self._place.remove(part.path(self._began_ms))
+            del self._merged[0]
 
     def _prune(self) -> None:
         """Remove what is needed for no moment of the last seven days."""

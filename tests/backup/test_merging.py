@@ -51,6 +51,19 @@ def putting(folder: Path) -> "Iterator[subprocess.Popen[str]]":
         process.communicate()
 
 
+@contextmanager
+def following(folder: Path, place: Path, whole: list[Copied]) -> Iterator[None]:
+    """A copier that follows a folder for a block, and appends what it says to ``whole``."""
+    copier = Copier(folder, "QM1", str(place), Secrets(None), "0")
+    thread = threading.Thread(target=copier.follow, args=(lambda _done, _all: None, whole.append))
+    thread.start()
+    try:
+        yield
+    finally:
+        copier.stop()
+        thread.join()
+
+
 def is_safe(folder: Path, at_ms: int) -> bool:
     """Return whether all that was committed before a moment is where the folder is copied to."""
     return followers_of(folder)[0].safe_at_ms > at_ms
@@ -99,12 +112,7 @@ def test_changes_of_a_minute_become_one_and_its_beginning_and_end_are_restored(
         assert process.stdout is not None
         # The image is made in the minute of the first messages.
         begins_ms = [to_next_minute()]
-        copier = Copier(folder, "QM1", str(place), Secrets(None), "0")
-        thread = threading.Thread(
-            target=copier.follow, args=(lambda _done, _all: None, whole.append)
-        )
-        thread.start()
-        try:
+        with following(folder, place, whole):
             wait_until(lambda: whole)
             for minute in range(3):
                 for part in range(3):
@@ -117,13 +125,18 @@ def test_changes_of_a_minute_become_one_and_its_beginning_and_end_are_restored(
                 begins_ms.append(to_next_minute())
             # Each message is a change of its own, or shares one with what is written beside it.
             assert all(len(changes()[at_ms]) >= 3 for at_ms in begins_ms[:3])
+            parts = changes()
             clock.ahead_ms += 11 * MINUTE_MS
+            # A restore that looked before the merge still finds every change that it then saw.
+            wait_until(lambda: all({*parts[ms]} < {*changes()[ms]} for ms in begins_ms[:3]))
+            assert all(len(changes()[ms]) == len(parts[ms]) + 1 for ms in begins_ms[:3])
+        # One that goes on later removes them.
+        with following(folder, place, whole):
+            wait_until(lambda: len(whole) == 2)
+            clock.ahead_ms += 10 * MINUTE_MS
             wait_until(lambda: all(len(changes()[at_ms]) == 1 for at_ms in begins_ms[:3]))
-        finally:
-            copier.stop()
-            thread.join()
     [_first], [of_second], [_third] = (changes()[at_ms] for at_ms in begins_ms[:3])
-    [image] = whole
+    [image, _resumed] = whole
     first, second, third = (
         [f"{minute}{part}".encode() for part in range(3)] for minute in range(3)
     )
