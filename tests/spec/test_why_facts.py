@@ -58,7 +58,7 @@ def test_X3_a_message_that_expired_for_its_cap_says_so_and_where_its_report_is(
         )
     (_put, put), (_expired, expired), *_report = texts(qm, msg_id)
     assert put.endswith(f"expires {AT_1_MIN}, {CAPS}")
-    assert expired == "discarded 2023-11-14 22:14:20.001, met by a get of app (mayfly)"
+    assert expired == "discarded 2023-11-14 22:14:20.001, found by a get of app (mayfly)"
 
 
 def test_D18_one_that_expired_while_it_was_delayed_names_its_cap_too(
@@ -73,7 +73,7 @@ def test_D18_one_that_expired_while_it_was_delayed_names_its_cap_too(
     )
     step = qm.why(msg_id).steps[-1]
     assert (step.what, step.queue) == ("expired", STAGING)
-    assert step.text == f"discarded {AT_1_MIN}, met by the delay processor"
+    assert step.text == f"discarded {AT_1_MIN}, found by the delay processor"
 
 
 @pytest.mark.parametrize("by_scan", [False, True])
@@ -89,7 +89,7 @@ def test_E8_X9_what_met_an_expired_message_is_told(
             assert list(app.browse("Q1")) == []
     met_by = "the expiry scan" if by_scan else "a browse of app (mayfly)"
     step = qm.why(msg_id).steps[-1]
-    assert step.text == f"discarded {AT_1_MIN}, met by {met_by}"
+    assert step.text == f"discarded {AT_1_MIN}, found by {met_by}"
     assert (step.user, step.program) == (("", "") if by_scan else ("app", "mayfly"))
 
 
@@ -162,5 +162,5 @@ def test_a_claim_that_meets_an_expired_message_and_one_that_ends_are_told(
     claims.claim("reader", epoch, 0, ClaimLimit(10, 2**20))
     claims.end("reader", epoch, 1)
     expired, ended = (qm.why(msg_id).steps[-1] for msg_id in (late, got))
-    assert expired.text == f"discarded {AT_1_MIN}, met by a claim of consumer reader"
+    assert expired.text == f"discarded {AT_1_MIN}, found by a claim of consumer reader"
     assert (ended.what, ended.program) == ("got", "reader")

@@ -98,7 +98,7 @@ def test_words_of_a_later_version_are_told_as_they_are(folder: Path) -> None:
     with opened(folder, VirtualClock(CLOSED_MS + 1_000)) as qm:
         found = qm.why(msg_id)
         assert "because the moon shortened its life; " in found.sentence
-        assert found.steps[-1].text.endswith(", met by sunrise")
+        assert found.steps[-1].text.endswith(", found by sunrise")
 
 
 #: By MsgId as its sender gave it: the cap, and how its lives end in the scene below.

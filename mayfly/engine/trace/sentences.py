@@ -440,7 +440,7 @@ def _last_step(entry: TraceEntry, now_ms: int) -> tuple[int, str, str, str]:
     if entry.state == State.EXPIRED:
         assert entry.expire_at_ms is not None
         detector = detector_of(entry)
-        by = f", met by {detector}" if detector else ""
+        by = f", found by {detector}" if detector else ""
         text = f"discarded {spelled_moment(entry.ended_ms)}{by}"
         return entry.expire_at_ms, what, entry.queue, text
     kind = "channel " if entry.state == State.TRANSMITTED else ""

@@ -156,6 +156,7 @@ def test_a_poison_letter_is_understood_mended_and_redriven_by_keyboard_alone(
     page.keyboard.press("Enter")
     notice(console, "1 letter put to the queue it was meant for.")
     picture(console, "console-redriven", 800)
+    sync_api.expect(page.get_by_role("button", name="Open REPORTS")).to_have_count(1)
     with queue_manager.session() as session:
         message = session.get("REPORTS")
         assert message is not None

@@ -312,7 +312,7 @@ def test_expired_messages_and_the_ledger_are_searched(
     latest = page.get_by_role("grid", name="Latest expired").locator("tbody tr")
     sync_api.expect(latest).to_have_count(4)
     console.sees(latest.first.get_by_role("gridcell", name="2 s", exact=True))
-    console.sees(latest.first.get_by_text("met by get, of anna"))
+    console.sees(latest.first.get_by_text("found by get, of anna"))
     console.open("#/ledger")
     console.sees(page.get_by_text("5 lives in rows"))
     page.get_by_label("Outcome", exact=True).select_option("got")

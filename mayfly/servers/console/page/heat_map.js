@@ -9,8 +9,9 @@ import { here } from './session.js';
 
 const HOUR_MS = 3_600_000;
 const RANGES = { week: ['Last 7 days', 7], month: ['Last 28 days, by weekday', 28], year: ['Last 364 days, by weekday', 364] };
-const [CELL, GAP, LEFT, TOP] = [24, 2, 88, 20];
-const WIDTH = LEFT + 24 * CELL;
+const [GAP, LEFT, TOP] = [2, 78, 20];
+/** Widest and narrowest cell, so that 24 fit a screen of 1280 px and one of 360. */
+const [WIDE, NARROW] = [26, 9];
 
 /** @typedef {{label: string, hour: number, ended: number, expired: number}} Cell */
 
@@ -43,7 +44,7 @@ export function heatMap({ queue, signal }) {
     const rows = rowsOf(found, days === 7);
     const cells = rows.flatMap((row) => row);
     fill(sentence, sentenceOf(cells, found.is_cut));
-    fill(picture, pictureOf(rows, sentenceOf(cells, found.is_cut)));
+    fill(picture, pictureOf(rows, sentenceOf(cells, found.is_cut), picture.clientWidth));
   }
   return { element, load };
 }
@@ -86,17 +87,20 @@ function dailyHour(cells, total) {
   return ` By hour of the day: ${count(numbers[hour])} (${((100 * numbers[hour]) / total).toFixed(0)} % of all) from ${between(hour)}, on ${hours[hour].length} days.`;
 }
 
-/** @param {Cell[][]} rows @param {string} said */
-function pictureOf(rows, said) {
+/** The picture in pixels of the screen, so that its text is as large as other text. @param {Cell[][]} rows @param {string} said @param {number} width */
+function pictureOf(rows, said, width) {
+  const cellWidth = Math.max(NARROW, Math.min(WIDE, Math.floor((width - LEFT) / 24)));
+  const cellHeight = Math.max(cellWidth, 18);
   const most = Math.max(1, ...rows.flatMap((row) => row.map(({ expired }) => expired)));
-  const hours = [0, 3, 6, 9, 12, 15, 18, 21].map((hour) => svg('text', { x: LEFT + hour * CELL, y: 12 }, String(hour).padStart(2, '0')));
+  const hours = [0, 3, 6, 9, 12, 15, 18, 21].map((hour) => svg('text', { x: LEFT + hour * cellWidth, y: 12 }, String(hour).padStart(2, '0')));
   const drawn = rows.map((row, line) => [
-    svg('text', { x: 0, y: TOP + line * CELL + 16 }, row[0].label),
+    svg('text', { x: 0, y: TOP + line * cellHeight + cellHeight / 2 + 4 }, row[0].label),
     row.map((cell) => svg('rect', {
-      class: cell.expired ? 'dies' : 'lives', x: LEFT + cell.hour * CELL, y: TOP + line * CELL, width: CELL - GAP, height: CELL - GAP, rx: 3,
+      class: cell.expired ? 'dies' : 'lives', x: LEFT + cell.hour * cellWidth, y: TOP + line * cellHeight, width: cellWidth - GAP, height: cellHeight - GAP, rx: 3,
       // The square root lets a few be seen beside many.
       'fill-opacity': cell.expired ? (0.15 + 0.85 * Math.sqrt(cell.expired / most)).toFixed(2) : null,
     }, svg('title', {}, `${cell.label} ${between(cell.hour)}: ${count(cell.expired)} of ${count(cell.ended)} expired (${shareOf(cell)})`))),
   ]);
-  return svg('svg', { viewBox: `0 0 ${WIDTH} ${TOP + rows.length * CELL}`, role: 'img', 'aria-label': said }, hours, drawn);
+  const [wide, high] = [LEFT + 24 * cellWidth, TOP + rows.length * cellHeight];
+  return svg('svg', { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: 'img', 'aria-label': said }, hours, drawn);
 }

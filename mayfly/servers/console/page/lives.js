@@ -9,11 +9,11 @@ const whyOf = (life) =>
   [
     life.reason && `${life.reason} ${life.reason_name ?? ''}`,
     life.capped_by && `capped by ${life.capped_by}`,
-    life.met_by && `met by ${life.met_by}`,
+    life.met_by && `found by ${life.met_by}`,
     life.ended_by && `of ${life.ended_by}${life.ended_program ? ` (${life.ended_program})` : ''}`,
   ].filter(Boolean).join(', ');
 
-/** How long after its deadline an expired message was met. @param {any} life */
+/** How long after its deadline an expired message was found. @param {any} life */
 const lateOf = ({ outcome, ended_ms, expire_at_ms }) => (outcome === 'expired' && expire_at_ms !== null ? ended_ms - expire_at_ms : null);
 
 /**
@@ -26,7 +26,7 @@ export function livesTable({ without, ...asked }) {
     { key: 'outcome', label: 'Outcome', value: (life) => life.outcome, cell: (life) => state(life.outcome) },
     { key: 'queue', label: 'Queue', value: (life) => life.queue, cell: (life) => h('a', { href: to(['queue', life.queue]) }, life.queue) },
     { key: 'lived', label: 'Lived', number: true, title: 'From its put to its end', value: (life) => life.ended_ms - life.put_ms, cell: (life) => duration(life.ended_ms - life.put_ms) },
-    { key: 'late', label: 'Met after', number: true, title: 'From its deadline to its end', value: lateOf, cell: (life) => (lateOf(life) === null ? '' : duration(lateOf(life))) },
+    { key: 'late', label: 'Found after', number: true, title: 'From its deadline to its end', value: lateOf, cell: (life) => (lateOf(life) === null ? '' : duration(lateOf(life))) },
     { key: 'sender', label: 'Sender', value: (life) => life.user_identifier },
     { key: 'id', label: 'MsgId', value: (life) => life.msg_id, cell: (life) => id(life.msg_id) },
     { key: 'bytes', label: 'Size', number: true, value: (life) => life.body_bytes, cell: (life) => bytes(life.body_bytes) },

@@ -99,7 +99,7 @@ export async function redrive({ queue, places = [], where = '', targets }, done)
     const summary = await ask('POST', here('dead-letters'), { body });
     const parts = Object.entries(OUTCOMES).filter(([word]) => summary[word]).map(([word, text]) => `${counted(summary[word], 'letter')} ${summary[word] === 1 && word === 'redriven' ? 'put to the queue it was meant for' : text}`);
     const failures = Object.entries(summary.failures).map(([why, times]) => `${why} ${count(/** @type {number} */ (times))} times`);
-    say(`${parts.join(', ') || 'Nothing was there'}${failures.length ? ` (${failures.join(', ')})` : ''}.`);
+    say(`${parts.join(', ') || 'Nothing was there'}${failures.length ? ` (${failures.join(', ')})` : ''}.`, names.length === 1 && summary.redriven ? { action: { label: `Open ${names[0]}`, run: () => go(['queue', names[0]]) } } : {});
     done();
   } catch (error) {
     fail(error);

@@ -35,7 +35,7 @@ const CHARTS = [
     { label: 'Age', colour: 'accent', of: (step) => step.oldest_age_ms }] },
   { title: 'Lateness', unit: 'in the mean', format: shortly, most: 1_000, lines: [
     { label: 'Release', colour: 'waiting', of: (step) => step.release_lateness_ms },
-    { label: 'Expiry met', colour: 'expired', of: (step) => step.discard_lateness_ms }] },
+    { label: 'Expiry', colour: 'expired', of: (step) => step.discard_lateness_ms }] },
 ];
 
 /**

@@ -1,4 +1,4 @@
-/** Messages that have expired: those still there, and the latest that somebody met. */
+/** Messages that have expired: those still there, and the latest that were found. */
 import { ask } from '../api.js';
 import { fill, h } from '../dom.js';
 import { count, counted, moment } from '../format.js';
@@ -24,8 +24,8 @@ export async function show(main, { signal }) {
   const latest = livesTable({ label: 'Latest expired', empty: 'No message has expired yet, as far as the ledger goes back.', fills: true, without: 'outcome' });
   main.append(
     h('div', { class: 'page-head' }, h('h1', {}, 'Expired'), told),
-    h('h2', {}, 'Still there: nobody has met them'), present.element,
-    h('h2', {}, 'Met and discarded'), latest.element,
+    h('h2', {}, 'Not found yet by a get, browse or scan'), present.element,
+    h('h2', {}, 'Found and discarded'), latest.element,
   );
   await refreshing(async () => {
     const found = await ask('GET', here('expired'), { query: { limit: MOST }, signal });

@@ -24,7 +24,7 @@ const COLUMNS = [
   number('delayed', 'Delayed', 'The most delayed messages'),
   { key: 'oldest_age_ms', label: 'Oldest', number: true, title: 'The highest age of a message', value: (/** @type {any} */ queue) => queue.oldest_age_ms, cell: (/** @type {any} */ queue) => (queue.oldest_age_ms ? duration(queue.oldest_age_ms) : '') },
   lateness('release_lateness_ms', 'Released late', 'How long after their delivery times messages were released, in the mean'),
-  lateness('discard_lateness_ms', 'Expiry met late', 'How long after their deadlines expired messages were discarded, in the mean'),
+  lateness('discard_lateness_ms', 'Discarded late', 'How long after their deadlines expired messages were discarded, in the mean'),
 ];
 /** Queues that no page is about, and the one whose messages are shown as delayed at their targets. */
 const OTHERS = '(others)';

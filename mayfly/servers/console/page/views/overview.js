@@ -107,7 +107,7 @@ function dueFacts({ next_due_ms, now_ms, is_releasing, release_lateness, expiry_
   return factList(
     ['Next delivery', next_due_ms === null ? 'nothing is delayed' : moment(next_due_ms, now_ms)],
     ['Release', is_releasing ? (late ? h('span', { class: 'bad' }, `late by ${duration(now_ms - next_due_ms)}`) : lateness(release_lateness)) : h('span', { class: 'bad' }, 'stopped')],
-    ['Expiry met', lateness(expiry_lateness)],
+    ['Expiry', lateness(expiry_lateness)],
     ['Ledger', ledger_last < ledger_first ? 'empty' : `${count(ledger_first)} to ${count(ledger_last)}`],
     ['Connections', count(connections)],
   );
@@ -147,7 +147,7 @@ function problemList(snapshot, full) {
     ...full,
     dead_letters && h('li', {}, h('a', { href: to(['deadletters']) }, counted(dead_letters, 'dead letter')), '.'),
     in_transit && h('li', { class: 'quiet' }, `${counted(in_transit, 'message')} on transmission queues.`),
-    isForgotten(snapshot) && h('li', { class: 'quiet' }, h('a', { href: to(['expired']) }, counted(expired_present, 'expired message')), ` not discarded yet: nobody has met ${expired_present === 1 ? 'it' : 'them'}.`),
+    isForgotten(snapshot) && h('li', { class: 'quiet' }, h('a', { href: to(['expired']) }, counted(expired_present, 'expired message')), ` not discarded yet: no get, browse or scan has found ${expired_present === 1 ? 'it' : 'them'}.`),
   ].filter(Boolean);
   return found.length ? h('ul', { class: 'plain' }, found) : h('p', { class: 'good' }, 'None.');
 }

@@ -21,7 +21,7 @@ const COLUMNS = [
   number('live', 'Live', (queue) => queue.present?.live ?? 0, 'Could be got now'),
   number('uncommitted', 'Uncommitted', (queue) => queue.present?.uncommitted ?? 0, 'Puts of open units of work'),
   number('locked', 'Locked', (queue) => queue.present?.locked ?? 0, 'Got in open units of work, claimed, or locked by a browse'),
-  number('expired_present', 'Expired', (queue) => queue.present?.expired_present ?? 0, 'Expired and still there: nobody has met them'),
+  number('expired_present', 'Expired', (queue) => queue.present?.expired_present ?? 0, 'Expired and still there: no get, browse or scan has found them'),
   {
     key: 'oldest', label: 'Oldest', number: true, title: 'Age of the oldest message',
     value: (queue) => (queue.oldest_put_ms === null ? null : -queue.oldest_put_ms), cell: (queue) => (queue.oldest_put_ms === null ? '' : duration(now() - queue.oldest_put_ms)),

@@ -139,12 +139,12 @@ function stepTable(told) {
   return table.element;
 }
 
-/** Who put it, what shortened its life, what met it and who ended it, as far as that is known. @param {any} entry */
+/** Who put it, what shortened its life, what found it expired and who ended it, as far as that is known. @param {any} entry */
 const byOf = ({ user_identifier, program, capped_by, met_by, ended_by, ended_program }) =>
   [
     user_identifier && `put by ${user_identifier}${program ? ` (${program})` : ''}`,
     capped_by && `capped by ${capped_by}`,
-    met_by && `met by ${met_by}`,
+    met_by && `found by ${met_by}`,
     ended_by && `ended by ${ended_by}${ended_program ? ` (${ended_program})` : ''}`,
   ].filter(Boolean).join('; ');
 
