@@ -59,7 +59,7 @@ def test_the_overview_counts_messages_by_state_and_follows_them(
     console.reads(console.tile("expired_present"), "1")
     console.reads(console.tile("live"), "1")
     console.sees(console.page.get_by_text("in 59 s"))
-    console.sees(console.page.get_by_text("not discarded yet: no get, browse or scan has found it."))
+    console.sees(console.page.get_by_text("not discarded yet: no get, browse or scan has found"))
     full = console.page.get_by_text("REPORTS is full: 100 % of its 1 message at most.")
     console.sees(full)
     console.row("ORDERS").click()
@@ -84,7 +84,7 @@ def test_expired_messages_between_two_scans_are_no_problem_and_too_many_delayed_
         sync_api.expect(problems.get_by_text("not discarded yet")).to_have_count(0)
         assert queue_manager.mqsc("ALTER QMGR EXPRYINT(OFF)").ok
         clock.advance(1_000)
-        console.sees(problems.get_by_text("not discarded yet: no get, browse or scan has found it."))
+        console.sees(problems.get_by_text("not discarded yet: no get, browse or scan has found"))
 
 
 def test_queues_are_found_and_sorted_and_rows_are_opened_by_keys(
