@@ -59,7 +59,7 @@ from mayfly.pipeline.lake.lifetimes import (
 )
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import LakePart
-from mayfly.pipeline.ledger_progress import LedgerProgress
+from mayfly.pipeline.progress import LedgerProgress
 from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.addresses import ListenAddress
 from mayfly.verbs.checks import stored_id

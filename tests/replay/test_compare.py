@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.replay.compare import compare, turned
-from mayfly.pipeline.replay.errors import ReplayError
 from mayfly.pipeline.replay.lives import trace_of_lives
 from mayfly.pipeline.replay.run import EXPIRED, GOT, replay_in_process
 from mayfly.pipeline.replay.settings import AS_IT_WAS, Settings, WhatIf

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.replay.read import read_trace
 from mayfly.pipeline.replay.split import write_split
 

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from mayfly.lifetime.life import State
-from mayfly.pipeline.lake.errors import ExportError, PlotError
+from mayfly.pipeline.errors import ExportError, PlotError
 from mayfly.pipeline.lake.part import part_between
 from mayfly.pipeline.lake.plot import draw_timeline
 from mayfly.pipeline.lake.timeline import QueueShare

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.failures import failure_of
 from mayfly.pipeline.replay import kernel
 from mayfly.pipeline.replay.compare import compare
-from mayfly.pipeline.replay.errors import ReplayError
 from mayfly.pipeline.replay.lives import trace_of_lives
 from mayfly.pipeline.replay.read import read_trace
 from mayfly.pipeline.replay.run import replay_in_process

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.bulk.schema import LEDGER
-from mayfly.pipeline.lake.errors import LakeError, PlotError
+from mayfly.pipeline.errors import LakeError, PlotError
 from mayfly.pipeline.lake.export_formats import FORMATS, ID_NAMES, check_export, export_condition
 from mayfly.pipeline.lake.files import (
     Lease,

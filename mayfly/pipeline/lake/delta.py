@@ -34,7 +34,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow.dataset import Dataset
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.ledger_tables import LedgerTables
 from mayfly.pipeline.lake.open_tables import (
     BALANCES,

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import duckdb
 
+from mayfly.pipeline.errors import LakeError, PartError
 from mayfly.pipeline.lake import compaction, files
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
-from mayfly.pipeline.lake.errors import LakeError, PartError
 from mayfly.pipeline.lake.files import existing_lake, is_delta
 from mayfly.pipeline.lake.measures import IS_LIFE
 from mayfly.pipeline.lake.part import EVERYTHING

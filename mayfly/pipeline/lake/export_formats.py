@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mayfly.pipeline.lake.errors import ExportError
+from mayfly.pipeline.errors import ExportError
 from mayfly.pipeline.lake.measures import DURATIONS
 from mayfly.pipeline.lake.part import LakePart
 from mayfly.verbs.contracts.outcomes import OUTCOME_CODES

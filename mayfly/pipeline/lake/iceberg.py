@@ -24,10 +24,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table, TableProperties
 from sqlalchemy.exc import SQLAlchemyError
 
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.conversion import LakeStore, add_store, stores_of
 from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, CopiedBatch
 from mayfly.pipeline.lake.erasing import erasures
-from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.ledger_tables import LedgerTables
 from mayfly.pipeline.lake.open_tables import TABLES, OpenTable
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.lake.errors import PlotError
+from mayfly.pipeline.errors import PlotError
 from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, LifetimeFigures
 from mayfly.pipeline.lake.queries import QUEUES_MAX
 

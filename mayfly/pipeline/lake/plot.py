@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 
 from mayfly.lifetime.times import spelled_duration
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.pipeline.lake.errors import PlotError
+from mayfly.pipeline.errors import PlotError
 from mayfly.pipeline.lake.timeline import LakeTimeline, QueueShare
 
 _COLORS = {"got": "#2f7fb8", "expired": "#d1482f", "other": "#c3ccd8"}

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 
 from mayfly.lifetime.life import KIND_LIFE, State
 from mayfly.pipeline.bulk.schema import LEDGER
-from mayfly.pipeline.replay.errors import NoLives, ReplayError
+from mayfly.pipeline.errors import NoLives, ReplayError
 from mayfly.pipeline.replay.trace import FULL_TRACE_SCHEMA
 
 #: Columns of a life that a replay needs.

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.replay.split import is_split, local_trace, read_split
 from mayfly.pipeline.replay.trace import FULL_TRACE_SCHEMA, arranged, as_trace, check_range
 

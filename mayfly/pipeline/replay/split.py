@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.replay.trace import as_trace
 from mayfly.verbs.contracts.files import local_path
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mayfly.lifetime.columns import Ints, ints
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.errors import ReplayError
 
 #: ``seq`` numbers the messages of one queue in put order and decides between equal moments.
 #: ``get_ms`` null: there is no get. For gets that take the first message, all rows share one
