@@ -209,7 +209,7 @@ class LakeArchive:
         """
         with _archive_errors():
             # It takes a tenth of a second, and few traces are asked for.
-            from mayfly.pipeline.lake.lives import lives_with_ids
+            from mayfly.pipeline.lake.answers import lives_with_ids
 
             return lives_with_ids(self._folder, identifiers, limit)
 

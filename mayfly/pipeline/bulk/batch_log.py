@@ -1,4 +1,4 @@
-"""Reads the batch log in the checkpoint of a Spark query: its batches, and which claims are written.
+"""Reads the batch log in the checkpoint of a Spark query: batches, and claims that are written.
 
 A claim is a numbered set of messages that a queue manager reserves for a consumer. Spark writes
 ``offsets/N`` before batch N begins and ``commits/N`` when it is written completely. The offset of a

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mayfly.lifetime.life import State
 from mayfly.lifetime.reports import Cause
-from mayfly.pipeline.lake.measures import RANKS
+from mayfly.pipeline.lake.queries import RANKS
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 
 
