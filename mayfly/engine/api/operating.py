@@ -8,10 +8,11 @@ from mayfly.engine.ended import (
     ended_messages,
     ended_steps,
     ended_summary,
+    erase_lives,
+    erasures,
     expired_present,
     write_trace,
 )
-from mayfly.engine.erasure import erase_lives, erasures
 from mayfly.engine.expiry import Expired, watch_expiry
 from mayfly.engine.figures import PUT, Figures, LiveFigures, QueueFigures, Watch, figures
 from mayfly.engine.lateness import BOUNDS_MS, NO_LATENESS, LatenessCounts, LatenessSum

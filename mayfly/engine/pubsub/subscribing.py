@@ -42,8 +42,8 @@ from mayfly.verbs.checks import Identifier, stored_id
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
     from mayfly.engine.open_handles import OpenQueues
+    from mayfly.verbs.checks import Duration
     from mayfly.verbs.messages import Message
-    from mayfly.verbs.times import Duration
 
 
 class SubscribeRequest(NamedTuple):
