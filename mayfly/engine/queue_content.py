@@ -17,7 +17,7 @@ from mayfly.engine.delay.schedule_query import property_text
 from mayfly.engine.engine import Engine
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.session import Session
-from mayfly.engine.trace.standing import Standing, standing_of, unit_of
+from mayfly.engine.trace.entries import Standing, standing_of, unit_of
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import State
