@@ -20,12 +20,11 @@ import pyarrow.parquet as pq
 from bench.figures import Figure, at_least, at_most, seconds_of, without_aim
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.pipeline.bulk.schema import LEDGER
-from mayfly.pipeline.lake.analytics import analyze_lifetimes
-from mayfly.pipeline.lake.answers import ledger_report
+from mayfly.pipeline.lake.answers import analyze_lifetimes, ledger_report
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.compaction import compact_lake
 from mayfly.pipeline.lake.delta import DeltaLake
-from mayfly.pipeline.lake.measures import LATE_AFTER_MS
+from mayfly.pipeline.lake.queries import LATE_AFTER_MS
 
 _LIVES = int(os.environ.get("MAYFLY_BENCH_LIVES", "10000000"))
 _FILE_LIVES = min(200_000, _LIVES)

@@ -24,8 +24,7 @@ from mayfly.cli.airport.flights import DAY_MS, DELAY_MS, LEAD_MS, LIFE_MS, fligh
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE
 from mayfly.mqi.constants import MQRO_EXPIRATION, MQRO_PASS_CORREL_ID
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.pipeline.lake.analytics import analyze_lifetimes
-from mayfly.pipeline.lake.answers import ledger_report
+from mayfly.pipeline.lake.answers import analyze_lifetimes, ledger_report
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 

@@ -15,8 +15,7 @@ from bench.figures import Figure, at_least, seconds_of
 from mayfly.pipeline.replay import kernel
 from mayfly.pipeline.replay.run import replay_in_process
 from mayfly.pipeline.replay.settings import WhatIf
-from mayfly.pipeline.replay.split import write_split
-from mayfly.pipeline.replay.trace import TRACE_SCHEMA
+from mayfly.pipeline.replay.trace import TRACE_SCHEMA, write_split
 from mayfly.pipeline.spark.replay import replay_in_spark, replay_split_in_spark
 from mayfly.pipeline.spark.session import create_session
 

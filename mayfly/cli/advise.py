@@ -18,8 +18,7 @@ from mayfly.cli.values import duration_ms, local_path
 from mayfly.client.connection import Administration
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.advise.listener_config import read_config
-from mayfly.pipeline.advise.settings import ListenSettings, duration_text
+from mayfly.pipeline.advise.settings import ListenSettings, duration_text, read_config
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 
@@ -295,8 +294,7 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
     ``source`` is that file or lake; ``qmgr`` chooses a queue manager of a lake. Raises ValueError
     for a wrong file or option, CommandFailed for a lake without messages.
     """
-    from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
-    from mayfly.pipeline.replay.read import read_trace
+    from mayfly.pipeline.replay.read import is_lake, read_trace, trace_of_lives
 
     if not is_lake(source):
         if qmgr is not None:
@@ -315,7 +313,7 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
     messages. BOTHRESH is None if the queue does not exist any more. Raises CommandFailed without
     messages, ValueError for a wrong ``queue``.
     """
-    from mayfly.pipeline.replay.lives import trace_of_lives
+    from mayfly.pipeline.replay.read import trace_of_lives
 
     with connected(name, place, program="mayfly advise") as connection:
         admin = Administration(connection.call)
@@ -335,7 +333,7 @@ def _lives(ledger: ClientLedger, name: str) -> pa.Table:
     import pyarrow.compute as pc
 
     from mayfly.pipeline.bulk.schema import LEDGER, ledger_batch
-    from mayfly.pipeline.replay.lives import LIFE_COLUMNS, REPLAYED
+    from mayfly.pipeline.replay.read import LIFE_COLUMNS, REPLAYED
 
     batches = [ledger_batch(rows, name, "") for rows in _pages(ledger)]
     table = pa.Table.from_batches(batches, schema=LEDGER)

@@ -18,10 +18,9 @@ from mayfly.cli.show import quiet_stderr, seconds_shown
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.engine import ArchiveError
 from mayfly.lifetime.life import LifeRecord
-from mayfly.pipeline.lake.errors import LakeError, PipelineError
+from mayfly.pipeline.errors import LakeError, NoLives, PipelineError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.part import LakePart, part_between
-from mayfly.pipeline.replay.errors import NoLives
 from mayfly.verbs.contracts.files import is_url
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class LakeArchive:
         """
         with _archive_errors():
             # It takes a tenth of a second, and few traces are asked for.
-            from mayfly.pipeline.lake.lives import lives_with_ids
+            from mayfly.pipeline.lake.answers import lives_with_ids
 
             return lives_with_ids(self._folder, identifiers, limit)
 

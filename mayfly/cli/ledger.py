@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from mayfly.cli.iceberg import iceberg
 from mayfly.cli.lake_engine import (
     FromOption,
     Lake,
@@ -46,20 +45,20 @@ from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms, local_path, message_id
 from mayfly.client.connection import Administration
 from mayfly.lifetime.times import SECOND_MS, TENTH_MS, spelled_moment
-from mayfly.pipeline.lake import lifetime_advice as advice
+from mayfly.pipeline.lake import lifetimes
 from mayfly.pipeline.lake.files import is_delta
-from mayfly.pipeline.lake.lifetime_advice import spelled
-from mayfly.pipeline.lake.lifetime_queries import By
 from mayfly.pipeline.lake.lifetimes import (
+    By,
     ConsumerFigures,
     DelayFigures,
     LifetimeAnalysis,
     LifetimeFigures,
     Verdict,
+    spelled,
 )
-from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import LakePart
-from mayfly.pipeline.ledger_progress import LedgerProgress
+from mayfly.pipeline.lake.queries import LATE_AFTER_MS
+from mayfly.pipeline.progress import LedgerProgress
 from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.addresses import ListenAddress
 from mayfly.verbs.checks import stored_id
@@ -69,7 +68,7 @@ from mayfly.verbs.contracts.ledger import LedgerInfo
 
 if TYPE_CHECKING:
     from mayfly.pipeline.bulk.client import LedgerClient
-    from mayfly.pipeline.lake.report import QueueReport
+    from mayfly.pipeline.lake.queries import QueueReport
     from mayfly.pipeline.lake.timeline import LakeTimeline
 
 
@@ -143,14 +142,14 @@ def analyze(
     check_lake(lake)
     part = lake_part(first, last, queue)
     if plot is not None:
-        from mayfly.pipeline.lake.lifetime_plot import check_page
+        from mayfly.pipeline.lake.plot import check_page
 
         with wrong_values():
             check_page(plot)
     limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
     analysis = _analysis(lake, part, by, cap, limit_ms)
     if plot is not None and analysis.lifetimes:
-        from mayfly.pipeline.lake.lifetime_plot import draw_lifetimes
+        from mayfly.pipeline.lake.plot import draw_lifetimes
 
         draw_lifetimes(analysis, plot)
     if as_json:
@@ -166,18 +165,18 @@ def _analysis(
 ) -> LifetimeAnalysis:
     """Return the analysis by DuckDB, or by Spark where a lake is too large for one process.
 
-    The arguments are those of ``pipeline.lake.analytics.analyze_lifetimes``. Raises CommandFailed
+    The arguments are those of ``pipeline.lake.answers.analyze_lifetimes``. Raises CommandFailed
     for errors of the lake.
     """
     if fits_one_process(lake, part):
         with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
-            from mayfly.pipeline.lake.analytics import analyze_lifetimes
+            from mayfly.pipeline.lake.answers import analyze_lifetimes
 
             return analyze_lifetimes(
                 lake, part=part, by=by, cap_ms=cap_ms, late_after_ms=late_after_ms
             )
     with spark_session() as spark:
-        from mayfly.pipeline.spark.analytics import analyze_lifetimes as analyze_in_spark
+        from mayfly.pipeline.spark.lake import analyze_lifetimes as analyze_in_spark
 
         return analyze_in_spark(
             spark, lake, part=part, by=by, cap_ms=cap_ms, late_after_ms=late_after_ms
@@ -197,18 +196,18 @@ def _analysis_for_json(analysis: LifetimeAnalysis, late_after_ms: int) -> dict[s
             | {
                 "expired_share": group.expired_share,
                 "verdict": group.verdict.value,
-                "advice": advice.lifetime_advice(group),
+                "advice": lifetimes.lifetime_advice(group),
                 "cap": group.cap
-                and {**group.cap._asdict(), "advice": advice.cap_advice(group.cap)},
+                and {**group.cap._asdict(), "advice": lifetimes.cap_advice(group.cap)},
             }
             for group in analysis.lifetimes
         ],
         "delays": [
-            {**queue._asdict(), "advice": advice.delay_advice(queue, late_after_ms)}
+            {**queue._asdict(), "advice": lifetimes.delay_advice(queue, late_after_ms)}
             for queue in analysis.delays
         ],
         "consumers": [
-            {**consumer._asdict(), "advice": advice.consumer_advice(consumer)}
+            {**consumer._asdict(), "advice": lifetimes.consumer_advice(consumer)}
             for consumer in analysis.consumers
         ],
     }
@@ -234,8 +233,12 @@ def _print(analysis: LifetimeAnalysis, late_after_ms: int) -> None:
         f"{name}: {sentence}"
         for name, group in groups
         for sentence in [
-            *([] if group.verdict is Verdict.FITS else [" ".join(advice.lifetime_advice(group))]),
-            *([] if group.cap is None else [advice.cap_advice(group.cap)]),
+            *(
+                []
+                if group.verdict is Verdict.FITS
+                else [" ".join(lifetimes.lifetime_advice(group))]
+            ),
+            *([] if group.cap is None else [lifetimes.cap_advice(group.cap)]),
         ]
     ]
     columns = (
@@ -244,13 +247,15 @@ def _print(analysis: LifetimeAnalysis, late_after_ms: int) -> None:
     )
     tables = [_table(columns, [_lifetime_row(*group) for group in groups], sentences)]
     delays = [(named(queue.manager, queue.queue), queue) for queue in analysis.delays]
-    sentences = [f"{name}: {advice.delay_advice(queue, late_after_ms)}" for name, queue in delays]
+    sentences = [
+        f"{name}: {lifetimes.delay_advice(queue, late_after_ms)}" for name, queue in delays
+    ]
     tables.append(_table(_DELAY_COLUMNS, [_delay_row(*queue) for queue in delays], sentences))
     consumers = [(named(one.manager, one.queue), one) for one in analysis.consumers]
     sentences = [
         f"{one.application or '(none)'} from {name}: {sentence}"
         for name, one in consumers
-        if (sentence := advice.consumer_advice(one))
+        if (sentence := lifetimes.consumer_advice(one))
     ]
     cells = [_consumer_row(*consumer) for consumer in consumers]
     tables.append(_table(_CONSUMER_COLUMNS, cells, sentences))
@@ -692,7 +697,7 @@ def _exported(
                 lake, target, part=part, outcomes=outcomes, late_after_ms=late_after_ms
             )
     with spark_session() as spark:
-        from mayfly.pipeline.spark.export import export_lives
+        from mayfly.pipeline.spark.lake import export_lives
 
         return export_lives(
             spark,
@@ -985,7 +990,7 @@ def _answers(
             reports = answers.ledger_report(lake, part=part, late_after_ms=late_after_ms)
             return reports, answers.timeline_of(lake, part=part) if is_drawn(reports) else None
     with spark_session() as spark:
-        from mayfly.pipeline.spark.report import ledger_report, timeline_of
+        from mayfly.pipeline.spark.lake import ledger_report, timeline_of
 
         reports = ledger_report(spark, lake, part=part, late_after_ms=late_after_ms)
         return reports, timeline_of(spark, lake, part=part) if is_drawn(reports) else None
@@ -1022,8 +1027,7 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
         )
     token_file = None if served.token_file is None else Path(served.token_file)
     with lake_errors():
-        from mayfly.pipeline.bulk.client import LedgerClient
-        from mayfly.pipeline.bulk.folder_socket import folder_url
+        from mayfly.pipeline.bulk.client import LedgerClient, folder_url
 
         with LedgerClient(folder_url(folder), token_file=token_file) as client:
             url = client.address()
@@ -1177,3 +1181,68 @@ class LedgerWatch:
                 if text not in self._said:
                     self._said.add(text)
                     note(text)
+
+
+# Iceberg
+
+
+def iceberg(
+    lake: Lake,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            parser=local_path,
+            metavar="[FOLDER]",
+            help="Folder of the tables and their catalog, catalog.db of SQLite.",
+        ),
+    ] = None,
+    *,
+    catalog: Annotated[
+        str | None,
+        typer.Option(
+            "--catalog",
+            metavar="NAME",
+            help="Instead of a folder, a catalog of pyiceberg's own configuration.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", metavar="NAME", help="Namespace of the tables.")
+    ] = "mayfly",
+    anew: Annotated[
+        bool,
+        typer.Option("--anew", help="Remove the tables first, with all their files."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy a lake into Iceberg tables: lives, balances and reports_owed.
+
+    When it is run again, also after a kill, only rows that the tables lack are added. Needs
+    mayfly-mq[iceberg]. After `mayfly ledger erase` the tables still have what was erased: --anew
+    removes and fills them again.
+
+    \b
+    Examples:
+      mayfly ledger iceberg lake tables
+      mayfly ledger iceberg s3://bucket/lake --catalog prod --namespace messaging
+    """
+    if (folder is None) == (catalog is None):
+        raise CommandFailed(ExitCode.USAGE, "give either a folder or --catalog")
+    check_lake(lake)
+    row_count = 0
+    with lake_errors(), seconds_shown(sys.stderr, "the lake is copied"):
+        from mayfly.pipeline.lake.iceberg import IcebergPlace, export_to_iceberg
+
+        place = IcebergPlace(folder, catalog, namespace)
+        for progress in export_to_iceberg(lake, place, is_anew=anew):
+            row_count += progress.row_count
+    if as_json:
+        print_json(
+            {
+                "folder": None if folder is None else str(folder),
+                "catalog": catalog,
+                "namespace": namespace,
+                "rows": row_count,
+            }
+        )
+    else:
+        print(f"{row_count:,} rows copied into {place}")

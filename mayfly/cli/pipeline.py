@@ -35,12 +35,11 @@ from mayfly.cli.run_outputs import MetricsFileOption, MetricsListenOption, metri
 from mayfly.cli.show import JsonOption, moment, print_json, quiet_stderr
 from mayfly.cli.values import local_path
 from mayfly.lifetime.times import SECOND_MS, spelled_duration
-from mayfly.pipeline.checkpoint_state import CheckpointState, checkpoint_state
-from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.bulk.batch_log import CheckpointState, checkpoint_state
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
-from mayfly.pipeline.ledger_progress import LedgerProgress
 from mayfly.pipeline.parts import ClaimedSource, PipelineConfig, PipelineFileError
-from mayfly.pipeline.progress import NO_BATCH, Progress, path_here
+from mayfly.pipeline.progress import NO_BATCH, LedgerProgress, Progress, path_here
 from mayfly.runtime import SystemClock
 from mayfly.verbs.contracts import files
 from mayfly.verbs.contracts.files import is_url

@@ -16,7 +16,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import JsonOption, aligned, moment, note, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.replay.engine import EngineChoice, ReplayEngine, choose_engine, usable_bytes
+from mayfly.pipeline.replay.run import EngineChoice, ReplayEngine, choose_engine, usable_bytes
 from mayfly.pipeline.replay.settings import EVERY_OTHER, Settings, WhatIf, check_settings
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _trace_of_lives(
     ``is_by_correl_id`` the one with the same correlation id. Raises ValueError for options that
     apply only to a lake.
     """
-    from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
+    from mayfly.pipeline.replay.read import is_lake, trace_of_lives
 
     if is_lake(source):
         return partial(trace_of_lives, is_by_correl_id=is_by_correl_id)

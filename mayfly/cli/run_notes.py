@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.pipeline.ledger_progress import LedgerProgress
-from mayfly.pipeline.progress import Progress, write_whole
+from mayfly.pipeline.progress import LedgerProgress, Progress, write_whole
 from mayfly.runtime import SystemClock
-from mayfly.runtime.file_lock import is_locked, locked_file
-from mayfly.runtime.files import FOLDER_MODE
+from mayfly.runtime.files import FOLDER_MODE, is_locked, locked_file
 from mayfly.verbs.checks import home_folder
 from mayfly.verbs.contracts.files import is_url, local_path
 

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import note
 from mayfly.mqi.errors import FolderInUse, StoreError
-from mayfly.runtime.file_lock import is_locked, locked_file
-from mayfly.runtime.files import FOLDER_MODE
+from mayfly.runtime.files import FOLDER_MODE, is_locked, locked_file
 from mayfly.store.folder_lock import holder_of
 
 SERVED_FILE = "served.json"

@@ -21,15 +21,17 @@ from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import (
     MAX_BYTES,
+    Delay,
     Identifier,
+    Life,
     check_max_messages,
     plain_descriptor,
     stored_id,
+    times_of_put,
 )
 from mayfly.verbs.messages import Message, PutResult
-from mayfly.verbs.put_keys import IF_EXISTS, check_key, key_id
 from mayfly.verbs.requests import Subscribed
-from mayfly.verbs.times import Delay, Life, times_of_put
+from mayfly.verbs.schedule import IF_EXISTS, check_key, key_id
 
 
 def id_of(identifier: Identifier | None, name: str) -> bytes:

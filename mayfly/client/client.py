@@ -44,11 +44,19 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.verbs import requests as ask
-from mayfly.verbs.checks import Identifier, bytes_of, plain_descriptor
+from mayfly.verbs.checks import (
+    Delay,
+    Duration,
+    Identifier,
+    Life,
+    bytes_of,
+    delay_from,
+    plain_descriptor,
+    times_of_put,
+)
 from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
-from mayfly.verbs.times import Delay, Duration, Life, delay_from, times_of_put
 
 #: Gets from the queue of a handle, with a wait interval in ms.
 Get: TypeAlias = Callable[[int, int], Message | None]

@@ -37,12 +37,20 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.properties.folders import properties_of_mapping
-from mayfly.verbs.checks import Identifier, bytes_of, check_max_messages, stored_id
+from mayfly.verbs.checks import (
+    Delay,
+    Duration,
+    Identifier,
+    Life,
+    bytes_of,
+    check_max_messages,
+    stored_id,
+    times_of_put,
+)
 from mayfly.verbs.contracts.outcomes import terminated_by_program
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
-from mayfly.verbs.put_keys import IF_EXISTS, REPLACES, check_key, key_id
-from mayfly.verbs.times import Delay, Duration, Life, times_of_put
+from mayfly.verbs.schedule import IF_EXISTS, REPLACES, check_key, key_id
 
 _numbers = count(1)
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE

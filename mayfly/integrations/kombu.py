@@ -44,9 +44,7 @@ from mayfly.client.client import connected
 from mayfly.client.connection import Administration, Connection, Schedule, Settlement
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.interface import UnderWay
-from mayfly.integrations.moments import ms_from_now
-from mayfly.integrations.queues import define_queue
-from mayfly.integrations.task_ids import mq_name_of, msg_id_of
+from mayfly.integrations.queues import define_queue, mq_name_of, ms_from_now, msg_id_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -16,15 +16,13 @@ from mayfly.client.aio.outcomes import AwaitableVerbs
 from mayfly.client.client import connected
 from mayfly.client.connection import Connection, Settlement
 from mayfly.client.connection.choose import ConnectOptions
-from mayfly.integrations.queues import define_queue
-from mayfly.integrations.task_ids import mq_name_of, msg_id_of
+from mayfly.integrations.queues import define_queue, mq_name_of, msg_id_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
-from mayfly.verbs.put_keys import key_id
-from mayfly.verbs.schedule import Receipt
+from mayfly.verbs.schedule import Receipt, key_id
 
 _LOG: Final = logging.getLogger("mayfly.taskiq")
 _GET_OPTIONS: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_WAIT

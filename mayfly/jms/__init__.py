@@ -1,7 +1,7 @@
 """JMS 2.0 for Python: the simplified and the classic API, with Python names (docs/JMS.md)."""
 
 from mayfly.jms.callbacks import CompletionListener
-from mayfly.jms.connections import Connection, ConnectionMetaData
+from mayfly.jms.connections import Connection, ConnectionFactory, ConnectionMetaData, JMSContext
 from mayfly.jms.constants import (
     AUTO_ACKNOWLEDGE,
     CLIENT_ACKNOWLEDGE,
@@ -28,7 +28,6 @@ from mayfly.jms.constants import (
     DeliveryMode,
 )
 from mayfly.jms.consumers import JMSBrowser, JMSConsumer, MessageConsumer, QueueBrowser
-from mayfly.jms.contexts import JMSContext
 from mayfly.jms.destinations import Destination, Queue, TemporaryQueue, TemporaryTopic, Topic
 from mayfly.jms.errors import (
     IllegalStateException,
@@ -55,7 +54,6 @@ from mayfly.jms.errors import (
     TransactionRolledBackException,
     TransactionRolledBackRuntimeException,
 )
-from mayfly.jms.factory import ConnectionFactory
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
 from mayfly.jms.producers import JMSProducer, MessageProducer
 from mayfly.jms.sessions import Session

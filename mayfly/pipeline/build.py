@@ -8,6 +8,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.pipeline.bad_rows import BadRows
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.failures import RAISED
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
 from mayfly.pipeline.parts import (
@@ -23,7 +24,6 @@ from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import SinkWrite, check_sinks, sink_writes
 from mayfly.pipeline.spark.checkpoints import check_scheme
 from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS, write_stream
-from mayfly.pipeline.spark.errors import CheckpointError
 
 _NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _CHECKPOINT = "checkpointLocation"

@@ -12,6 +12,7 @@ from mayfly.pipeline.build import check_places, prepare, session_settings
 from mayfly.pipeline.bulk.errors import BulkError
 from mayfly.pipeline.bulk.queue_client import QueueClient, QueueManagerRefused
 from mayfly.pipeline.dead_letters import DEAD_LETTER_QUEUE
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.marks import MARK, check_mark
 from mayfly.pipeline.parts import (
     ClaimedSource,
@@ -25,7 +26,6 @@ from mayfly.pipeline.progress import path_here
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import check_sinks
 from mayfly.pipeline.spark.checkpoints import SPARKS_OWN
-from mayfly.pipeline.spark.errors import CheckpointError
 
 
 class ConfigProblem(NamedTuple):

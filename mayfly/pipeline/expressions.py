@@ -13,8 +13,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from mayfly.pipeline.errors import OptionError
 from mayfly.pipeline.parts import PipelineFileError
-from mayfly.pipeline.spark.errors import OptionError
 
 #: PySpark logs the errors that it raises here, on standard error.
 _SPARKS_LOGGER = "SQLQueryContextLogger"

@@ -20,8 +20,8 @@ from pyspark.errors import (
 
 from mayfly.pipeline.bulk import queue_client, stages
 from mayfly.pipeline.bulk.errors import BulkError, ServerFailed, ServerNotReachable
+from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.parts import PipelineFileError
-from mayfly.pipeline.spark.errors import PipelineError
 from mayfly.pipeline.spark.jvm import JavaNotFound
 
 

@@ -11,6 +11,7 @@ import secrets
 
 from pyspark.sql import SparkSession
 
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.parts import (
     ClaimedSource,
     FileSink,
@@ -20,7 +21,6 @@ from mayfly.pipeline.parts import (
     Source,
 )
 from mayfly.pipeline.spark.checkpoints import Folder, mark_in
-from mayfly.pipeline.spark.errors import CheckpointError
 
 #: A name that Spark ignores, in a checkpoint and among data.
 MARK = "_mayfly_pipeline.json"

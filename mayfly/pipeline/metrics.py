@@ -16,8 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.ledger_progress import LedgerProgress
-from mayfly.pipeline.progress import OUTCOMES, Progress, write_whole
+from mayfly.pipeline.progress import OUTCOMES, LedgerProgress, Progress, write_whole
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

@@ -1,7 +1,7 @@
 """The parts of a pipeline (sources, limits, routes, sinks), as config.py reads them from TOML.
 
 And the error about a part that the file gets wrong. Options and checkpoints that do not fit have
-errors of their own, in spark/errors.py.
+errors of their own, in errors.py.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from pyspark.sql.types import StringType
 
 from mayfly.lifetime.life import State
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_MD_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
-from mayfly.pipeline.counts import counts_out
 from mayfly.pipeline.expressions import as_pipeline_error, condition
 from mayfly.pipeline.parts import (
     ClaimedSource,
@@ -23,7 +22,16 @@ from mayfly.pipeline.parts import (
     QueueSource,
     StagingSource,
 )
-from mayfly.pipeline.progress import OUT
+from mayfly.pipeline.progress import (
+    DEAD_LETTERED,
+    EXPIRED,
+    LATE_MS_MAX,
+    LET_GO,
+    OUT,
+    OVERDUE,
+    RELEASED,
+    REPORTS,
+)
 from mayfly.pipeline.sources import MALFORMED, claimed_rows, foreign_rows, queue_rows, source_title
 from mayfly.pipeline.spark.delay_line import TtlRule, lifetime, released_at_once
 from mayfly.pipeline.spark.ending import AT_ONCE, ENDED
@@ -222,3 +230,31 @@ def _destination(config: PipelineConfig, rows: DataFrame) -> Column:
             fits &= condition(rows, route.when, config.path, f"[[route]] {number}")
         to = f.when(fits, route.to).otherwise(to)
     return to
+
+
+# The counts that a pipeline observes in each batch, as columns for Spark; progress.py names them
+
+
+def counts_out(is_let_go: Column) -> list[Column]:
+    """Return the aggregate columns that count the rows leaving the pipeline, by outcome.
+
+    They are named RELEASED, EXPIRED, DEAD_LETTERED, REPORTS, LET_GO, OVERDUE and LATE_MS_MAX.
+    ``is_let_go`` is true for rows that their own queue manager releases after the batch; LET_GO
+    counts them.
+    """
+    outcome = f.col("outcome")
+    deadline = f.col("expire_at_ms")
+    is_released = outcome == State.RELEASED.value
+    due = f.least(f.coalesce("deliver_at_ms", "put_ms"), deadline)
+    # A row for a queue is put before it is due.
+    late_ms = f.greatest(f.col("ended_ms") - due, f.lit(0))
+    late = f.when(outcome != State.DEAD_LETTERED.value, late_ms)
+    return [
+        f.count_if(is_released).alias(RELEASED),
+        f.count_if(outcome == State.EXPIRED.value).alias(EXPIRED),
+        f.count_if(outcome == State.DEAD_LETTERED.value).alias(DEAD_LETTERED),
+        f.count_if(f.col("report_owed").isNotNull()).alias(REPORTS),
+        f.count_if(is_let_go).alias(LET_GO),
+        f.count_if(is_released & (deadline <= f.col("ended_ms"))).alias(OVERDUE),
+        f.max(late).alias(LATE_MS_MAX),
+    ]

@@ -17,12 +17,12 @@ from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
 from mayfly.pipeline.progress import KeptProgress, Progress
 from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.spark.session import create_session
-from mayfly.pipeline.stops import Stops
 from mayfly.pipeline.supervise import (
     DEFAULT_LIMITS,
     ProgressListener,
     RestartLimits,
     RunResult,
+    Stops,
     Supervisor,
 )
 

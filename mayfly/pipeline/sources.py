@@ -23,7 +23,6 @@ from mayfly.mqi.reasons import (
     MQRC_UNKNOWN_OBJECT_NAME,
 )
 from mayfly.pipeline.config import ADDED_COLUMNS
-from mayfly.pipeline.counts import counts_in
 from mayfly.pipeline.expressions import as_pipeline_error, columns_of
 from mayfly.pipeline.parts import (
     ClaimedSource,
@@ -32,7 +31,7 @@ from mayfly.pipeline.parts import (
     PipelineFileError,
     QueueSource,
 )
-from mayfly.pipeline.progress import IN_PREFIX
+from mayfly.pipeline.progress import IN_PREFIX, ROWS
 from mayfly.pipeline.spark.messages import (
     ASKED_COLUMNS,
     MESSAGE_TYPE,
@@ -73,7 +72,7 @@ def queue_rows(source: ClaimedSource, number: int, spark: SparkSession, path: Pa
     file ``path``, for a wrong expression.
     """
     rows = spark.readStream.format("mayfly").options(**queue_options(source)).load()
-    rows = _numbered(rows, number).observe(f"{IN_PREFIX}{number}", *counts_in())
+    rows = _numbered(rows, number).observe(f"{IN_PREFIX}{number}", f.count(f.lit(1)).alias(ROWS))
     return _with_columns(rows, source, number, path) if isinstance(source, QueueSource) else rows
 
 
@@ -148,7 +147,7 @@ def foreign_rows(
         read = _files(source, number, spark, path)
     else:
         read = _records(source, number, spark, path)
-    counted = read.observe(f"{IN_PREFIX}{number}", *counts_in())
+    counted = read.observe(f"{IN_PREFIX}{number}", f.count(f.lit(1)).alias(ROWS))
     messages = _messages(counted, source, number, path)
     with as_pipeline_error(path, source_title(number)):
         return as_messages(_marked(messages), [n for n in ADDED_COLUMNS if "refus" not in n])

@@ -1,21 +1,13 @@
 """The API of pymqi on Mayfly: a program changes only its import."""
 
 from mayfly.pymqi import CMQC, CMQCFC, CMQXC, CMQZC
-from mayfly.pymqi.callbacks import CBC, CBD, CTLO
 from mayfly.pymqi.connection import BNO, CD, CNO, CSP, SCO, QueueManager, connect
+from mayfly.pymqi.consumers import CBC, CBD, CTLO
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
 from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, RFH2, TM, TMC2, XQH
 from mayfly.pymqi.message_handle import MessageHandle
 from mayfly.pymqi.objects import Queue, Subscription, Topic
 from mayfly.pymqi.pcf import (
-    ByteString,
-    Filter,
-    FilterOperator,
-    IntegerFilter,
-    PCFExecute,
-    StringFilter,
-)
-from mayfly.pymqi.pcf_structures import (
     CFBF,
     CFBS,
     CFGR,
@@ -28,6 +20,12 @@ from mayfly.pymqi.pcf_structures import (
     CFSF,
     CFSL,
     CFST,
+    ByteString,
+    Filter,
+    FilterOperator,
+    IntegerFilter,
+    PCFExecute,
+    StringFilter,
 )
 from mayfly.pymqi.structures import (
     CMHO,

@@ -23,7 +23,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Field, Layout, byte, char, number
 from mayfly.pymqi import CMQC
-from mayfly.pymqi.callbacks import CBD, CTLO, MessageConsumers
+from mayfly.pymqi.consumers import CBD, CTLO, MessageConsumers
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi
 from mayfly.pymqi.structures import GMO, MD, OD, STS, MQOpts
 from mayfly.pymqi.verbs import (

@@ -10,8 +10,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.pymqi import CMQC
-from mayfly.pymqi.callbacks import CBD
 from mayfly.pymqi.connection import QueueManager
+from mayfly.pymqi.consumers import CBD
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi, warning
 from mayfly.pymqi.headers import header_list, put_parts, take_headers
 from mayfly.pymqi.structures import GMO, MD, OD, SD, SRO, check_structure

@@ -42,7 +42,12 @@ from mayfly.engine.api.bulk import (
 )
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError
-from mayfly.pipeline.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES, DEFAULT_PORT
+from mayfly.pipeline.bulk.client import (
+    ADDRESS_ACTION,
+    DEFAULT_MAX_BYTES,
+    DEFAULT_PORT,
+    FlightSocket,
+)
 from mayfly.pipeline.bulk.errors import (
     BadRequest,
     BulkError,
@@ -53,7 +58,6 @@ from mayfly.pipeline.bulk.errors import (
     WrongToken,
     to_flight,
 )
-from mayfly.pipeline.bulk.folder_socket import FlightSocket
 from mayfly.pipeline.bulk.queue_client import MessagePage, message_batch
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, ledger_batch, pages
 from mayfly.pipeline.bulk.stages import STAGED

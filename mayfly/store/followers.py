@@ -26,8 +26,7 @@ from typing import Final, NamedTuple
 
 from mayfly.mqi.errors import StoreError
 from mayfly.runtime import Runtime
-from mayfly.runtime.file_lock import is_locked, locked_file
-from mayfly.runtime.files import FOLDER_MODE
+from mayfly.runtime.files import FOLDER_MODE, is_locked, locked_file
 
 FOLLOWERS_FOLDER: Final = "followers"
 #: A log of 256 MB, four times as many pages as are written back else.

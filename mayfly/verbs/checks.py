@@ -1,13 +1,17 @@
-"""Checks of values that a program passes to a verb: ids, bodies, names, numbers."""
+"""Checks of values that a program passes to a verb: ids, bodies, names, numbers, times."""
 
 from __future__ import annotations
 
 import os
 import re
 from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from mayfly.lifetime.moments import Until
+from mayfly.lifetime.times import ms_of_duration, ms_of_moment
+from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -145,3 +149,35 @@ def home_folder() -> Path:
     """Return ``$MAYFLY_HOME``, or ``~/.mayfly`` where that is not set; it need not exist."""
     home = os.environ.get(HOME_VARIABLE)
     return Path(home) if home else Path.home() / ".mayfly"
+
+
+# Times that a program passes to a verb: whole ms, a timedelta, or the moment as a datetime
+
+
+#: A duration: ms or a timedelta. A part of a millisecond counts as a whole one.
+Duration: TypeAlias = int | timedelta
+#: A time to live: a duration, None for ever.
+Life: TypeAlias = Duration | None
+#: A delivery delay: a duration, or the moment of delivery as a datetime with a time zone.
+Delay: TypeAlias = Duration | datetime
+#: A moment: ms since 1970, UTC, or a datetime with a time zone.
+Moment: TypeAlias = int | datetime
+
+
+def times_of_put(life: Life, delay: Delay) -> tuple[int | None, int]:
+    """Return time to live and delay of a put in ms; the delay is an ``Until`` for a datetime.
+
+    Raises MQRC_EXPIRY_ERROR for a wrong time to live, and ValueError for a datetime without a time
+    zone. A wrong delay is returned unchanged: the put refuses it.
+    """
+    life_ms = ms_of_duration(life)
+    check_life_ms(life_ms)
+    if isinstance(delay, datetime):
+        # A delay of 0 is none, so the first moment of 1970 is the second one.
+        return life_ms, Until(ms_of_moment(delay, "delay_ms") or 1)
+    return life_ms, ms_of_duration(delay)
+
+
+def delay_from(now_ms: int, until_ms: int) -> int:
+    """Return the delay in ms that ends at ``until_ms``, at least 1; both are epoch ms."""
+    return max(until_ms - now_ms, 1)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.pipeline.advise.listener_config import read_config
-from mayfly.pipeline.advise.settings import AdviseError
+from mayfly.pipeline.advise.settings import AdviseError, read_config
 
 
 def test_properties_of_a_listener_port(tmp_path: Path) -> None:

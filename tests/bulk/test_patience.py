@@ -9,9 +9,13 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.pipeline.bulk import client as bulk_client
-from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.client import (
+    RETRY_WAITS_SECONDS,
+    LedgerClient,
+    SilenceWatch,
+    channel_options,
+)
 from mayfly.pipeline.bulk.errors import ServerNotReachable
-from mayfly.pipeline.bulk.patience import RETRY_WAITS_SECONDS, SilenceWatch, channel_options
 from mayfly.pipeline.bulk.queue_client import QueueClient
 from mayfly.pipeline.bulk.stages import STAGED, StageClient
 from mayfly.servers.flight import FlightServer

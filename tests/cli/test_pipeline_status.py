@@ -25,8 +25,7 @@ from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.delta import DeltaLake
 from mayfly.pipeline.lake.parquet import ParquetLake
-from mayfly.pipeline.ledger_progress import LedgerProgress
-from mayfly.pipeline.progress import Progress
+from mayfly.pipeline.progress import LedgerProgress, Progress
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN, life
 from tests.bulk.lives import live, queue_manager

@@ -14,7 +14,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
-from mayfly.pipeline.bulk.folder_socket import SOCKET_FILE
+from mayfly.pipeline.bulk.client import SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment, run_here
 from tests.cli.test_processes import WITH_FLIGHT, serving
 

@@ -12,17 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.pipeline.bulk.batch_log import ClaimOffset, LocalFiles, claim_offset, written_claims
+from mayfly.pipeline.bulk.batch_log import (
+    CheckpointState,
+    ClaimOffset,
+    LocalFiles,
+    checkpoint_state,
+    claim_offset,
+    written_claims,
+)
 from mayfly.pipeline.bulk.schema import LEDGER
-from mayfly.pipeline.checkpoint_state import CheckpointState, checkpoint_state
 from mayfly.pipeline.config import load
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.lake import delta
 from mayfly.pipeline.lake.files import DateEntry, Manifest
 from mayfly.pipeline.lake.parquet import ParquetLake, position_of
 from mayfly.pipeline.marks import MARK, check_mark, identity
 from mayfly.pipeline.progress import KeptProgress, Progress
 from mayfly.pipeline.spark import source
-from mayfly.pipeline.spark.errors import CheckpointError
 
 STORE = "4d12811191712024c5eaddc3054e1ae7"
 HEAD = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}\n'

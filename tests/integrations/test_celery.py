@@ -25,7 +25,7 @@ from celery.exceptions import TimeoutError as ResultTimeout
 from celery.signals import setup_logging
 from kombu import pools
 
-from mayfly.integrations.task_ids import msg_id_of
+from mayfly.integrations.queues import msg_id_of
 from tests.integrations import shop_tasks
 from tests.integrations.test_kombu import admin_url
 

@@ -20,7 +20,7 @@ from django.utils import timezone
 from mayfly.integrations.django import framework
 from mayfly.integrations.django.backend import MayflyBackend, close_clients
 from mayfly.integrations.django.worker import TaskWorker
-from mayfly.integrations.task_ids import msg_id_of
+from mayfly.integrations.queues import msg_id_of
 from tests.facts import wait_until, wait_until_blocked
 from tests.integrations import web_tasks
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.integrations.task_ids import mq_name_of, msg_id_of, name_of
+from mayfly.integrations.queues import mq_name_of, msg_id_of, name_of
 
 
 def test_the_digits_of_a_uuid_are_the_msg_id() -> None:

@@ -24,7 +24,7 @@ from taskiq.api import run_receiver_task
 from taskiq.brokers.inmemory_broker import InmemoryResultBackend
 from taskiq.exceptions import SendTaskError
 
-from mayfly.integrations.task_ids import msg_id_of
+from mayfly.integrations.queues import msg_id_of
 from mayfly.integrations.taskiq import MayflyBroker
 
 DAY_MS = 24 * 3_600_000

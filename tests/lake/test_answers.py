@@ -17,8 +17,8 @@ import pytest
 
 from mayfly.cli.show import seconds_shown
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.errors import LakeError, PartError, PlotError
 from mayfly.pipeline.lake import answers
-from mayfly.pipeline.lake.errors import LakeError, PartError, PlotError
 from mayfly.pipeline.lake.part import LakePart, part_between
 from mayfly.pipeline.lake.plot import draw_timeline
 from mayfly.pipeline.lake.timeline import STEPS_MS, QueueShare, step_between

@@ -9,6 +9,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.answers import ledger_report
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.compaction import (
@@ -18,7 +19,6 @@ from mayfly.pipeline.lake.compaction import (
     compact_beside,
     compact_lake,
 )
-from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import Lease, Manifest, held_alone
 from tests.bulk.books import life
 from tests.lake.knife import CutOffError, Knife

@@ -26,7 +26,9 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.errors import PositionTrimmed
 from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake import answers
+from mayfly.pipeline.lake.answers import lives_with_ids
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.copying import CopiedBatch, copy_ledger
 from mayfly.pipeline.lake.delta import (
@@ -36,10 +38,8 @@ from mayfly.pipeline.lake.delta import (
     lake_url,
     rows_for_duckdb,
 )
-from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
-from mayfly.pipeline.lake.lives import lives_with_ids
-from mayfly.pipeline.lake.open_tables import BALANCES, LIVES, REPORTS_OWED, TABLES
+from mayfly.pipeline.lake.ledger_tables import BALANCES, LIVES, REPORTS_OWED, TABLES
 from mayfly.pipeline.lake.part import part_between
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import START_MS, TOKEN, kept_books, life

@@ -9,19 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.pipeline.lake.lifetime_advice import (
-    cap_advice,
-    consumer_advice,
-    delay_advice,
-    lifetime_advice,
-    spelled,
-)
 from mayfly.pipeline.lake.lifetimes import (
     CapFigures,
     ConsumerFigures,
     DelayFigures,
     LifetimeFigures,
     Verdict,
+    cap_advice,
+    consumer_advice,
+    delay_advice,
+    lifetime_advice,
+    spelled,
 )
 
 #: A third expire after half a minute, and most of these were asked for within 45 seconds.

@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.schema import ledger_batch
-from mayfly.pipeline.lake.analytics import analyze_lifetimes
-from mayfly.pipeline.lake.answers import ledger_report
+from mayfly.pipeline.errors import LakeError
+from mayfly.pipeline.lake.answers import analyze_lifetimes, ledger_report
 from mayfly.pipeline.lake.delta import DeltaLake
-from mayfly.pipeline.lake.errors import LakeError
-from mayfly.pipeline.lake.lifetime_queries import By
 from mayfly.pipeline.lake.lifetimes import (
+    By,
     CapFigures,
     ConsumerFigures,
     DelayFigures,

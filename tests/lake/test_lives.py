@@ -12,8 +12,8 @@ from mayfly.cli.lake_engine import LakeArchive
 from mayfly.engine.api.operating import ended_steps
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c
-from mayfly.pipeline.lake.errors import LakeError
-from mayfly.pipeline.lake.lives import lives_with_ids
+from mayfly.pipeline.errors import LakeError
+from mayfly.pipeline.lake.answers import lives_with_ids
 from mayfly.testing import VirtualClock
 from mayfly.verbs.trace import MessageTrace
 from tests.bulk.books import START_MS, life

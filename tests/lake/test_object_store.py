@@ -7,10 +7,10 @@ from contextlib import closing
 import pytest
 
 from mayfly.lifetime.life import State
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.delta import DeltaLake, compact_tables
-from mayfly.pipeline.lake.errors import LakeError
 from tests.bulk.books import life
 from tests.object_store import needs_object_store, store
 from tests.spark.lakes import INSTANCE, balance, rows_of

@@ -20,10 +20,10 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.errors import PositionTrimmed
 from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.compaction import compact_lake
 from mayfly.pipeline.lake.copying import CopiedBatch, copy_ledger
-from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.parquet import ParquetLake
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import START_MS, TOKEN, KeptBooks, kept_books, life

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.pipeline.bulk.schema import ledger_batch
-from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.files import MARKS, Manifest, reading
 from tests.bulk.books import life
 from tests.lake.made import small_lake

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mayfly.lifetime.redelivery import redelivery_delay_ms, redelivery_ms
+from mayfly.lifetime.moments import redelivery_delay_ms, redelivery_ms
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import Row
 
 from mayfly.pipeline.progress import Progress
-from mayfly.pipeline.stops import Stops
+from mayfly.pipeline.supervise import Stops
 
 
 def event(

@@ -23,8 +23,7 @@ from mayfly.pipeline.build import start
 from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
 from mayfly.pipeline.progress import Progress
 from mayfly.pipeline.readers import Readers
-from mayfly.pipeline.stops import Stops
-from mayfly.pipeline.supervise import RestartLimits, Supervisor, Termination
+from mayfly.pipeline.supervise import RestartLimits, Stops, Supervisor, Termination
 from tests.pipeline.test_bad_rows import BETWEEN_QUEUES, ROUTE
 from tests.pipeline.test_build import Scene, scene, session, taken, written
 from tests.pipeline.test_run import QUICK

@@ -24,11 +24,11 @@ from mayfly.mqi.structures import DLH
 from mayfly.pipeline.build import start
 from mayfly.pipeline.check import check
 from mayfly.pipeline.config import load
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.failures import failure_of
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
 from mayfly.pipeline.parts import AVAILABLE_NOW, FileSink, PipelineConfig, PipelineFileError
 from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS
-from mayfly.pipeline.spark.errors import CheckpointError
 from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock

@@ -11,9 +11,8 @@ import pytest
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.parser import text_string_to_metric_families
 
-from mayfly.pipeline.ledger_progress import LedgerProgress
 from mayfly.pipeline.metrics import MetricsFile, MetricsServer, metrics_text
-from mayfly.pipeline.progress import Progress
+from mayfly.pipeline.progress import LedgerProgress, Progress
 
 STANDING = Progress(
     "calls",

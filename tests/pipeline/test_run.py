@@ -26,8 +26,7 @@ from mayfly.pipeline.config import load
 from mayfly.pipeline.parts import AVAILABLE_NOW
 from mayfly.pipeline.progress import KeptProgress, Progress
 from mayfly.pipeline.readers import Readers
-from mayfly.pipeline.stops import Stops
-from mayfly.pipeline.supervise import RestartLimits, RunResult, Supervisor, Termination
+from mayfly.pipeline.supervise import RestartLimits, RunResult, Stops, Supervisor, Termination
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from mayfly.pipeline.stops import Stops
+from mayfly.pipeline.supervise import Stops
 
 
 class At(Stops):

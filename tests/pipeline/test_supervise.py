@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from mayfly.pipeline.bulk.errors import ServerNotReachable, WrongToken
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.progress import Progress
-from mayfly.pipeline.spark.errors import CheckpointError
 from mayfly.pipeline.supervise import (
     DEFAULT_LIMITS,
     RestartLimits,

@@ -27,7 +27,7 @@ from mayfly.pymqi import (
     CMQCFC,
     PCFExecute,
 )
-from mayfly.pymqi.pcf_structures import PcfStructure
+from mayfly.pymqi.pcf import PcfStructure
 from mayfly.services.command_server import start_command_server
 
 ALL = [

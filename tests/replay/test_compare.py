@@ -8,13 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.replay.compare import compare, turned
-from mayfly.pipeline.replay.errors import ReplayError
-from mayfly.pipeline.replay.lives import trace_of_lives
+from mayfly.pipeline.replay.read import trace_of_lives
 from mayfly.pipeline.replay.run import EXPIRED, GOT, replay_in_process
 from mayfly.pipeline.replay.settings import AS_IT_WAS, Settings, WhatIf
-from mayfly.pipeline.replay.split import read_split, write_split
-from mayfly.pipeline.replay.trace import FULL_TRACE_SCHEMA
+from mayfly.pipeline.replay.trace import FULL_TRACE_SCHEMA, read_split, write_split
 from mayfly.pipeline.spark.replay import lives_in_lake
 from tests.replay import lakes
 

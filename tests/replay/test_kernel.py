@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.replay import kernel
-from mayfly.pipeline.replay.errors import ReplayError
 from mayfly.pipeline.replay.run import EXPIRED, GOT, replay_in_process
 from mayfly.pipeline.replay.settings import FIFO, Settings, WhatIf
 from tests.examples import examples

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.properties.selectors import patterns
-from mayfly.properties.selectors.patterns import Gapped, Pattern
+from mayfly.properties.selectors.conditions import Gapped, Pattern
 
 
 class Examined(str):
@@ -107,9 +106,9 @@ def expression(pattern: str) -> re.Pattern[str]:
 def test_a_pattern_is_what_a_regular_expression_says(text: str, pattern: str, free: int) -> None:
     """Whether pieces are tried or walked over."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(patterns, "FREE", free)
+        patch.setattr("mayfly.properties.selectors.conditions.FREE", free)
         if not free:
-            patch.setattr(patterns, "PATIENCE", 0)
+            patch.setattr("mayfly.properties.selectors.conditions.PATIENCE", 0)
         assert Pattern(pattern, None).matches(text) is bool(expression(pattern).fullmatch(text))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
-from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.client import SOCKET_FILE, LedgerClient, folder_url
 from mayfly.pipeline.bulk.errors import (
     BadRequest,
     BulkError,
@@ -30,7 +30,6 @@ from mayfly.pipeline.bulk.errors import (
     WrongToken,
     from_flight,
 )
-from mayfly.pipeline.bulk.folder_socket import SOCKET_FILE, folder_url
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.servers.flight import PAGE_ROWS, FlightServer
 from mayfly.verbs.contracts.ledger import LedgerInfo

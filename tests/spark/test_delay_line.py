@@ -16,6 +16,7 @@ from mayfly.lifetime.moments import is_due, is_expired
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS, check_life_ms, window_at_put
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_MD_ERROR
+from mayfly.pipeline.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.delay_line import (
     ADDED_COLUMNS,
     SESSION_SETTINGS,
@@ -25,7 +26,6 @@ from mayfly.pipeline.spark.delay_line import (
     prepare_session,
     write_stream,
 )
-from mayfly.pipeline.spark.errors import CheckpointError, OptionError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

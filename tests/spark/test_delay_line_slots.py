@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR
-from mayfly.pipeline.spark.errors import CheckpointError
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.spark.slots import (
     DUE,
     NOW_COLUMN,

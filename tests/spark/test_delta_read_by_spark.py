@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 
 from mayfly.pipeline.lake.delta import DeltaLake
-from mayfly.pipeline.lake.open_tables import TABLES
+from mayfly.pipeline.lake.ledger_tables import TABLES
 from tests.cli.conftest import Invoke
 from tests.cli.test_ledger_commands import said
 from tests.cli.test_processes import WITH_FLIGHT, serving

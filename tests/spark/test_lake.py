@@ -10,9 +10,9 @@ from pyspark.sql import Row, SparkSession
 
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.copying import copy_ledger
 from mayfly.pipeline.lake.parquet import ParquetLake
-from mayfly.pipeline.spark.errors import LakeError
 from mayfly.pipeline.spark.lake import read_balances, read_lake
 from mayfly.servers.flight import FlightServer
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES

@@ -13,17 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.lake import analytics, answers
+from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.compaction import compact_lake
-from mayfly.pipeline.lake.lifetime_queries import By
-from mayfly.pipeline.lake.lifetimes import LifetimeFigures
-from mayfly.pipeline.lake.open_tables import DUCKDB_MACROS, TABLES, OpenTable
+from mayfly.pipeline.lake.ledger_tables import DUCKDB_MACROS, TABLES, OpenTable
+from mayfly.pipeline.lake.lifetimes import By, LifetimeFigures
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart, part_between
-from mayfly.pipeline.lake.report import QueueReport
-from mayfly.pipeline.spark.analytics import analyze_lifetimes as analyze_in_spark
-from mayfly.pipeline.spark.export import export_lives
-from mayfly.pipeline.spark.lake import read_ledger
-from mayfly.pipeline.spark.report import ledger_report, timeline_of
+from mayfly.pipeline.lake.queries import QueueReport
+from mayfly.pipeline.spark.lake import analyze_lifetimes as analyze_in_spark
+from mayfly.pipeline.spark.lake import export_lives, ledger_report, read_ledger, timeline_of
 from tests.bulk.books import START_MS, life
 from tests.lake.made import varied, varied_lake
 from tests.spark.lakes import write_lake
@@ -67,7 +64,7 @@ def test_analyses_of_lifetimes_are_the_same(spark: SparkSession, tmp_path: Path,
             for n in range(450)
         ]
         write_lake(tmp_path, lives, first)
-    found = analytics.analyze_lifetimes(tmp_path, by=by, cap_ms=5_000, late_after_ms=700)
+    found = answers.analyze_lifetimes(tmp_path, by=by, cap_ms=5_000, late_after_ms=700)
     expected = analyze_in_spark(spark, tmp_path, by=by, cap_ms=5_000, late_after_ms=700)
     assert found.lifetimes
     assert list(map(rounded, found.lifetimes)) == list(map(rounded, expected.lifetimes))

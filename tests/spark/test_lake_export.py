@@ -13,12 +13,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from mayfly.lifetime.life import State
-from mayfly.pipeline.lake.errors import ExportError, PlotError
+from mayfly.pipeline.errors import ExportError, PlotError
 from mayfly.pipeline.lake.part import part_between
 from mayfly.pipeline.lake.plot import draw_timeline
 from mayfly.pipeline.lake.timeline import QueueShare
-from mayfly.pipeline.spark.export import export_lives
-from mayfly.pipeline.spark.report import timeline_of
+from mayfly.pipeline.spark.lake import export_lives, timeline_of
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from mayfly.lifetime.life import OUTCOMES, LifeRecord, State
 from mayfly.pipeline.lake.check import check_lake
-from mayfly.pipeline.spark.report import ledger_report
+from mayfly.pipeline.spark.lake import ledger_report
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import Entry, balance, write_lake
 

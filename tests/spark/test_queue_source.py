@@ -27,8 +27,8 @@ from mayfly.pipeline.bulk.queue_client import (
     ConsumerFenced,
     ConsumerOfOtherQueue,
 )
+from mayfly.pipeline.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.checkpoints import Folder
-from mayfly.pipeline.spark.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.messages import MESSAGE_TYPE
 from mayfly.pipeline.spark.queue_source import (
     ClaimHeartbeat,

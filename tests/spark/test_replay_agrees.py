@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.failures import failure_of
 from mayfly.pipeline.replay import kernel
 from mayfly.pipeline.replay.compare import compare
-from mayfly.pipeline.replay.errors import ReplayError
-from mayfly.pipeline.replay.lives import trace_of_lives
-from mayfly.pipeline.replay.read import read_trace
+from mayfly.pipeline.replay.read import read_trace, trace_of_lives
 from mayfly.pipeline.replay.run import replay_in_process
 from mayfly.pipeline.replay.settings import Settings, WhatIf
-from mayfly.pipeline.replay.split import write_split
+from mayfly.pipeline.replay.trace import write_split
 from mayfly.pipeline.spark.replay import (
     compare_in_spark,
     compare_trace_in_spark,

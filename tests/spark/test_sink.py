@@ -22,7 +22,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.pipeline.bulk.stages import STAGED
-from mayfly.pipeline.spark.errors import OptionError
+from mayfly.pipeline.errors import OptionError
 from mayfly.pipeline.spark.messages import MESSAGE_TYPE
 from mayfly.pipeline.spark.sink import (
     SinkOptions,

@@ -16,7 +16,7 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.bulk import client as bulk_client
 from mayfly.pipeline.bulk.errors import ServerNotReachable
 from mayfly.pipeline.bulk.schema import LEDGER_ROW_BYTES_MAX
-from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.source import LedgerStreamReader, SourceOptions, split_range
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life

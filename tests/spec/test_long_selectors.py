@@ -20,7 +20,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, pack_folder, pack_header
-from mayfly.properties.selectors.patterns import Pattern
+from mayfly.properties.selectors.conditions import Pattern
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import GetResult, Message
 from tests.over import NewSession

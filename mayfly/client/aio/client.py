@@ -49,16 +49,21 @@ from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import (
     MAX_BYTES,
+    Delay,
+    Duration,
     Identifier,
+    Life,
+    Moment,
     bytes_of,
     check_max_messages,
+    delay_from,
     plain_descriptor,
+    times_of_put,
 )
 from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
 from mayfly.verbs.schedule import EVERYTHING, AuditEntry, Receipt, Scheduled, ScheduleFilter
-from mayfly.verbs.times import Delay, Duration, Life, Moment, delay_from, times_of_put
 
 #: Gets from the queue of a handle, with a wait interval in ms.
 Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from mayfly.lifetime.times import ms_of_duration, ms_of_moment
 from mayfly.verbs import requests as ask
-from mayfly.verbs.checks import stored_id
+from mayfly.verbs.checks import Duration, Moment, stored_id
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import PositionTrimmed
@@ -23,7 +23,6 @@ from mayfly.verbs.schedule import (
     check_page,
     filter_of,
 )
-from mayfly.verbs.times import Duration, Moment
 from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 
 

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from mayfly.engine import queue_state
 from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
-from mayfly.lifetime.redelivery import redelivery_delay_ms, redelivery_ms
+from mayfly.lifetime.moments import redelivery_delay_ms, redelivery_ms
 
 
 class Redeliveries(Hold):

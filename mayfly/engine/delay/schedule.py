@@ -29,7 +29,7 @@ from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of, id_hash
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.checks import Identifier, stored_id
+from mayfly.verbs.checks import Duration, Identifier, Moment, stored_id
 from mayfly.verbs.contracts.outcomes import TerminatedBy
 from mayfly.verbs.schedule import (
     EVERYTHING,
@@ -41,7 +41,6 @@ from mayfly.verbs.schedule import (
     check_page,
     filter_of,
 )
-from mayfly.verbs.times import Duration, Moment
 
 _OF_OUTCOME: dict[str, Receipt] = {
     State.RELEASED: Receipt.ALREADY_RELEASED,

@@ -16,20 +16,21 @@ from mayfly.client.client import Client, connected
 from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.waits import Wait
-from mayfly.integrations.django.backend import MayflyBackend, changed_status
+from mayfly.integrations.django.backend import (
+    AnyResult,
+    MayflyBackend,
+    changed,
+    changed_status,
+    queue_of,
+    record_of,
+    result_of,
+    results_queue,
+)
 from mayfly.integrations.django.framework import (
     TaskContext,
     TaskError,
     task_finished,
     task_started,
-)
-from mayfly.integrations.django.records import (
-    AnyResult,
-    changed,
-    queue_of,
-    record_of,
-    result_of,
-    results_queue,
 )
 from mayfly.integrations.queues import define_queue
 from mayfly.mqi import constants as c

@@ -1,4 +1,4 @@
-"""Reads the batch log in the checkpoint of a Spark query: which claims are written.
+"""Reads the batch log in the checkpoint of a Spark query: batches, and claims that are written.
 
 A claim is a numbered set of messages that a queue manager reserves for a consumer. Spark writes
 ``offsets/N`` before batch N begins and ``commits/N`` when it is written completely. The offset of a
@@ -8,9 +8,12 @@ written. Later claims may or may not be written while their batch is unfinished.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+from mayfly.lifetime.times import SECOND_MS
 
 _VERSION = 1
 OFFSETS, COMMITS = "offsets", "commits"
@@ -135,3 +138,34 @@ def _json(line: str) -> Any:
         return json.loads(line)
     except ValueError:
         return None
+
+
+class CheckpointState(NamedTuple):
+    """The batches of a checkpoint: numbers, None for none.
+
+    ``committed`` is the last batch that is written completely, and ``committed_ms`` the time of
+    its file in ms since 1970. ``unfinished`` is a batch that was begun after it: the next start
+    repeats it.
+    """
+
+    committed: int | None
+    committed_ms: int | None
+    unfinished: int | None
+
+
+def checkpoint_state(folder: Path) -> CheckpointState:
+    """Return the state of a checkpoint on this machine; of one that is not begun, all None.
+
+    Raises OSError if it cannot be read.
+    """
+    files = LocalFiles(folder)
+    committed = max(_batches(files, COMMITS), default=None)
+    begun = max(_batches(files, OFFSETS), default=None)
+    committed_ms = None
+    # Spark removes old files meanwhile.
+    with contextlib.suppress(FileNotFoundError):
+        if committed is not None:
+            modified_seconds = (folder / COMMITS / str(committed)).stat().st_mtime
+            committed_ms = int(modified_seconds * SECOND_MS)
+    is_unfinished = begun is not None and (committed is None or begun > committed)
+    return CheckpointState(committed, committed_ms, begun if is_unfinished else None)

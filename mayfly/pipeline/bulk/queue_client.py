@@ -13,9 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.client import LedgerClient, Retries
 from mayfly.pipeline.bulk.errors import BY_REASON, BulkError, ServerFailed, ServerNotReachable
-from mayfly.pipeline.bulk.patience import Retries
 from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.verbs.contracts import claims as contract
 from mayfly.verbs.contracts import reasons

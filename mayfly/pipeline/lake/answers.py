@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.bulk.schema import LEDGER
-from mayfly.pipeline.lake.errors import LakeError, PlotError
+from mayfly.pipeline.errors import LakeError, PlotError
+from mayfly.pipeline.lake import lifetimes
 from mayfly.pipeline.lake.export_formats import FORMATS, ID_NAMES, check_export, export_condition
 from mayfly.pipeline.lake.files import (
     Lease,
@@ -30,17 +31,20 @@ from mayfly.pipeline.lake.files import (
     local_folder,
     move_into_place,
 )
-from mayfly.pipeline.lake.measures import IS_LIFE, LATE_AFTER_MS
+from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.pipeline.lake.queries import (
+    IS_LIFE,
+    LATE_AFTER_MS,
     SPAN,
     STAGED,
     WORST_QUEUES,
+    QueueReport,
     course_of_lives,
     ends_by_step,
     report_of_queues,
+    reports_of,
 )
-from mayfly.pipeline.lake.report import QueueReport, reports_of
 from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 from mayfly.verbs.contracts.erasure import ERASED
 
@@ -334,3 +338,95 @@ def _write(ledger: duckdb.DuckDBPyConnection, condition: str, file: Path, kind: 
         lives.select(duckdb.SQLExpression(text)).write_csv(
             str(file), header=False, sep="\x01", quotechar="", escapechar=""
         )
+
+
+# Ended messages by MsgId or CorrelId
+
+
+_FIELDS = ", ".join(LifeRecord._fields)
+#: One column at a time: DuckDB compares a column as it reads it, but two columns only when it has
+#: read both, with all others of their rows. That takes five times as long.
+_FOUND = f"""
+SELECT manager, instance_id, position, {_FIELDS} FROM {VIEW}
+WHERE {IS_LIFE} AND %s = ? {{latest}} LIMIT {{limit}}"""
+#: Sorting takes as long as searching, and few ids have more lives than the limit.
+_LATEST = "ORDER BY ended_ms DESC, position DESC"
+_BY_ID = (_FOUND % "msg_id", _FOUND % "correl_id")
+_IDS = (LifeRecord._fields.index("msg_id"), LifeRecord._fields.index("correl_id"))
+
+
+def lives_with_ids(
+    lake_path: str | Path, identifiers: Sequence[bytes], limit: int
+) -> list[tuple[str, LifeRecord]]:
+    """Return the records of messages whose MsgId or CorrelId is one of the ids, latest first.
+
+    A record is a message's stay on one queue; it comes with the name of its queue manager. At most
+    ``limit`` records come for each id and column, [] if none. Ids have 24 bytes. Raises LakeError
+    without a lake, or when a file is missing or damaged.
+    """
+    found: dict[tuple[str, int], tuple[str, LifeRecord]] = {}
+    with ledger_view(lake_path, EVERYTHING) as ledger:
+        if ledger is None:
+            return []
+        for identifier in identifiers:
+            for sql in _BY_ID:
+                for row in _rows(ledger, sql, identifier, limit):
+                    manager, instance_id, position, *values = row
+                    for place in _IDS:
+                        values[place] = values[place] or b""
+                    found[instance_id, position] = manager, LifeRecord._make(values)
+    lives = sorted(found.items(), key=lambda item: (item[1][1].ended_ms, item[0]), reverse=True)
+    return [life for _place, life in lives]
+
+
+def _rows(
+    ledger: duckdb.DuckDBPyConnection, sql: str, identifier: bytes, limit: int
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a query for an id; the latest ``limit`` rows if there are more.
+
+    ``sql`` has a place for the id as parameter, and fields ``latest`` and ``limit``.
+    """
+    found = ledger.execute(sql.format(latest="", limit=limit + 1), [identifier]).fetchall()
+    if len(found) <= limit:
+        return found
+    return ledger.execute(sql.format(latest=_LATEST, limit=limit), [identifier]).fetchall()
+
+
+# Whether lifetimes are right
+
+
+def analyze_lifetimes(
+    lake_path: str | Path,
+    *,
+    part: LakePart = EVERYTHING,
+    by: lifetimes.By = lifetimes.By.QUEUE,
+    cap_ms: int | None = None,
+    late_after_ms: int = LATE_AFTER_MS,
+) -> LifetimeAnalysis:
+    """Return how lifetimes, delays and consumers suited each other in a part of a lake.
+
+    ``by`` says by what the lifetimes are grouped. With ``cap_ms`` the answer says what a CAPEXPRY
+    of so many ms would have changed; None leaves that out. Delayed messages that arrived more than
+    ``late_after_ms`` after their delivery time are late. The lists of the answer are empty if no
+    message ended in the part. Raises LakeError without a lake, or when a file is missing or
+    damaged.
+    """
+    with ledger_view(lake_path, part) as ledger:
+
+        def rows(query: str) -> list[dict[str, Any]]:
+            return [] if ledger is None else query_rows(ledger, query)
+
+        return analysis_from(
+            by,
+            cap_ms,
+            lifetimes=rows(lifetimes.lifetimes(_DUCKDB, by, cap_ms)),
+            delays=rows(lifetimes.delays(_DUCKDB, late_after_ms)),
+            consumers=rows(lifetimes.consumers(_DUCKDB)),
+        )
+
+
+_DUCKDB = lifetimes.Dialect(
+    percentiles=percentiles,
+    last_value=lambda value: f"last_value({value} IGNORE NULLS)",
+    largest=lambda array: f"list_max({array})",
+)

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.answers import write_run
-from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import (
     RUNS,
     STAGING,

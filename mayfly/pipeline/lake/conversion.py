@@ -13,10 +13,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
 from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, CopiedBatch, LedgerTarget, opened
 from mayfly.pipeline.lake.erasing import copy_records
-from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.part import EVERYTHING
 from mayfly.verbs.contracts.files import local_path

@@ -1,6 +1,6 @@
 """A lake of Delta tables, opened to add a ledger: each row once, without Spark and Java.
 
-    LAKE/lives/, LAKE/balances/, LAKE/reports_owed/     one Delta table each (open_tables.py)
+    LAKE/lives/, LAKE/balances/, LAKE/reports_owed/     one Delta table each (ledger_tables.py)
 
 LAKE is a folder, or a URL of an object store (s3://…, az://…, gs://…). The ledger of each store of
 a queue manager is one application of Delta (``mayfly-ledger-<instance id>``), whose version is the
@@ -34,14 +34,14 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow.dataset import Dataset
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from mayfly.pipeline.lake.errors import LakeError
-from mayfly.pipeline.lake.ledger_tables import LedgerTables
-from mayfly.pipeline.lake.open_tables import (
+from mayfly.pipeline.errors import LakeError
+from mayfly.pipeline.lake.ledger_tables import (
     BALANCES,
     DUCKDB_MACROS,
     LEDGER_AGAIN,
     LIVES,
     TABLES,
+    LedgerTables,
     OpenTable,
 )
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import duckdb
 
+from mayfly.pipeline.errors import LakeError, PartError
 from mayfly.pipeline.lake import compaction, files
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
-from mayfly.pipeline.lake.errors import LakeError, PartError
 from mayfly.pipeline.lake.files import existing_lake, is_delta
-from mayfly.pipeline.lake.measures import IS_LIFE
 from mayfly.pipeline.lake.part import EVERYTHING
+from mayfly.pipeline.lake.queries import IS_LIFE
 from mayfly.verbs.contracts.erasure import Erasure, of_id, of_user
 
 #: A row that was erased before has no MsgId any more.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mayfly.pipeline.lake.errors import ExportError
-from mayfly.pipeline.lake.measures import DURATIONS
+from mayfly.pipeline.errors import ExportError
 from mayfly.pipeline.lake.part import LakePart
+from mayfly.pipeline.lake.queries import DURATIONS
 from mayfly.verbs.contracts.outcomes import OUTCOME_CODES
 
 #: Formats by the ending of a file's name.

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.errors import LakeError
 from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.files import is_url, local_path
 

@@ -1,6 +1,6 @@
 """Copies a lake into Iceberg tables, for programs that read these: each row once.
 
-The tables are those of open_tables.py. A catalog of pyiceberg knows where they are: one that is
+The tables are those of ledger_tables.py. A catalog of pyiceberg knows where they are: one that is
 configured, or a file ``catalog.db`` of SQLite in a folder, which has the tables as well.
 
     FOLDER/catalog.db, FOLDER/NAMESPACE/lives/, …/balances/, …/reports_owed/
@@ -24,12 +24,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table, TableProperties
 from sqlalchemy.exc import SQLAlchemyError
 
+from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.conversion import LakeStore, add_store, stores_of
 from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, CopiedBatch
 from mayfly.pipeline.lake.erasing import erasures
-from mayfly.pipeline.lake.errors import LakeError
-from mayfly.pipeline.lake.ledger_tables import LedgerTables
-from mayfly.pipeline.lake.open_tables import TABLES, OpenTable
+from mayfly.pipeline.lake.ledger_tables import TABLES, LedgerTables, OpenTable
 
 #: The catalog in a folder has this name, which its readers must know.
 FOLDER_CATALOG = "mayfly"

@@ -1,4 +1,4 @@
-"""Figures that say whether lifetimes are right, and what they mean; from Spark and from DuckDB.
+"""Whether lifetimes are right: queries for Spark and DuckDB, figures, and advice in sentences.
 
 All figures are exact. An age, a lifetime and a delay count from the put, so a lifetime that is
 suggested for delayed messages contains their delay.
@@ -6,20 +6,18 @@ suggested for delayed messages contains their delay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from mayfly.pipeline.lake.lifetime_queries import (
-    ASKED_RANKS,
-    GETS_MIN,
-    LATE_RANKS,
-    LEFT_RANKS,
-    By,
-)
-from mayfly.pipeline.lake.part import HOUR_MS
+from mayfly.lifetime.life import State
+from mayfly.lifetime.times import spelled_duration
+from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.lake.part import DAY_MS, HOUR_MS
+from mayfly.pipeline.lake.queries import DURATIONS, IS_LIFE, Percentiles
+from mayfly.verbs.contracts.outcomes import MetBy
 
 #: Up to this share of expired messages, lifetimes are not too short.
 _TOLERATED_SHARE = 0.001
@@ -206,7 +204,7 @@ Rows = Iterable[Mapping[str, Any]]
 def analysis_from(
     by: By, cap_ms: int | None, *, lifetimes: Rows, delays: Rows, consumers: Rows
 ) -> LifetimeAnalysis:
-    """Return the analysis made of rows of the three queries of ``lifetime_queries``.
+    """Return the analysis made of rows of the queries ``lifetimes``, ``delays`` and ``consumers``.
 
     ``by`` and ``cap_ms`` are those that the query of lifetimes was made with.
     """
@@ -220,7 +218,7 @@ def analysis_from(
 
 
 def _lifetime_figures(row: Mapping[str, Any], by: By, cap_ms: int | None) -> LifetimeFigures:
-    """Return the figures of one group, made of a row of ``lifetime_queries.lifetimes``."""
+    """Return the figures of one group, made of a row of the query ``lifetimes``."""
     flat = _flat(row, lifetime_ms={"p50": 0.5}, left_ms=LEFT_RANKS, asked_ms=ASKED_RANKS)
     flat["name"] = _spelled(flat["name"], by)
     if flat["suggested_ms"] is None:
@@ -259,3 +257,380 @@ def _spelled(key: str, by: By) -> str:
         moment = _EPOCH + timedelta(milliseconds=int(key))
         return f"{moment:%Y-%m-%d}" if by is By.DATE else f"{moment:%Y-%m-%dT%H}"
     return key
+
+
+# The questions whether lifetimes are right, as SQL for Spark and DuckDB
+#
+# {ledger} in a text is the table of ledger rows. What the engines spell differently comes from a
+# Dialect. Rows have no order. Ages, lifetimes and delays count from the put. Lives on the staging
+# queue are looked at by delays alone: a delayed message lives there first and then on its queue.
+
+
+#: Percentiles of the life that is left at the get, of which the short end matters.
+LEFT_RANKS = {"p1": 0.01, "p5": 0.05, "p50": 0.5}
+#: Percentiles of the age at which a get asked for a message. The last one is covered by a suggested
+#: lifetime.
+ASKED_RANKS = {"p50": 0.5, "p99_9": 0.999}
+#: Percentiles of lateness, of which the long end matters.
+LATE_RANKS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+#: With fewer gets no lifetime is suggested.
+GETS_MIN = 30
+#: A suggested lifetime is longer than the age that it covers by a tenth of it, or by a second if
+#: that is more, and rounded up to a whole second.
+_MARGIN_DIVISOR, _MARGIN_MS_MIN, _ROUNDED_TO_MS = 10, 1_000, 1_000
+
+_IS_GOT, _IS_EXPIRED = f"outcome = '{State.GOT}'", f"outcome = '{State.EXPIRED}'"
+_IS_MET_BY_GET, _IS_MET_BY_CLAIM = (
+    f"{_IS_EXPIRED} AND coalesce(met_by, '') = '{met_by}'" for met_by in (MetBy.GET, MetBy.CLAIM)
+)
+_OF_QUEUES = f"{IS_LIFE} AND queue <> '{STAGING_QUEUE}'"
+
+
+class Dialect(NamedTuple):
+    """What DuckDB and Spark spell differently: functions that make SQL of SQL."""
+
+    percentiles: Percentiles
+    #: The last value that is not null, as a window function without its window.
+    last_value: Callable[[str], str]
+    #: The largest number in an array, null for null.
+    largest: Callable[[str], str]
+
+
+class By(StrEnum):
+    """What messages are grouped by; dates and hours (UTC) are those of their delivery time."""
+
+    QUEUE = "queue"
+    DATE = "date"
+    HOUR = "hour"
+    HOUR_OF_DAY = "hour-of-day"
+    #: The program that got a message, or whose get met it expired.
+    APPLICATION = "application"
+    #: The user who put it, and so chose its lifetime.
+    PUTTER = "putter"
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the groups are dates or hours."""
+        return self in (By.DATE, By.HOUR, By.HOUR_OF_DAY)
+
+
+_HOUR = f"deliver_at_ms - deliver_at_ms % {HOUR_MS}"
+#: The key of a message's group; for dates and hours the epoch ms of their beginning, or ms of day.
+_KEYS = {
+    By.QUEUE: "queue",
+    By.DATE: f"CAST(deliver_at_ms - deliver_at_ms % {DAY_MS} AS STRING)",
+    By.HOUR: f"CAST({_HOUR} AS STRING)",
+    By.HOUR_OF_DAY: f"CAST(({_HOUR}) % {DAY_MS} AS STRING)",
+    By.APPLICATION: "coalesce(ended_program, '')",
+    By.PUTTER: "coalesce(user_identifier, '')",
+}
+
+#: A message expires at its deadline, whenever it is met after it. A get of that ms comes too late.
+_IN_ORDER = f"coalesce(CASE WHEN {_IS_EXPIRED} THEN expire_at_ms END, ended_ms), {_IS_GOT}"
+#: The lives of a queue up to the present one.
+_SO_FAR = f"""OVER (PARTITION BY manager, queue ORDER BY {_IN_ORDER}
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"""
+
+
+def lifetimes(dialect: Dialect, by: By, cap_ms: int | None) -> str:
+    """Return the SQL query for how lifetimes suited the messages of each group.
+
+    ``dialect`` makes the engine's own SQL, ``by`` says by what messages are grouped.
+    ``lifetimes.LifetimeFigures`` explains the columns; those that begin with ``cap_`` are there if
+    ``cap_ms`` is not None.
+    """
+    percentiles = dialect.percentiles
+    last_get_ms = f"{dialect.last_value(f'CASE WHEN {_IS_GOT} THEN ended_ms END')} {_SO_FAR}"
+    manager = "manager" if by is By.QUEUE else "''"
+    covered = dialect.largest("asked_ms")
+    margin = f"greatest({covered} / {_MARGIN_DIVISOR}, {_MARGIN_MS_MIN})"
+    suggested = f"ceil(({covered} + {margin}) / {_ROUNDED_TO_MS}) * {_ROUNDED_TO_MS}"
+    counts = _counts_by_limit() | ({} if cap_ms is None else _counts_by_cap(cap_ms))
+    return f"""
+WITH first_met AS (
+    SELECT instance_id AS store, min(position) AS first_position
+    FROM {{ledger}} WHERE {_OF_QUEUES} AND {_IS_MET_BY_GET}
+    GROUP BY instance_id, queue, ended_ms),
+lives AS (
+    SELECT {manager} AS manager, {_KEYS[by]} AS name, {_IS_GOT} AS is_got,
+        {_IS_EXPIRED} AS is_expired, {_IS_GOT} OR first_position IS NOT NULL
+            OR {_IS_MET_BY_CLAIM} AS is_asked, body_bytes,
+        capped_by IS NOT NULL AS is_capped, ended_ms - put_ms AS age_ms,
+        expire_at_ms - put_ms AS lifetime_ms, deliver_at_ms - put_ms AS delay_ms,
+        {DURATIONS["left"]} AS left_ms, expire_at_ms - expire_at_ms % {HOUR_MS} AS expiry_hour_ms,
+        {_IS_EXPIRED} AND coalesce({last_get_ms} < deliver_at_ms, true) AS is_unserved
+    FROM {{ledger}} r LEFT JOIN first_met f
+        ON f.store = r.instance_id AND f.first_position = r.position
+    WHERE {_OF_QUEUES}),
+groups AS (
+    SELECT manager, name, count(*) AS lives, {_count("is_got")} AS got,
+        {_count("is_expired")} AS expired, {_count("lifetime_ms IS NULL")} AS unlimited,
+        {_count("is_expired AND is_capped")} AS expired_by_cap,
+        {_count("is_unserved")} AS unserved, {_count("is_asked")} AS asked,
+        count(DISTINCT CASE WHEN is_unserved THEN expiry_hour_ms END) AS unserved_hours,
+        {percentiles("lifetime_ms", [0.5])} AS lifetime_ms,
+        {percentiles("left_ms", [*LEFT_RANKS.values()])} AS left_ms,
+        {percentiles("CASE WHEN is_asked THEN age_ms END", [*ASKED_RANKS.values()])} AS asked_ms
+    FROM lives GROUP BY manager, name),
+limits AS (
+    SELECT manager, name,
+        CASE WHEN asked >= {GETS_MIN} THEN CAST({suggested} AS BIGINT) END AS limit_ms
+    FROM groups),
+counted AS (
+    SELECT l.manager, l.name, max(limit_ms) AS suggested_ms,
+        {", ".join(f"{text} AS {name}" for name, text in counts.items())}
+    FROM lives l JOIN limits m ON l.manager = m.manager AND l.name = m.name
+    GROUP BY l.manager, l.name)
+SELECT g.*, suggested_ms, {", ".join(counts)}
+FROM groups g JOIN counted c ON g.manager = c.manager AND g.name = c.name"""
+
+
+def _counts_by_limit() -> dict[str, str]:
+    """Return SQL, by column name, for what another lifetime of every message would have changed.
+
+    That lifetime is the column ``limit_ms``.
+    """
+    return {
+        "would_be_got": _count("is_expired AND is_asked AND age_ms < limit_ms"),
+        "would_still_expire": _count("is_expired AND age_ms >= limit_ms"),
+        "not_known": _count("is_expired AND NOT is_asked AND age_ms < limit_ms"),
+        "got_lost": _count(
+            "is_got AND age_ms >= limit_ms AND coalesce(lifetime_ms > limit_ms, true)"
+        ),
+    }
+
+
+def _counts_by_cap(cap_ms: int) -> dict[str, str]:
+    """Return SQL, by column name, for what a CAPEXPRY of ``cap_ms`` would have changed.
+
+    A cap shortens longer lifetimes and refuses puts with a longer delay. If a lower cap had
+    shortened a lifetime, ``cap_ms`` can only save messages that the lower one ended.
+    """
+    shortened = f"coalesce(lifetime_ms > {cap_ms}, true)"
+    accepted = f"{shortened} AND delay_ms <= {cap_ms}"
+    earlier = f"CASE WHEN is_expired AND {accepted} THEN lifetime_ms - {cap_ms} END"
+    raised = f"is_expired AND is_capped AND lifetime_ms < {cap_ms} AND age_ms < {cap_ms}"
+    return {
+        "cap_shortened": _count(shortened),
+        "cap_refused": _count(f"{shortened} AND delay_ms > {cap_ms}"),
+        "cap_got_lost": _count(f"is_got AND {accepted} AND age_ms >= {cap_ms}"),
+        "cap_expired_earlier": _count(f"is_expired AND {accepted}"),
+        "cap_freed_ms": f"CAST(coalesce(sum({earlier}), 0) AS BIGINT)",
+        "cap_freed_byte_ms": f"coalesce(sum(CAST(body_bytes AS DOUBLE) * {earlier}), 0)",
+        "cap_would_be_got": _count(f"{raised} AND is_asked"),
+        "cap_not_known": _count(f"{raised} AND NOT is_asked"),
+    }
+
+
+def delays(dialect: Dialect, late_after_ms: int) -> str:
+    """Return the SQL query for how late delayed messages were, by queue manager and queue.
+
+    ``lifetimes.DelayFigures`` explains the columns; late is what came more than ``late_after_ms``
+    after its delivery time. On the staging queue the release counts, on other queues the get.
+    """
+    late = f"coalesce({DURATIONS['waited']}, {DURATIONS['released_late']})"
+    return f"""
+WITH delayed AS (
+    SELECT manager, queue, outcome, {late} AS late_ms FROM {{ledger}}
+    WHERE {IS_LIFE} AND deliver_at_ms > put_ms)
+SELECT manager, queue, count(*) AS lives, count(late_ms) AS delivered,
+    {_count(_IS_EXPIRED)} AS expired, {_count(f"late_ms > {late_after_ms}")} AS late,
+    {dialect.percentiles("late_ms", [*LATE_RANKS.values()])} AS late_ms, max(late_ms) AS late_max_ms
+FROM delayed GROUP BY manager, queue"""
+
+
+def consumers(dialect: Dialect) -> str:
+    """Return the SQL query for how those who get from a queue kept up, by program and user.
+
+    ``lifetimes.ConsumerFigures`` explains the columns.
+    """
+    ranks = [*LEFT_RANKS.values()]
+    return f"""
+WITH asked AS (
+    SELECT manager, queue, coalesce(ended_program, '') AS application,
+        coalesce(ended_by, '') AS user_id, {_IS_GOT} AS is_got, {DURATIONS["left"]} AS left_ms,
+        ended_ms - ended_ms % {HOUR_MS} AS hour_ms
+    FROM {{ledger}} WHERE {_OF_QUEUES} AND ({_IS_GOT} OR {_IS_MET_BY_GET} OR {_IS_MET_BY_CLAIM}))
+SELECT manager, queue, application, user_id, {_count("is_got")} AS got,
+    {_count("NOT is_got")} AS met_expired, count(DISTINCT hour_ms) AS hours,
+    {dialect.percentiles("left_ms", ranks)} AS left_ms
+FROM asked GROUP BY manager, queue, application, user_id"""
+
+
+def _count(condition: str) -> str:
+    """Return SQL that counts the rows for which the condition is true; 0 if there are none."""
+    return f"count(CASE WHEN {condition} THEN 1 END)"
+
+
+# Advice on lifetimes in sentences, each from the figures of one group, queue or consumer
+#
+# A sentence says what has happened, or what would have; where the ledger cannot tell, it says so.
+
+
+#: A percentile of 99.9 of fewer values than this is hardly more than the largest of them.
+_GETS_ENOUGH = 1_000
+
+
+def lifetime_advice(figures: LifetimeFigures) -> list[str]:
+    """Return sentences on the lifetimes of a group of messages: what happened, then what to do."""
+    said = [_shares(figures)]
+    if figures.unserved:
+        said.append(_unserved(figures))
+    if figures.suggested_ms is None:
+        said.append(f"{_counted(figures.asked, 'get')}: {GETS_MIN} are needed for a suggestion.")
+    else:
+        said.append(_suggestion(figures, spelled(figures.suggested_ms)))
+        if figures.asked < _GETS_ENOUGH:
+            said.append(f"Only {figures.asked:,} gets stand behind this.")
+    if figures.expired_by_cap:
+        said.append(
+            f"A CAPEXPRY had shortened the lifetime of {figures.expired_by_cap:,} of the expired: "
+            f"a longer one at the put does not help them."
+        )
+    return said
+
+
+def cap_advice(cap: CapFigures) -> str:
+    """Return a sentence on what an expiry cap (CAPEXPRY) would have changed for some messages."""
+    changed = [
+        (cap.got_lost, f"{cap.got_lost:,} that were got would have expired"),
+        (cap.refused, f"{cap.refused:,} puts would have been refused (delay longer than the cap)"),
+        (cap.expired_earlier, _earlier(cap)),
+        (cap.would_be_got, f"at most {cap.would_be_got:,} ended by a lower cap would be got"),
+        (cap.not_known, f"of {cap.not_known:,} ended by a lower cap the ledger cannot say it"),
+    ]
+    said = [what for count, what in changed if count]
+    return f"With a cap of {spelled(cap.cap_ms)}: {_listed(said) if said else 'nothing changes'}."
+
+
+def delay_advice(figures: DelayFigures, late_after_ms: int) -> str:
+    """Return a sentence on how late the delayed messages of a queue were.
+
+    ``late_after_ms`` is the limit by which ``figures.late`` were counted.
+    """
+    expired = f"; {figures.expired:,} expired first" if figures.expired else ""
+    if figures.late_p50_ms is None or figures.late_p99_ms is None:
+        return f"None of {figures.lives:,} was delivered{expired}."
+    late = "none was" if not figures.late else f"{figures.late:,} were"
+    return (
+        f"Half of {figures.delivered:,} came at most {spelled(figures.late_p50_ms)} after their "
+        f"delivery time, 99 of 100 at most {spelled(figures.late_p99_ms)}; {late} late by more "
+        f"than {spelled(late_after_ms)}{expired}."
+    )
+
+
+def consumer_advice(figures: ConsumerFigures) -> str | None:
+    """Return a sentence on a program that came too late for messages, None if it never did."""
+    if not figures.met_expired:
+        return None
+    asked = figures.got + figures.met_expired
+    return (
+        f"{_share(figures.met_expired, asked)} of the {asked:,} messages that its gets met had "
+        f"expired before."
+    )
+
+
+def spelled(duration_ms: float | None) -> str:
+    """Return a duration in ms as text, with ``-`` before one below 0; "-" for None.
+
+    It is rounded to whole ms. The lifetime left at a get is below 0 if the get was committed after
+    the deadline.
+    """
+    if duration_ms is None:
+        return "-"
+    return ("-" if duration_ms < 0 else "") + spelled_duration(round(abs(duration_ms)))
+
+
+def _shares(figures: LifetimeFigures) -> str:
+    """Return the sentence on the share expired, and on the lifetime left at the gets."""
+    if figures.expired:
+        said = f"{_share(figures.expired, figures.lives)} of {figures.lives:,} expire"
+    else:
+        said = f"none of {figures.lives:,} expires"
+    if figures.left_p50_ms is None:
+        return f"{said}."
+    return f"{said}; half of those that are got have at most {spelled(figures.left_p50_ms)} left."
+
+
+def _unserved(figures: LifetimeFigures) -> str:
+    """Return the sentence on messages that expired while nothing was got from their queue."""
+    advice = ": look at the consumer first" if figures.verdict is Verdict.NOTHING_GOT else ""
+    return (
+        f"As long as {figures.unserved:,} of the {figures.expired:,} could be got, nothing was got "
+        f"from their queue; their deadlines are in {_counted(figures.unserved_hours, 'hour')} of "
+        f"the calendar{advice}."
+    )
+
+
+def _suggestion(figures: LifetimeFigures, suggested: str) -> str:
+    """Return the sentence on the suggested lifetime; ``suggested`` is that lifetime as text."""
+    present = spelled(figures.lifetime_p50_ms)
+    match figures.verdict:
+        case Verdict.TOO_LONG:
+            said = f"A lifetime of {suggested} would have been enough{_but(figures)}"
+            return f"{said}; half have {present} or more."
+        case Verdict.UNLIMITED:
+            unlimited = f"{figures.unlimited:,} of {figures.lives:,} have no lifetime"
+            return f"{unlimited}; {suggested} would have been enough{_but(figures)}."
+        case Verdict.TIGHT:
+            said = f"A lifetime of {suggested} would leave a margin; half have {present} or less"
+        case Verdict.FITS:
+            return (
+                f"The lifetime suits them; half have {present} or less, {suggested} is suggested."
+            )
+        case _ if not figures.would_be_got:
+            return (
+                f"No get is known to have come within {suggested} for one of the expired: a longer "
+                f"lifetime is not known to help."
+            )
+        case _:
+            said = f"With a lifetime of {suggested} for all, {_outcomes(figures)}"
+    lost = (
+        "" if not figures.got_lost else f"; {figures.got_lost:,} that were got would not have been"
+    )
+    return f"{said}{lost}."
+
+
+def _but(figures: LifetimeFigures) -> str:
+    """Return the exception of messages that were got after the suggested lifetime.
+
+    It is the end of a sentence, or "" if there are none.
+    """
+    return f" for all but {figures.got_lost:,} of the got" if figures.got_lost else ""
+
+
+def _outcomes(figures: LifetimeFigures) -> str:
+    """Return what would have become of the expired with the suggested lifetime."""
+    parts = [f"{figures.would_be_got:,} of the {figures.expired:,} expired would have been got"]
+    if figures.would_still_expire:
+        parts.append(f"{figures.would_still_expire:,} would have expired all the same")
+    if figures.not_known:
+        parts.append(f"of {figures.not_known:,} the ledger cannot say it")
+    return _listed(parts)
+
+
+def _earlier(cap: CapFigures) -> str:
+    """Return how many messages an expiry cap would have ended earlier, and by how much.
+
+    The text is "" for none.
+    """
+    if not cap.expired_earlier:
+        return ""
+    mean = spelled(cap.freed_ms / cap.expired_earlier)
+    return f"{cap.expired_earlier:,} would have expired earlier, by {mean} on average"
+
+
+def _counted(count: int, noun: str) -> str:
+    """Return a number with its noun: ``1 hour``, ``12 hours``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _share(part: int, whole: int) -> str:
+    """Return a share in percent, ``31.0 %``; a part that is not all of it is never ``100.0 %``."""
+    tenths = min(round(1000 * part / whole), 1000 if part == whole else 999)
+    return f"{tenths / 10:.1f} %" if tenths or not part else "less than 0.1 %"
+
+
+def _listed(parts: list[str]) -> str:
+    """Return parts as a list in a sentence."""
+    return ", ".join(parts[:-1]) + f" and {parts[-1]}" if len(parts) > 1 else parts[0]

@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mayfly.pipeline.bulk.schema import rows_after
+from mayfly.pipeline.errors import LakeError, LedgerInUse
 from mayfly.pipeline.lake.answers import VIEW, ledger_view
-from mayfly.pipeline.lake.errors import LakeError, LedgerInUse
 from mayfly.pipeline.lake.files import (
     MARKS,
     STAGING,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from mayfly.pipeline.lake.errors import PartError
+from mayfly.pipeline.errors import PartError
 from mayfly.pipeline.lake.files import LakeFile
 
 HOUR_MS = 3_600_000

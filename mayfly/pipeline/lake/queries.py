@@ -1,22 +1,84 @@
-"""The queries to a lake as SQL for Spark and DuckDB; ``{ledger}`` is the table of rows.
+"""The queries to a lake and their measures, as SQL; ``{ledger}`` is the table of rows.
 
 Only percentiles differ: each engine has its own function for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from mayfly.lifetime.life import State
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, State
+from mayfly.lifetime.reports import Cause
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.pipeline.lake.measures import (
-    DURATIONS,
-    IS_BALANCE,
-    IS_LIFE,
-    RANKS,
-    conditions,
-    ended_in,
-)
+from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
+
+# The measures of a lake, counts and durations of messages, as SQL for both Spark and DuckDB
+#
+# Each text is an expression over the columns of the ledger (bulk/schema.py); null is not counted.
+
+
+#: By default, a message that waited longer than a minute for its get is late.
+LATE_AFTER_MS = 60_000
+OWED_NAMES: tuple[str, ...] = tuple(f"owed_{cause.name.lower()}" for cause in Cause)
+COUNT_NAMES = ("lives", *OUTCOME_CODES, "late", *OWED_NAMES)
+
+IS_LIFE = f"kind = {KIND_LIFE}"
+IS_BALANCE = f"kind = {KIND_BALANCE}"
+#: In ms. ``waited``: delivery time to get; ``left``: get to the end of the life, of those that have
+#: one; ``released_late``: delivery time to release from the staging queue.
+DURATIONS: dict[str, str] = {
+    "waited": f"CASE WHEN outcome = '{State.GOT}' THEN ended_ms - deliver_at_ms END",
+    "left": f"CASE WHEN outcome = '{State.GOT}' THEN expire_at_ms - ended_ms END",
+    "released_late": f"CASE WHEN outcome = '{State.RELEASED}' THEN ended_ms - deliver_at_ms END",
+}
+#: Ranks of each duration: the long waits and latenesses, and the short lives left.
+RANKS: dict[str, tuple[float, ...]] = {
+    "waited": (0.5, 0.95, 0.99),
+    "left": (0.5, 0.05, 0.01),
+    "released_late": (0.5, 0.95, 0.99),
+}
+#: COA is owed on the first queue that a message can be got from. COD is owed by a get, but not by
+#: one from a queue that the message was moved to, such as a dead-letter queue.
+_IS_FIRST = "(origin_id IS NULL OR deliver_at_ms > put_ms)"
+_OWING = {
+    Cause.EXCEPTION: f"outcome IN ('{State.DEAD_LETTERED}', '{State.DISCARDED}')",
+    Cause.EXPIRATION: f"outcome = '{State.EXPIRED}'",
+    Cause.COA: (f"{_IS_FIRST} AND queue <> '{STAGING_QUEUE}' AND outcome <> '{State.TRANSMITTED}'"),
+    Cause.COD: f"{_IS_FIRST} AND outcome = '{State.GOT}'",
+}
+
+
+def ended_in(counts: str = "ended") -> str:
+    """Return SQL for the number of ended messages in a balance row, over all outcomes.
+
+    ``counts`` is the column of its counts. A count is null in files of a version that did not know
+    the outcome.
+    """
+    names = (*OUTCOME_CODES, OTHER_OUTCOMES)
+    return " + ".join(f"coalesce({counts}.{name}, 0)" for name in names)
+
+
+def conditions(late_after_ms: int = LATE_AFTER_MS) -> dict[str, str]:
+    """Return for each of COUNT_NAMES the SQL condition of the ledger rows that it counts.
+
+    ``late`` are messages got more than ``late_after_ms`` after their delivery time. ``owed_*`` are
+    messages that owed a report of the kind in the name, as far as the ledger shows.
+    """
+    return {
+        "lives": IS_LIFE,
+        **{name: f"outcome = '{name}'" for name in OUTCOME_CODES},
+        "late": f"{DURATIONS['waited']} > {late_after_ms}",
+        **{
+            name: f"(coalesce(report, 0) & {cause.value}) <> 0 AND {_OWING[cause]}"
+            for name, cause in zip(OWED_NAMES, Cause, strict=True)
+        },
+    }
+
+
+# Queries
+
 
 #: Return in SQL the exact percentiles of an expression at some ranks, null where it has no value.
 Percentiles = Callable[[str, Sequence[float]], str]
@@ -111,3 +173,91 @@ def course_of_lives(percentiles: Percentiles, step_ms: int, ranks: Sequence[floa
 SELECT {start} AS start_ms, count(*) AS lives, {", ".join(ends)},
     {percentiles(DURATIONS["waited"], ranks)} AS waited
 FROM {{ledger}} WHERE {_OF_QUEUES} GROUP BY {start} ORDER BY 1"""
+
+
+# The report of a lake: one row for each queue, the same from Spark and from DuckDB
+
+
+class QueueBalance(NamedTuple):
+    """The newest balance of a queue at ``at_ms`` (epoch ms), counted from its definition."""
+
+    at_ms: int
+    put: int
+    ended: int
+    present: int
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether every message put is either ended or present."""
+        return self.put == self.ended + self.present
+
+
+@dataclass(frozen=True)
+class QueueReport:
+    """How the messages of one queue ended, in numbers.
+
+    ``lives`` is the number of ended messages, each stay on the queue counted once. ``waited_*_ms``
+    are percentiles of the time from delivery time to get. ``left_*_ms`` are those of the lifetime
+    left at the get, for messages with a deadline. ``released_late_*_ms`` are those of the time from
+    delivery time to release, on a staging queue. None means that no such messages exist. ``late``
+    counts messages that waited longer than ``late_after_ms``, ``owed`` the owed reports by cause.
+    ``balance`` is None before the first balance. ``outcomes`` has ``other`` if messages ended in a
+    way that this version does not know.
+    """
+
+    manager: str
+    queue: str
+    lives: int
+    outcomes: dict[str, int]
+    expired_share: float
+    waited_p50_ms: float | None
+    waited_p95_ms: float | None
+    waited_p99_ms: float | None
+    late: int
+    left_p50_ms: float | None = None
+    left_p5_ms: float | None = None
+    left_p1_ms: float | None = None
+    released_late_p50_ms: float | None = None
+    released_late_p95_ms: float | None = None
+    released_late_p99_ms: float | None = None
+    owed: dict[str, int] = field(default_factory=dict)
+    balance: QueueBalance | None = None
+
+
+def reports_of(rows: Iterable[Mapping[str, Any]]) -> list[QueueReport]:
+    """Return the reports made of ``queries.report_of_queues`` rows, by queue manager and name."""
+    return sorted(map(_queue_report, rows), key=lambda report: (report.manager, report.queue))
+
+
+def _queue_report(row: Mapping[str, Any]) -> QueueReport:
+    """Return the report of one queue, made of a row of ``queries.report_of_queues``."""
+    lives = row["lives"]
+    measured = {
+        f"{name}_p{_percent(rank)}_ms": value
+        for name in RANKS
+        for rank, value in zip(RANKS[name], row[f"{name}_ms"] or (None,) * 3, strict=True)
+    }
+    at_ms, *counted = row["at_ms"], row["put"], row["ended"], row["present"]
+    return QueueReport(
+        manager=row["manager"],
+        queue=row["queue"],
+        lives=lives,
+        outcomes=_outcomes(row),
+        expired_share=row[State.EXPIRED.value] / lives if lives else 0.0,
+        late=row["late"],
+        owed={cause.name.lower(): row[f"owed_{cause.name.lower()}"] for cause in Cause},
+        balance=None if at_ms is None else QueueBalance(at_ms, *counted),
+        **measured,
+    )
+
+
+def _outcomes(row: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of ended messages by outcome; unknown outcomes are summed as ``other``."""
+    known = {code: row[code] for code in OUTCOME_CODES}
+    other_count = row["lives"] - sum(known.values())
+    return known | ({OTHER_OUTCOMES: other_count} if other_count else {})
+
+
+def _percent(rank: float) -> int:
+    """Return a rank as a whole percent: 0.95 -> 95."""
+    return round(rank * 100)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.lake.errors import PlotError
+from mayfly.pipeline.errors import PlotError
 from mayfly.pipeline.lake.part import DAY_MS, HOUR_MS
 from mayfly.verbs.contracts.outcomes import OUTCOME_CODES
 

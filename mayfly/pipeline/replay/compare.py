@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.lifetime.columns import NONE, Ints, Mask, ints
-from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.replay.run import EXPIRED, GOT, LEFT, OUTCOME_SCHEMA, REFUSED, outcomes_of
 from mayfly.pipeline.replay.settings import AS_IT_WAS, Settings, WhatIf, settings_of
 from mayfly.pipeline.replay.trace import Trace, arranged

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
-from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.errors import ReplayError
 
 #: Take the message of the highest priority first, as MSGDLVSQ(PRIORITY); without priorities FIFO.
 PRIORITY = "priority"

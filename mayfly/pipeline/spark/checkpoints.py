@@ -13,7 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has no types
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.spark.errors import CheckpointError
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.verbs.contracts.files import scheme_of
 
 #: Names in the checkpoint of any query that has begun.

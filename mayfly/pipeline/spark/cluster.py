@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.spark import keeper
-from mayfly.pipeline.spark.errors import PipelineError
 from mayfly.pipeline.spark.home import spark_home
 from mayfly.pipeline.spark.jvm import ensure_java
 from mayfly.verbs.contracts.files import local_path

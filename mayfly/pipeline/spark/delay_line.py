@@ -23,9 +23,9 @@ from pyspark.sql.types import StructType
 from mayfly.lifetime.columns import spark_window
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_MD_ERROR, MQRC_NONE
+from mayfly.pipeline.errors import OptionError
 from mayfly.pipeline.spark.checkpoints import tie_checkpoint
 from mayfly.pipeline.spark.ending import AT_ONCE, ENDED, end_rows
-from mayfly.pipeline.spark.errors import OptionError
 from mayfly.pipeline.spark.messages import ASKED_COLUMNS, as_messages
 from mayfly.pipeline.spark.slots import (
     DUE,

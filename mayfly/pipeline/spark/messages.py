@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from mayfly.pipeline.bulk.schema import MESSAGE
-from mayfly.pipeline.spark.errors import OptionError
+from mayfly.pipeline.errors import OptionError
 
 #: One message with its lifetime, as Spark types.
 MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)

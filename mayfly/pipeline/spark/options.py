@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mayfly.pipeline.bulk.client import check_url
-from mayfly.pipeline.spark.errors import OptionError
+from mayfly.pipeline.errors import OptionError
 
 
 class OptionReader:

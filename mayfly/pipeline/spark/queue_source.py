@@ -44,7 +44,7 @@ from mayfly.pipeline.bulk.queue_client import (
     QueueClient,
 )
 from mayfly.pipeline.bulk.schema import MESSAGE
-from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.messages import MESSAGE_TYPE
 from mayfly.pipeline.spark.options import OptionReader
 from mayfly.verbs.contracts.claims import Attached

@@ -26,8 +26,16 @@ from mayfly.pipeline.replay.compare import (
     changed,
     compare,
 )
-from mayfly.pipeline.replay.lives import LIFE_COLUMNS, REPLAYED, chosen_manager, read_lives
-from mayfly.pipeline.replay.read import check_trace_schema, checked, parquet_row_count, read_trace
+from mayfly.pipeline.replay.read import (
+    LIFE_COLUMNS,
+    REPLAYED,
+    check_trace_schema,
+    checked,
+    chosen_manager,
+    parquet_row_count,
+    read_lives,
+    read_trace,
+)
 from mayfly.pipeline.replay.run import (
     EXPIRED,
     GOT,
@@ -45,8 +53,14 @@ from mayfly.pipeline.replay.settings import (
     check_settings,
     settings_of,
 )
-from mayfly.pipeline.replay.split import is_split, queue_folders, queue_of, read_queue
-from mayfly.pipeline.replay.trace import OPTIONAL_FIELDS, TRACE_SCHEMA
+from mayfly.pipeline.replay.trace import (
+    OPTIONAL_FIELDS,
+    TRACE_SCHEMA,
+    is_split,
+    queue_folders,
+    queue_of,
+    read_queue,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,8 +26,8 @@ from pyspark.sql.streaming.stateful_processor import (
 from mayfly.lifetime.columns import NONE, Ints, ints
 from mayfly.mqi.reasons import MQRC_NONE
 from mayfly.pipeline.bulk.schema import pages
+from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.spark.ending import AT_ONCE, end_rows
-from mayfly.pipeline.spark.errors import CheckpointError
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.queue_client import ClaimedRange
 from mayfly.pipeline.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
-from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.options import OptionReader
 from mayfly.pipeline.spark.queue_source import (
     parts_of,

@@ -18,6 +18,7 @@ from mayfly.properties.selectors import conditions
 from mayfly.properties.selectors.conditions import (
     Kind,
     Node,
+    Pattern,
     condition,
     constant,
     literal,
@@ -32,7 +33,6 @@ from mayfly.properties.selectors.names import (
     sent_id_text,
     syntax_error,
 )
-from mayfly.properties.selectors.patterns import Pattern
 
 _HIGHEST_DECIMAL = 2**63 - 1
 _HIGHEST_BITS = 2**64 - 1

@@ -33,7 +33,7 @@ from mayfly.client.connection import Connection
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 from mayfly.servers.acceptor import send_at_once
-from mayfly.servers.amqp import transfers
+from mayfly.servers.amqp import links
 from mayfly.servers.amqp.addresses import DeletedTopics
 from mayfly.servers.amqp.conversations import AmqpClient, ClientConversations
 from mayfly.servers.amqp.entrance import Handshake, claim_container, open_connection
@@ -48,7 +48,14 @@ from mayfly.servers.amqp.frames import (
     SessionBegun,
     close_with,
 )
-from mayfly.servers.amqp.links import BatchedPuts, LinkEndpoint
+from mayfly.servers.amqp.links import (
+    BatchedPuts,
+    Handlers,
+    LinkEndpoint,
+    Raw,
+    handle_events,
+    raw_of,
+)
 from mayfly.servers.amqp.receiving import ReceivingClient
 from mayfly.servers.amqp.sending import SendingClient
 from mayfly.servers.amqp.service import (
@@ -59,7 +66,6 @@ from mayfly.servers.amqp.service import (
     DeferredSettlements,
 )
 from mayfly.servers.amqp.transactions import Coordinator
-from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import WAIT_SECONDS, Budget, ClientMemory, Reservation, SlowClientTimer
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, ChannelInstances
 from mayfly.servers.event_loop_server import LOOK_SECONDS, EventLoopServer
@@ -367,7 +373,7 @@ class AmqpConnection(asyncio.Protocol):
         """Count the bytes that the client has not read against the memory budget."""
         if self.wire is None:
             return
-        unsent_bytes = transfers.unsent_bytes_of(self.links)
+        unsent_bytes = links.unsent_bytes_of(self.links)
         self._memory.note_unread(self.wire.get_write_buffer_size() + unsent_bytes)
 
     def _abort_slow(self) -> None:
@@ -491,11 +497,11 @@ class AmqpConnection(asyncio.Protocol):
         handle = -1 if asked.handle is None else asked.handle
         link = self._handles.get((asked.channel, handle))
         if link is not None and link in self.links:
-            if transfers.is_sender(link):
+            if links.is_sender(link):
                 self._echoes.append((asked, link))
                 self._sent_frames = self._sent_frames or bytearray()
             else:
-                transfers.give_credit(link, 0)
+                links.give_credit(link, 0)
         # proton sends a flow when this is set.
         Session.wrap(session).incoming_capacity = _SESSION_BYTES
 
@@ -551,7 +557,7 @@ class AmqpConnection(asyncio.Protocol):
             if raw in self.links:
                 link = self._numbers.link(asked.channel, Link.wrap(raw).name)
                 if link is not None:
-                    credit = transfers.unsent_credit(raw)
+                    credit = links.unsent_credit(raw)
                     answer = self._numbers.flow_of(sent, link, asked.limit, credit)
                     if self.wire is not None:
                         self.wire.write(answer)
@@ -798,10 +804,10 @@ class AmqpConnection(asyncio.Protocol):
         """Pass a delivery event to its link; on an ended link discard the delivery."""
         link = self.links.get(proton_link)
         if link is None:
-            if transfers.is_sender(proton_link):
-                transfers.settle(delivery)
+            if links.is_sender(proton_link):
+                links.settle(delivery)
             else:
-                transfers.discard(proton_link)
+                links.discard(proton_link)
             return
         link.delivery(delivery)
 

@@ -39,8 +39,10 @@ from mayfly.servers.amqp.incoming import (
     JMS_TYPE,
     MESSAGE_TYPE,
     UTF_8,
+    id_of_mq,
+    id_of_text,
+    scalar,
 )
-from mayfly.servers.amqp.values import id_of_mq, id_of_text, scalar
 from mayfly.services.dead_letter import DeadLetter, dead_letter_of
 from mayfly.verbs.messages import Message
 

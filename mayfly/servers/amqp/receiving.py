@@ -24,7 +24,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import CannotBeGiven, MQError
-from mayfly.servers.amqp import addresses, transactions, transfers
+from mayfly.servers.amqp import addresses, links, transactions
 from mayfly.servers.amqp.addresses import (
     QUEUE,
     TOPIC,
@@ -43,11 +43,10 @@ from mayfly.servers.amqp.conversations import (
     not_found,
 )
 from mayfly.servers.amqp.errors import AmqpError, amqp_error
-from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
+from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, Raw
 from mayfly.servers.amqp.outgoing import outgoing, shown_as_bytes
 from mayfly.servers.amqp.service import Call
 from mayfly.servers.amqp.transactions import DeliveryOutcome
-from mayfly.servers.amqp.transfers import Raw
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Message, Settlement
 
@@ -137,7 +136,7 @@ class ReceivingClient(LinkEndpoint):
 
     def _has_to_stop(self) -> bool:
         """Return True if a waiting get must be cancelled, for no credit or for drain."""
-        return transfers.credit(self.key) <= 0 or transfers.is_draining(self.key)
+        return links.credit(self.key) <= 0 or links.is_draining(self.key)
 
     def _ask(self) -> None:
         """Send available messages within credit and capacity, and begin to wait for more.
@@ -156,7 +155,7 @@ class ReceivingClient(LinkEndpoint):
         capacity = self._capacity()
         if capacity > 0:
             self._begin_to_get()
-        elif self._budget.is_used_up or transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
+        elif self._budget.is_used_up or links.unsent_bytes(self.key) > _OUTGOING_BYTES:
             self._stall()
 
     def _take_available(self, capacity: int) -> bool:
@@ -188,7 +187,7 @@ class ReceivingClient(LinkEndpoint):
 
         It waits, unless the client drains or messages are set aside.
         """
-        self._is_waiting = not (transfers.is_draining(self.key) or self._set_aside)
+        self._is_waiting = not (links.is_draining(self.key) or self._set_aside)
         options = _WAIT if self._is_waiting else _NO_WAIT
         self._getting = self._connection.begin(
             ask.GetAny([self._source.handle], options, tells_refusals=self._is_waiting),
@@ -210,10 +209,10 @@ class ReceivingClient(LinkEndpoint):
         """
         if self._is_quiescing or self._budget.is_used_up:
             return 0
-        if transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
+        if links.unsent_bytes(self.key) > _OUTGOING_BYTES:
             return 0
         capacity = self._host.service.limits.unsettled - len(self._unsettled)
-        return min(transfers.credit(self.key), capacity)
+        return min(links.credit(self.key), capacity)
 
     def _got(self) -> None:
         """Send the message of a get that has ended, or handle its error.
@@ -229,7 +228,7 @@ class ReceivingClient(LinkEndpoint):
         if isinstance(outcome, MQError):
             self._without_message(outcome)
             return
-        if self._is_over or self._is_quiescing or transfers.credit(self.key) <= 0:
+        if self._is_over or self._is_quiescing or links.credit(self.key) <= 0:
             # The client has withdrawn its credit meanwhile.
             self._unsettled.give_back([outcome.number])
             return
@@ -278,8 +277,8 @@ class ReceivingClient(LinkEndpoint):
         """React to a get that ended without a message: wait, finish a drain, or end the link."""
         count = self._return_set_aside()
         if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
-            if transfers.is_draining(self.key):
-                transfers.drained(self.key)
+            if links.is_draining(self.key):
+                links.drained(self.key)
             elif count:
                 self._retry_later(count)
             elif not self._is_over:
@@ -325,7 +324,7 @@ class ReceivingClient(LinkEndpoint):
     def _retry(self) -> None:
         """Try to send again, unless the link has ended or has no credit."""
         self._timer = None
-        if not self._is_over and transfers.credit(self.key) > 0:
+        if not self._is_over and links.credit(self.key) > 0:
             self.flow()
             self._host.pump()
 
@@ -346,11 +345,11 @@ class ReceivingClient(LinkEndpoint):
                 return
             raw = shown_as_bytes(message, error, destination=address)
         self._host.message_count += 1
-        transfer = transfers.send(self.key, b"%d" % next(self._tags), raw)
+        transfer = links.send(self.key, b"%d" % next(self._tags), raw)
         if held is None or not held.number:
-            transfers.settle(transfer)
+            links.settle(transfer)
         elif self._is_settled_first:
-            transfers.settle(transfer)
+            links.settle(transfer)
             self._unsettled.take(held.number)
         else:
             self._unsettled.sent(transfer, held)
@@ -369,13 +368,13 @@ class ReceivingClient(LinkEndpoint):
             except MQError as error:
                 if error.reason != rc.MQRC_NO_MSG_AVAILABLE:
                     self._host.close_link(self, amqp_error(error))
-                elif transfers.is_draining(self.key):
-                    transfers.drained(self.key)
+                elif links.is_draining(self.key):
+                    links.drained(self.key)
                 else:
                     self._retry_later()
                 return
             self._send(result.message, None)
-        if not self._is_over and transfers.credit(self.key) > 0:
+        if not self._is_over and links.credit(self.key) > 0:
             self._stall()
 
     def delivery(self, delivery: Raw) -> None:
@@ -787,16 +786,16 @@ class Unsettled:
         """
         held = self._held.get(delivery)
         if held is None:
-            if transfers.is_settled(delivery) and delivery not in self._outcomes:
-                transfers.settle(delivery)
+            if links.is_settled(delivery) and delivery not in self._outcomes:
+                links.settle(delivery)
             return
-        if not transfers.is_updated(delivery):
+        if not links.is_updated(delivery):
             return
-        state = transfers.remote_state(delivery)
+        state = links.remote_state(delivery)
         if state == Transfer.ACCEPTED:
             del self._held[delivery]
-            if held.is_durable and transfers.is_settled(delivery):
-                transfers.settle(delivery)
+            if held.is_durable and links.is_settled(delivery):
+                links.settle(delivery)
                 self._note_settled_by_client(held.number)
                 return
             self._outcomes.add(delivery)
@@ -806,7 +805,7 @@ class Unsettled:
                 self._settle_in_transaction(delivery, held)
             except AmqpError as error:
                 self._fail(error)
-        elif transfers.is_settled(delivery) or (state and state != Transfer.RECEIVED):
+        elif links.is_settled(delivery) or (state and state != Transfer.RECEIVED):
             self._by_outcome(delivery, held, state)
 
     def _note_settled_by_client(self, number: int) -> None:
@@ -857,7 +856,7 @@ class Unsettled:
         for delivery, _number in accepted:
             self._outcomes.discard(delivery)
             if delivery is not None and outcome is None and not self._is_over:
-                transfers.answer(delivery, Transfer.ACCEPTED)
+                links.answer(delivery, Transfer.ACCEPTED)
         self._continue(outcome)
 
     def _by_outcome(self, delivery: Raw, held: _Unacked, state: int) -> None:
@@ -870,7 +869,7 @@ class Unsettled:
         self._outcomes.add(delivery)
         outcome = DeliveryOutcome(state)
         if state == Transfer.MODIFIED:
-            remote = transfers.wrapped(delivery).remote
+            remote = links.wrapped(delivery).remote
             outcome = DeliveryOutcome(
                 state, remote.failed, remote.undeliverable, remote.annotations
             )
@@ -915,7 +914,7 @@ class Unsettled:
             self._settle([held.number], Settlement.BACKED_OUT, then=_log_error)
             outcome = None
         if outcome is None and not self._is_over:
-            transfers.answer(delivery, transfers.remote_state(delivery))
+            links.answer(delivery, links.remote_state(delivery))
         self._continue(outcome)
 
     def _settle_in_transaction(self, delivery: Raw, held: _Unacked) -> None:
@@ -924,7 +923,7 @@ class Unsettled:
         An accepted message leaves its queue within the transaction. Raises AmqpError if this fails,
         if the transaction is not open, or if the state is malformed.
         """
-        wrapped = transfers.wrapped(delivery)
+        wrapped = links.wrapped(delivery)
         name, outcome = transactions.name_in(wrapped), transactions.outcome_in(wrapped)
         connection = self._conversations.of_transaction(name)
         del self._held[delivery]

@@ -9,7 +9,7 @@ from proton import Array, Delivery, Link, Terminus, symbol
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.servers.amqp import addresses, codec, transactions, transfers
+from mayfly.servers.amqp import addresses, codec, links, transactions
 from mayfly.servers.amqp.addresses import DynamicNode, NodeAddress, capabilities_of, object_of
 from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.errors import (
@@ -19,8 +19,7 @@ from mayfly.servers.amqp.errors import (
     amqp_error,
 )
 from mayfly.servers.amqp.incoming import Incoming, MessageReader
-from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, put_within
-from mayfly.servers.amqp.transfers import Raw
+from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, Raw, put_within
 from mayfly.servers.budget import OWN_BYTES, Reservation
 
 #: A message that is too long is read and discarded up to this multiple of the longest length.
@@ -80,19 +79,19 @@ class SendingClient(LinkEndpoint):
 
         An aborted transfer is dropped. A refused message is read and discarded.
         """
-        is_partial = transfers.is_partial(delivery)
-        if not transfers.is_readable(delivery):
+        is_partial = links.is_partial(delivery)
+        if not links.is_readable(delivery):
             if delivery in self._under_way or is_partial:
                 return
-            if transfers.is_settled(delivery):
-                transfers.settle(delivery)
+            if links.is_settled(delivery):
+                links.settle(delivery)
                 if delivery in self._unsettled:
                     self._unsettled.discard(delivery)
                     self._replenish_credit()
             return
-        if transfers.is_aborted(delivery):
+        if links.is_aborted(delivery):
             self._drop(delivery)
-            transfers.settle(delivery)
+            links.settle(delivery)
             self._replenish_credit()
             return
         raw = self._received(delivery, is_partial=is_partial)
@@ -100,10 +99,10 @@ class SendingClient(LinkEndpoint):
             return
         is_refused = delivery in self._refused
         self._drop(delivery)
-        transfers.end_of_message(self.key)
+        links.end_of_message(self.key)
         if is_refused:
             # It has its outcome.
-            transfers.settle(delivery)
+            links.settle(delivery)
             self._replenish_credit()
             return
         self._put(delivery, raw)
@@ -135,13 +134,13 @@ class SendingClient(LinkEndpoint):
         ``is_partial`` is True if more bytes follow. A message above the longest length is refused.
         Memory is reserved for one above 64 KiB.
         """
-        pending = transfers.pending_bytes(delivery)
+        pending = links.pending_bytes(delivery)
         limit = self._host.message_limit
         if not is_partial and delivery not in self._parts and pending <= limit:
             # Most messages come in one frame.
-            return transfers.read(self.key, pending)
+            return links.read(self.key, pending)
         part = self._parts.setdefault(delivery, bytearray())
-        while read := transfers.read(self.key, transfers.pending_bytes(delivery)):
+        while read := links.read(self.key, links.pending_bytes(delivery)):
             if delivery in self._refused:
                 self._discard_refused(delivery, len(read))
             elif len(part) + len(read) > limit:
@@ -225,7 +224,7 @@ class SendingClient(LinkEndpoint):
         try:
             message = self._reader.read(raw, conversations.main.now_ms())
             address = self._address_of(message)
-            if transfers.remote_state(delivery) == transactions.TRANSACTIONAL_STATE:
+            if links.remote_state(delivery) == transactions.TRANSACTIONAL_STATE:
                 self._put_in_transaction(delivery, address, message)
                 return
             self._puts.put(address, message, partial(self._done, delivery))
@@ -239,7 +238,7 @@ class SendingClient(LinkEndpoint):
 
         Raises AmqpError if the transaction is not open, and the MQError of the put.
         """
-        wrapped = transfers.wrapped(delivery)
+        wrapped = links.wrapped(delivery)
         name = transactions.name_in(wrapped)
         connection = self._conversations.of_transaction(name)
         put_within(self._conversations, connection, address, message)
@@ -267,8 +266,8 @@ class SendingClient(LinkEndpoint):
         if outcome is not None:
             self._report_refusal(delivery, outcome)
             return
-        if not transfers.is_settled(delivery):
-            transfers.update(delivery, transfers.ACCEPTED)
+        if not links.is_settled(delivery):
+            links.update(delivery, links.ACCEPTED)
         self._settle(delivery)
         self._replenish_credit()
 
@@ -285,25 +284,25 @@ class SendingClient(LinkEndpoint):
         outcome rejected.
         """
         error = self._of_delivery(delivery, error)
-        if transfers.is_settled(delivery) or not self._takes_rejected:
-            if transfers.is_settled(delivery) and not transfers.is_partial(delivery):
-                transfers.settle(delivery)
+        if links.is_settled(delivery) or not self._takes_rejected:
+            if links.is_settled(delivery) and not links.is_partial(delivery):
+                links.settle(delivery)
             self._host.close_link(self, error)
             return False
-        wrapped = transfers.wrapped(delivery)
+        wrapped = links.wrapped(delivery)
         wrapped.local.condition = error.as_condition()
         wrapped.update(Delivery.REJECTED)
         return True
 
     def _of_delivery(self, delivery: Raw, error: AmqpError) -> AmqpError:
         """Return a copy of an error that names the delivery by its tag."""
-        info = {symbol("delivery-tag"): transfers.tag(delivery)}
+        info = {symbol("delivery-tag"): links.tag(delivery)}
         return AmqpError(error.condition, error.description, info)
 
     def _settle(self, delivery: Raw) -> None:
         """Settle a message that has its outcome; with rcv-settle-mode second, after its client."""
-        if self._settles_first or transfers.is_settled(delivery):
-            transfers.settle(delivery)
+        if self._settles_first or links.is_settled(delivery):
+            links.settle(delivery)
         else:
             self._unsettled.add(delivery)
 
@@ -313,9 +312,9 @@ class SendingClient(LinkEndpoint):
         under_way = len(self._under_way) + len(self._unsettled)
         if under_way * 2 > limit:
             return
-        missing = limit - transfers.credit(self.key) - under_way
+        missing = limit - links.credit(self.key) - under_way
         if missing * 2 >= limit:
-            transfers.give_credit(self.key, missing)
+            links.give_credit(self.key, missing)
 
 
 def _takes_rejected(source: Terminus, encoded: bytes) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from proton import Delivery, Described, Link, Terminus, ulong
 
 from mayfly.mqi.errors import MQError
-from mayfly.servers.amqp import codec, transfers
+from mayfly.servers.amqp import codec, links
 from mayfly.servers.amqp.codec import plain
 from mayfly.servers.amqp.conversations import ClientConversations, OnEnd
 from mayfly.servers.amqp.errors import (
@@ -19,8 +19,7 @@ from mayfly.servers.amqp.errors import (
     AmqpError,
     amqp_error,
 )
-from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
-from mayfly.servers.amqp.transfers import Raw
+from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, Raw
 
 DECLARED: Final = 0x33
 TRANSACTIONAL_STATE: Final = 0x34
@@ -67,7 +66,7 @@ class Coordinator(LinkEndpoint):
 
         A declare is answered at once, a discharge when its transaction has ended.
         """
-        delivery = transfers.wrapped(transfer)
+        delivery = links.wrapped(transfer)
         if delivery.settled and not delivery.readable:
             delivery.settle()
             if not self._settles_first:
@@ -123,7 +122,7 @@ class Coordinator(LinkEndpoint):
         name = fields[0]
         fail = bool(fields[1]) if len(fields) > 1 else False
         # Only the pointer is kept: the last thread with proton's object would free it.
-        raw = transfers.raw_of(delivery)
+        raw = links.raw_of(delivery)
         self._discharge_then(name, partial(self._discharged, raw), fail=fail)
         self._open.discard(name)
 
@@ -151,7 +150,7 @@ class Coordinator(LinkEndpoint):
         """
         if self._is_over:
             return
-        delivery = transfers.wrapped(transfer)
+        delivery = links.wrapped(transfer)
         if outcome is None:
             delivery.update(Delivery.ACCEPTED)
             self._settle(delivery)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from functools import partial
 from hashlib import blake2b, shake_256
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
+from threading import Lock
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -22,6 +24,8 @@ from starlette.requests import Request
 from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.client.connection.instruments import instrumented
+from mayfly.engine import Engine, Session
+from mayfly.engine.api.operating import KeptMessages, Receipts
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
@@ -39,7 +43,6 @@ from mayfly.servers.http.connection import (
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.problems import HttpError, Unauthorized
-from mayfly.servers.http.undos import Undos
 from mayfly.servers.http.waits import GetWaits, VerbFutures
 from mayfly.servers.status import ServerStatus, ServingState
 
@@ -396,3 +399,69 @@ def _xor(text: bytes, token: str) -> bytes:
     """Return a text XORed with a stream made of a token; a second call restores the text."""
     stream = shake_256(token.encode()).digest(len(text))
     return bytes(a ^ b for a, b in zip(text, stream, strict=True))
+
+
+# Changes of messages that can still be undone, kept in memory for a while
+
+
+#: How long a change can be undone, and how many changes of a server are kept, the latest.
+LIFE_MS = 10 * 60_000
+MAX_UNDOS = 1_000
+#: The data of cancelled messages that are kept together.
+MAX_BYTES = 4 * KeptMessages.MAX_BYTES
+
+
+class Undo(NamedTuple):
+    """A change that can be undone: at which queue manager, by whom it was made, and its undo.
+
+    ``run`` takes the engine and a session of the user who undoes. ``data_bytes`` is the length of
+    the data that is kept for it.
+    """
+
+    manager: str
+    user: str
+    run: Callable[[Engine, Session], Receipts]
+    until_ms: int
+    data_bytes: int
+
+
+class Undos:
+    """The changes of a server that can be undone; any thread may use it."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        """Begin without changes; ``now_ms`` returns the time in ms since 1970."""
+        self._now_ms, self._lock = now_ms, Lock()
+        self._found: OrderedDict[str, Undo] = OrderedDict()
+        #: The length of all data that is kept.
+        self._kept_bytes = 0
+
+    def add(
+        self,
+        manager: str,
+        user: str,
+        run: Callable[[Engine, Session], Receipts],
+        data_bytes: int = 0,
+    ) -> str:
+        """Keep a change for ten minutes; return the id of its undo.
+
+        The oldest ones are dropped above 1,000 changes or 64 MiB of data.
+        """
+        number = secrets.token_hex(8)
+        until_ms = self._now_ms() + LIFE_MS
+        with self._lock:
+            self._found[number] = Undo(manager, user, run, until_ms, data_bytes)
+            self._kept_bytes += data_bytes
+            while len(self._found) > MAX_UNDOS or self._kept_bytes > MAX_BYTES:
+                _number, dropped = self._found.popitem(last=False)
+                self._kept_bytes -= dropped.data_bytes
+        return number
+
+    def take(self, number: str, manager: str, user: str) -> Undo | None:
+        """Return a change and forget it; None if it is not known, over, or another user's."""
+        with self._lock:
+            found = self._found.get(number)
+            if found is None or (found.manager, found.user) != (manager, user):
+                return None
+            del self._found[number]
+            self._kept_bytes -= found.data_bytes
+        return found if self._now_ms() < found.until_ms else None

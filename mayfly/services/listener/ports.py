@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from mayfly.jms.connections import ConnectionFactory
 from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import IllegalStateException
-from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.time_limits import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.queue_manager import QueueManager
 from mayfly.services.listener.runs import ASF, NonASF, PortRun, ThreadPool

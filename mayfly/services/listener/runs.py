@@ -21,9 +21,8 @@ from functools import partial
 
 from mayfly.client.connection.interface import OnDone, UnderWay
 from mayfly.client.connection.waits import Wait
-from mayfly.jms.connections import Connection
+from mayfly.jms.connections import Connection, ConnectionFactory
 from mayfly.jms.errors import JMSException
-from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

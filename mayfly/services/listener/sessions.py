@@ -17,12 +17,11 @@ from functools import partial
 
 from mayfly.client.connection.instruments import instrumented_listener
 from mayfly.client.connection.waits import Wait
-from mayfly.jms.connections import Connection
+from mayfly.jms.connections import Connection, ConnectionFactory
 from mayfly.jms.constants import SESSION_TRANSACTED
 from mayfly.jms.consumers import MessageConsumer
 from mayfly.jms.destinations import Topic
 from mayfly.jms.errors import IllegalStateException, JMSException, classic
-from mayfly.jms.factory import ConnectionFactory
 from mayfly.jms.messages import Message
 from mayfly.jms.sessions import Session
 from mayfly.mqi import constants as c

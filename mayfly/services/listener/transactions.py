@@ -16,13 +16,13 @@ from typing import Protocol
 
 from mayfly.client.connection import Connection
 from mayfly.jms import connections as jms
+from mayfly.jms.connections import ConnectionFactory
 from mayfly.jms.errors import (
     IllegalStateException,
     JMSException,
     TransactionRolledBackException,
     TransactionRolledBackRuntimeException,
 )
-from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.time_limits import (
     TOTAL_TRAN_LIFETIME_TIMEOUT_S,
     is_timed_out,

@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.servers.http.undos import LIFE_MS, MAX_BYTES, MAX_UNDOS, Undos
+from mayfly.servers.http.service import LIFE_MS, MAX_BYTES, MAX_UNDOS, Undos
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
 from tests.servers.http.conftest import ADMIN, Answer, Web, listening

@@ -13,9 +13,8 @@ import promql_parser
 import pytest
 
 from mayfly import QueueManager
-from mayfly.pipeline.ledger_progress import LedgerProgress
 from mayfly.pipeline.metrics import metrics_text as run_metrics_text
-from mayfly.pipeline.progress import Progress
+from mayfly.pipeline.progress import LedgerProgress, Progress
 from mayfly.servers.http.resources.metrics import metrics_text
 from mayfly.servers.status import ServerStatus
 from tests.pages import part
