@@ -159,9 +159,9 @@ class ConnectionCallbacks(Generic[R]):
         return True
 
     def suspend(self, hobj: int, *, is_suspended: bool) -> None:
-        """Suspend the callback of an object, or resume it.
+        """Suspend the callback of an object, or with ``is_suspended`` False resume it.
 
-        Raises MQRC_CALLBACK_NOT_REGISTERED without one.
+        Raises MQRC_CALLBACK_NOT_REGISTERED if the object has none.
         """
         with self._beginning:
             found = self._consumers.get(hobj)

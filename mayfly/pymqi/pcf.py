@@ -324,7 +324,10 @@ def _packed(arguments: Arguments, encoding: str) -> list[bytes]:
 
 
 def _parameter(number: int, value: Any, encoding: str) -> bytes:
-    """Return one parameter as a packed structure of the type that its value needs."""
+    """Return parameter ``number`` as a packed structure of the type that its value needs.
+
+    A str is encoded in ``encoding``. Raises TypeError for a value that no structure can hold.
+    """
     if isinstance(value, (str, bytes)):
         return CFST(Parameter=number, String=_raw(value, encoding)).pack()
     if isinstance(value, ByteString):

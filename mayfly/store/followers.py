@@ -190,7 +190,7 @@ def _write_ended(file: Path, end: LogPosition) -> None:
 
 
 def _packed(at: LogPosition, moment_ms: int = 0) -> bytes:
-    """Return one half of a file."""
+    """Return one half of a file: position ``at`` and a moment in ms, with their checksum."""
     fields = _HALF.pack(at.salts, at.frames, moment_ms, bool(at.salts), 0)[:-4]
     return fields + struct.pack(">I", zlib.crc32(fields))
 

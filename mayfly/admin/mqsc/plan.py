@@ -304,7 +304,10 @@ class _Planning:
         kind: str,
         before: Sequence[_Row],
     ) -> PlanStep:
-        """Run a command on the copy; return its step, with what has changed there."""
+        """Run a command on the copy; return its step, with what has changed there.
+
+        ``before`` are the rows that the object of the command had before it.
+        """
         result = self._copy.change(text)
         failed = [message for message in result.messages if not message.is_information]
         if failed:

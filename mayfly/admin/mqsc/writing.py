@@ -39,7 +39,8 @@ def define_command(
 ) -> str:
     """Return the DEFINE command of an object with attributes by keyword, but those ``omitted``.
 
-    Keywords that cannot be set are left out, secrets hidden. ``like`` adds LIKE(name), "" none.
+    Keywords that cannot be set are left out, secrets hidden. ``like`` adds LIKE(name), "" none;
+    ``replaces`` adds REPLACE.
     """
     written = attribute_texts(kind, attributes, omitted)
     if like:

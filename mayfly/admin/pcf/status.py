@@ -87,7 +87,11 @@ def inquire_queues(manager: Engine, parameters: Parameters) -> list[list[Structu
 
 
 def _handles(manager: Engine, pattern: str, wanted: Sequence[int] | None) -> list[list[Structure]]:
-    """Return a message for each handle of queues whose names match, sorted by name."""
+    """Return a message for each handle of queues whose names match, sorted by name.
+
+    ``wanted`` are the attributes to return, None for all. Raises PcfError
+    (MQRCCF_Q_STATUS_NOT_FOUND) if no such queue is open.
+    """
     found = [
         (handle.name, connection, handle.options)
         for connection in admin.open_connections(manager)
@@ -204,7 +208,10 @@ def active_connection(
 def _publishers(
     manager: Engine, topic: str, wanted: Collection[int] | None
 ) -> list[tuple[str, list[Structure]]]:
-    """Return each program that has a topic string open to publish, with the string."""
+    """Return each program that has a topic string open to publish, with the string.
+
+    ``wanted`` are the attributes to return, None for all.
+    """
     connections = admin.open_connections(manager)
     return [
         (

@@ -148,7 +148,8 @@ def hours(call: Call[HourSpan, None]) -> Hours:
     """Count lives that ended, and those that expired, by hours.
 
     They come from the ledger, so hours before the server was started count as well. The newest
-    2,000,000 rows are read. A lake has rows that the ledger no longer has, and all are read.
+    2,000,000 rows are read. A lake has rows that the ledger no longer has, and all are read. 400
+    for a lake when there is none, 503 when it cannot be read.
     """
     asked, archives = call.query, call.manager.traces.archives
     steps = asked.queue, asked.from_ms, _HOUR_MS, asked.hours

@@ -83,8 +83,8 @@ async def publish(call: RestCall) -> RestAnswer:
 async def take(call: RestCall) -> RestAnswer:
     """Get a message; 200 with the message, 204 if no message came within the wait.
 
-    The message is removed from its queue before it is sent. If the client goes while it waits, or
-    the message cannot be an answer (501), the message stays on the queue.
+    The message is removed from its queue before it is sent. If the client goes while it waits
+    (ClientGone), or the message cannot be an answer (501), the message stays on the queue.
     """
     authenticated = await call.admit()
     given = call.parameters((*_IDS, "wait"))
