@@ -40,6 +40,7 @@ from mayfly.servers.http.rest.calls import (
 )
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.messages import Message
+from mayfly.verbs.requests import MessageMore
 
 UTF_8: Final = 1208
 TEXT_FORMAT: Final = "MQSTR"
@@ -78,13 +79,10 @@ TYPED_VERSION: Final = 3
 
 
 class PutArguments(NamedTuple):
-    """The arguments of a put, except for the body; durations are in ms, None is unlimited."""
+    """The arguments of a put, except for the body; ``more`` are fields that the MQMD lacks."""
 
     descriptor: Descriptor
-    correl_id: bytes
-    time_to_live_ms: int | None
-    delay_ms: int
-    properties: list[Property]
+    more: MessageMore
     key: str | None
     if_exists: str
 
@@ -113,6 +111,7 @@ def put_arguments(
     if properties:
         # As JMS writes a TextMessage.
         properties.insert(0, Property("mcd.Msd", Typed("string", "jms_text")))
+    is_delayed = DELIVERY_DELAY in headers
     return PutArguments(
         _descriptor(
             _priority(headers, version),
@@ -120,10 +119,12 @@ def put_arguments(
             headers.get(REPLY_TO.lower(), ""),
             headers.get(REPORT, ""),
         ),
-        correl_id,
-        _life_ms(headers.get(EXPIRY, UNLIMITED)),
-        _delay_ms(headers[DELIVERY_DELAY], now_ms()) if DELIVERY_DELAY in headers else 0,
-        properties,
+        MessageMore(
+            correl_id=correl_id,
+            time_to_live_ms=_life_ms(headers.get(EXPIRY, UNLIMITED)),
+            delay_ms=_delay_ms(headers[DELIVERY_DELAY], now_ms()) if is_delayed else 0,
+            properties=properties,
+        ),
         _in_utf_8(headers[KEY]) if KEY in headers else None,
         headers.get(IF_EXISTS, "refuse"),
     )

@@ -192,19 +192,15 @@ async def _put(
     ``name`` is that of the object, for a key. Raises the MQError of the put.
     """
     check_key(message.key, message.if_exists, None)
-    msg_id, unique = b"", 0
+    more, unique = message.more, 0
     if message.key is not None:
-        msg_id, unique = key_id(name, message.key), IF_EXISTS[message.if_exists]
+        more["msg_id"], unique = key_id(name, message.key), IF_EXISTS[message.if_exists]
     put = ask.Put.of(
         handle,
         body,
         message.descriptor,
         c.MQPMO_FAIL_IF_QUIESCING | unique,
-        msg_id=msg_id,
-        correl_id=message.correl_id,
-        time_to_live_ms=message.time_to_live_ms,
-        delay_ms=message.delay_ms,
-        properties=message.properties,
+        **more,
     )
     result: PutResult | None = await call.service.outcomes.of(partial(conversation.begin, put))
     assert result is not None
