@@ -53,7 +53,6 @@ class MessageOptions(TypedDict, total=False):
     reply_to_q: str
     format_name: str
     properties: Mapping[str, object] | None
-    pub_level: int
 
 
 class PutOptions(MessageOptions, total=False):
@@ -90,7 +89,6 @@ def put_options(
     msg_type: int = c.MQMT_DATAGRAM,
     format_name: str = "",
     properties: Mapping[str, object] | None = None,
-    pub_level: int = 0,
     key: str | None = None,
     if_exists: str = "refuse",
 ) -> tuple[Descriptor, ask.MessageMore]:
@@ -112,7 +110,6 @@ def put_options(
         time_to_live_ms=life_ms,
         delay_ms=delay_or_end_ms,
         properties=properties_of_mapping(properties) if properties else (),
-        pub_level=pub_level,
     )
 
 

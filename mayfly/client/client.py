@@ -133,9 +133,9 @@ class Client:
 
         Keywords, as ``Session.put`` explains them: ``time_to_live_ms``, ``delay_ms``, ``priority``,
         ``persistent``, ``msg_id``, ``correl_id``, ``report``, ``reply_to_q``, ``msg_type``,
-        ``format_name``, ``properties``, ``pub_level``, ``key``, ``if_exists``. ``time_to_live_ms``
-        and ``delay_ms`` may be a timedelta, and ``delay_ms`` the moment of delivery, a datetime
-        with a time zone: a past one delivers at once. The queue manager's time counts; over a network,
+        ``format_name``, ``properties``, ``key``, ``if_exists``. ``time_to_live_ms`` and
+        ``delay_ms`` may be a timedelta, and ``delay_ms`` the moment of delivery, a datetime with a
+        time zone: a past one delivers at once. The queue manager's time counts; over a network,
         delivery is later by the time of the put on its way. A part of a millisecond counts as a
         whole one.
 

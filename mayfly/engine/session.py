@@ -123,7 +123,6 @@ class Session(TopicVerbs):
         msg_type: int = c.MQMT_DATAGRAM,
         format_name: str = "",
         properties: Mapping[str, object] | None = None,
-        pub_level: int = 0,
         key: str | None = None,
         if_exists: str = "refuse",
     ) -> bytes:
@@ -136,8 +135,7 @@ class Session(TopicVerbs):
         timedelta; ``delay_ms`` may be the moment of delivery, a datetime with a time zone, and a
         past one delivers at once. ``priority`` and ``persistent`` None are the defaults of the
         queue. ``report``, ``msg_type`` and ``format_name`` are fields of the MQMD, ``properties``
-        the message properties by name; ``pub_level`` above 0 is one of them. In a transacted session the
-        message becomes visible at the
+        the message properties by name. In a transacted session the message becomes visible at the
         commit. In any other it is visible on return, and a persistent message is durable.
 
         A delayed message with a ``key`` is the only one for its queue that waits under it. While
@@ -163,8 +161,6 @@ class Session(TopicVerbs):
                 own_id, unique = key_id(queue, key), IF_EXISTS[if_exists]
             other_id = stored_id(correl_id, "correl_id") if correl_id else b""
             request = PutRequest(request.descriptor, own_id, other_id, life_ms, delay_or_end_ms)
-        if pub_level:
-            properties = {**(properties or {}), "pub_level": pub_level}
         if properties:
             given = properties_of_mapping(properties)
             descriptor, body = with_properties(self.core, request.descriptor, body, given)

@@ -400,7 +400,6 @@ def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo
             correl_id=stored_id(fields["CorrelId"]),
             expiry_tenths=fields["Expiry"],
             properties=properties,
-            pub_level=given["PubLevel"] if given["Version"] >= c.MQPMO_VERSION_3 else 0,
             context=given["Context"],
         )
     except MQError as error:

@@ -348,7 +348,6 @@ class NewMessage(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     time_to_live_ms: Int64 | None = None
     delay_ms: Int64 = 0
     properties: Properties = []
-    pub_level: Int64 = 0
 
 
 class MessageMore(TypedDict, total=False):
@@ -360,7 +359,6 @@ class MessageMore(TypedDict, total=False):
     time_to_live_ms: int | None
     delay_ms: int
     properties: Sequence[Property]
-    pub_level: int
 
 
 def _new_message(body: bytes, properties: Sequence[Property] = (), **more: Any) -> NewMessage:

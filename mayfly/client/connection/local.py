@@ -81,7 +81,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.event_constants import MQEVO_CONSOLE, MQEVO_MQSET
-from mayfly.properties.folders import Property, properties_of_mapping
+from mayfly.properties.folders import Property
 from mayfly.queue_manager import QueueManager
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_max_messages
@@ -312,7 +312,6 @@ class LocalConnection(Connection):
         time_to_live_ms: int | None = None,
         delay_ms: int = 0,
         properties: Sequence[Property] = (),
-        pub_level: int = 0,
         context: int = c.MQHO_NONE,
         completion: Completion | None = None,
     ) -> PutResult | None:
@@ -334,8 +333,6 @@ class LocalConnection(Connection):
         if expiry_tenths != c.MQEI_UNLIMITED:
             refuses_zero = self.core.settings.is_zero_refused
             time_to_live_ms = life_ms_of_expiry(expiry_tenths, refuse_zero=refuses_zero)
-        if pub_level:
-            properties = (*properties, *properties_of_mapping({"pub_level": pub_level}))
         if properties:
             descriptor, body = with_properties(self.core, descriptor, body, properties)
         request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
@@ -614,7 +611,6 @@ def _put_to(
         time_to_live_ms=message.time_to_live_ms,
         delay_ms=message.delay_ms,
         properties=properties_of(message.properties) if message.properties else (),
-        pub_level=message.pub_level,
         context=context,
         completion=completion,
     )

@@ -124,7 +124,6 @@ def put_arguments(
             time_to_live_ms=_life_ms(headers.get(EXPIRY, UNLIMITED)),
             delay_ms=_delay_ms(headers[DELIVERY_DELAY], now_ms()) if is_delayed else 0,
             properties=properties,
-            pub_level=whole_number("mayfly-pub-level", headers.get("mayfly-pub-level", "0"), 0, 9),
         ),
         _in_utf_8(headers[KEY]) if KEY in headers else None,
         headers.get(IF_EXISTS, "refuse"),
