@@ -331,13 +331,6 @@ class AskBackoutRule(Request[BackoutRule], tag=29):
     handle: Handle
 
 
-class CountOfUser(Request[int], tag=89):
-    """Ask how many messages of a user an open queue has; raises MQRC_HOBJ_ERROR."""
-
-    handle: Handle
-    user: Text
-
-
 # Puts
 
 

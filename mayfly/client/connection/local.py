@@ -59,7 +59,6 @@ from mayfly.engine.api.programs import (
     TopicHandle,
     UnitOfWork,
     check_get_options,
-    count_of_user,
     delete_temporary_topic,
     facts_of,
     find_got_message,
@@ -584,12 +583,6 @@ def _lives_from_release(connection: LocalConnection, request: ask.AskLivesFromRe
     if request.handle == c.MQHO_NONE:
         return has_ttl_from_release(connection.core)
     return connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR).path.ttl_from_release
-
-
-def _count_of_user(connection: LocalConnection, request: ask.CountOfUser) -> int:
-    """Return how many messages of a user an open queue has; MQRC_HOBJ_ERROR for another handle."""
-    queue = connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR).queue
-    return count_of_user(connection.core, queue, request.user)
 
 
 # Puts
@@ -1430,7 +1423,6 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Set: _set,
     ask.AskLivesFromRelease: _lives_from_release,
     ask.AskBackoutRule: _backout_rule,
-    ask.CountOfUser: _count_of_user,
     ask.Put: lambda connection, request: _put_to(
         connection, request.handle, request, request.context
     ),

@@ -30,7 +30,6 @@ from mayfly.engine.pubsub.mqsub import SubscriptionWanted, facts_of, subscribe_a
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.topic_verbs import TopicHandle
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.engine.user_count import count_of_user
 from mayfly.engine.verb_options import check_get_options
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "SessionSchedule",
     "TopicHandle",
     "check_get_options",
-    "count_of_user",
     "get_many",
     "has_ttl_from_release",
     "inquire",
