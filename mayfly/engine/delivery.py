@@ -150,10 +150,9 @@ def new_row(core: Core, path: ResolvedQueue, message: OutgoingFields) -> StoredM
         body,
     )
     # An argument by name would cost each put 0.7 µs of 17.
-    put_as = None if path.name == path.queue.name else path.name
-    if window.capped_by is None and put_as is None:
+    if window.capped_by is None:
         return stored_message(columns + NO_MORE_COLUMNS)
-    return StoredMessage(*columns, capped_by=window.capped_by, put_as=put_as)
+    return StoredMessage(*columns, capped_by=window.capped_by)
 
 
 def _in_transit(core: Core, remote: Remote, message: OutgoingFields) -> OutgoingMessage:

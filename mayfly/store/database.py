@@ -70,7 +70,7 @@ READ_META: Final = "SELECT value FROM meta WHERE name = ?"
 WRITE_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 #: The name in the table ``meta`` of what tells the database file from its copies.
 FILE_BIRTH: Final = "file"
-SCHEMA_VERSION: Final = 12
+SCHEMA_VERSION: Final = 11
 #: Room on the disk that a migration asks for: each changed page is written to the log, and back to
 #: the database when the log is.
 MIGRATION_BYTES: Final = 2**20
@@ -529,20 +529,9 @@ def _statements(*words: str) -> Iterator[str]:
             yield statement
 
 
-def _to_version_12(writer: apsw.Connection) -> None:
-    """Add the name that a message was put to."""
-    writer.execute("ALTER TABLE message ADD COLUMN put_as TEXT")
-    writer.execute("DROP VIEW whole_message")
-    for statement in _statements("VIEW whole_message"):
-        writer.execute(statement)
-
-
 #: version -> what brings a database from the version before to it, in the caller's transaction.
 #: A database that is older than all of them is refused.
-MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
-    11: _to_version_11,
-    12: _to_version_12,
-}
+MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {11: _to_version_11}
 OLDEST_VERSION: Final = min(MIGRATIONS) - 1
 
 

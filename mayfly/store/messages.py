@@ -164,9 +164,9 @@ FROM (SELECT k, target_number FROM message WHERE k >= ?2 AND k < 0 ORDER BY k LI
 #: that key as its index value.
 _MOVED = """
 INSERT INTO message (k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count,
-    msg_id, correl_id, origin_id, descriptor, body, topic, capped_by, released_by, put_as)
+    msg_id, correl_id, origin_id, descriptor, body, topic, capped_by, released_by)
 SELECT p.new, put_ms, deliver_at_ms, expire_at_ms, coalesce(msg_hash, m.k), correl_hash, 0,
-    msg_id, correl_id, shown_id, descriptor, body, topic, capped_by, released_by, put_as
+    msg_id, correl_id, shown_id, descriptor, body, topic, capped_by, released_by
 FROM (%s) p
 CROSS JOIN message m ON m.k = p.old"""
 _MOVE_IN = _MOVED % "SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)"

@@ -1,4 +1,4 @@
--- Schema version 12 (PRAGMA user_version).
+-- Schema version 11 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -42,9 +42,8 @@ CREATE TABLE message (
     only_here INTEGER,                 -- 1: a retained publication that goes to no neighbour
     capped_by TEXT,                    -- the CAPEXPRY that shortened its life (lifetime/caps.py)
     released_by TEXT,                  -- the user who released it before its delivery time
-    content INTEGER,                   -- the row of content that has MsgId with its hash, descriptor,
+    content INTEGER                    -- the row of content that has MsgId with its hash, descriptor,
                                        -- data and topic; here these are empty then. NULL: it is all here
-    put_as TEXT                        -- the alias that it was put to; NULL: none
 );
 CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
 CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS NOT NULL;
@@ -74,7 +73,7 @@ SELECT m.k, m.put_ms, m.deliver_at_ms, m.expire_at_ms,
         ELSE coalesce(c.body, lost_content(m.content)) END AS body,
     CASE WHEN m.content IS NULL THEN m.topic ELSE c.topic END AS topic,
     m.target_number, m.ttl_from_release, m.target, m.sub_id, m.shown_id, m.only_here, m.capped_by,
-    m.released_by, m.put_as, m.content,
+    m.released_by, m.content,
     -- SQLite tells the length of a column without reading it.
     CASE WHEN m.content IS NULL THEN length(m.body)
         ELSE coalesce(length(c.body), lost_content(m.content)) END AS body_bytes

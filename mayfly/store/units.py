@@ -41,7 +41,6 @@ class StoredMessage(NamedTuple):
     only_here: int | None = None
     capped_by: str | None = None
     released_by: str | None = None
-    put_as: str | None = None
 
 
 #: Number of the columns that every message fills; in most messages the columns behind are NULL.

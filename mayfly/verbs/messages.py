@@ -128,11 +128,6 @@ class StoredRow(Protocol):
         """The CAPEXPRY limit that shortened the expiry, as text; None where none is known."""
         ...
 
-    @property
-    def put_as(self) -> str | None:
-        """The alias or remote definition that it was put to; None for the queue itself."""
-        ...
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Message(Readable):
@@ -212,11 +207,6 @@ class Message(Readable):
     def topic(self) -> str | None:
         """The topic string of a published message; None for a message put to a queue."""
         return self._row.topic
-
-    @property
-    def put_as(self) -> str | None:
-        """The alias or remote definition that it was put to; None for the queue itself."""
-        return self._row.put_as
 
     @property
     def persistent(self) -> bool:

@@ -102,7 +102,6 @@ class MessageRow(NamedTuple):
     descriptor: bytes
     topic: str | None
     body: bytes
-    put_as: str | None = None
 
 
 class _ReceivedRow(NamedTuple):
@@ -117,7 +116,6 @@ class _ReceivedRow(NamedTuple):
     correl_id: bytes
     descriptor: bytes
     topic: str | None
-    put_as: str | None = None
     capped_by: str | None = None
 
 
@@ -199,7 +197,6 @@ def row_of_message(message: Message) -> MessageRow:
         _wire_descriptor(row.descriptor),
         row.topic,
         message.body,
-        row.put_as,
     )
 
 
@@ -215,7 +212,6 @@ def message_of(row: MessageRow) -> Message:
         row.correl_id,
         pack_descriptor(descriptor_of(row.descriptor)),
         row.topic,
-        row.put_as,
     )
     return Message(row.queue, got, row.seen_ms, row.body)
 

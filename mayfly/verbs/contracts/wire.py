@@ -34,8 +34,8 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 
 #: Versions of the protocol that this program speaks.
-LOWEST_VERSION: Final = 5
-HIGHEST_VERSION: Final = 5
+LOWEST_VERSION: Final = 4
+HIGHEST_VERSION: Final = 4
 
 MAGIC: Final = b"MFLY"
 #: Magic, lowest and highest version.
