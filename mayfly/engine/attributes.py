@@ -514,7 +514,6 @@ class QueueDefinition(Definition):
         objects=QUEUE_KINDS,
         unit=TENTHS,
     )
-    maxclnts: int = attribute(0, c.MQIA_MAX_CLIENTS, low=0, high=LARGEST, objects=_HOLDERS)
     # Where expired messages go, "" for nowhere; an attribute of Mayfly's own.
     expq: str = attribute("", None, length=48, objects=_HOLDERS)
     cluster: str = attribute("", c.MQCA_CLUSTER_NAME, length=48, objects=(QLOCAL, QALIAS, QREMOTE))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.admin.mqsc.export import exported
 from mayfly.mqi import reasons as rc
 from tests.servers.http.conftest import Answer, Web
 
@@ -206,9 +205,3 @@ def test_objects_are_listed_page_by_page(web: Web, queue_manager: QueueManager) 
             break
         after = page["next"]
     assert found == ["P0", "P1", "P2", "P3", "P4"]
-
-
-def test_a_queue_shows_maxclnts(web: Web, queue_manager: QueueManager) -> None:
-    assert queue_manager.mqsc("ALTER QLOCAL(Q1) MAXCLNTS(7)").ok
-    assert attributes(web.ask("GET", Q1))["maxclnts"] == 7
-    assert "   MAXCLNTS(7) +" in exported(queue_manager.mqsc).splitlines()
