@@ -95,7 +95,7 @@ class Copied(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What the tail has read since it was last asked: up to a moment and a position of the log."""
+    """The pages that the tail has read since the last call, up to a moment and a position."""
 
     pages: dict[int, bytes]
     page_count: int

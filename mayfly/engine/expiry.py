@@ -220,7 +220,7 @@ class Expired(NamedTuple):
 
     queue: str
     message: Message
-    #: What has detected it, a word of the ledger (``MetBy``).
+    #: The detector, a word of the ledger (``MetBy``).
     met_by: str | None
 
 

@@ -588,7 +588,7 @@ class KombuConnection:
         self._get: _WaitingGet | None = None
         #: The queue of the last message.
         self._served_handle = 0
-        #: What was taken together with the outcome of the get.
+        #: Deliveries that were taken together with the outcome of the get.
         self._batch: deque[Delivery] = deque()
         self._has_told_loss = False
         #: The error of a settlement, for which nobody waits.

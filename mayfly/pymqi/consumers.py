@@ -57,7 +57,7 @@ class RegisteredCallback:
 
 
 class Call(NamedTuple):
-    """What a callback is told: why it is called (MQCBCT_*), and with which message.
+    """The context that a callback is given: why it is called (MQCBCT_*), and with which message.
 
     ``area`` is that of the connection (MQCTLO). ``body`` is None without a message; ``data_length``
     is that of the message in bytes, which is more than that of a body that is cut.

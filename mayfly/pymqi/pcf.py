@@ -42,7 +42,7 @@ _OPERATORS: Final = {
 }
 _TENTH_MS: Final = 100
 
-#: What a command takes: parameters by number, or structures.
+#: The parameters of a command: parameters by number, or structures.
 Arguments: TypeAlias = "Mapping[int, Any] | Sequence[Any]"
 #: The result of one message: values by parameter number, groups as lists of such.
 Result: TypeAlias = "dict[int, Any]"

@@ -57,7 +57,7 @@ _LOST: Final = LogPosition(b"", 2**63)
 
 
 class FollowerState(NamedTuple):
-    """What is known of a follower.
+    """The known facts of a follower.
 
     ``target`` is the place that it copies to. Everything that was committed before ``safe_at_ms``
     (epoch ms; 0: nothing yet) is there: what was committed later would be lost with this folder.

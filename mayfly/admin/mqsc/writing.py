@@ -23,7 +23,7 @@ from mayfly.admin import (
 )
 from mayfly.admin.mqsc.grammar import format_value
 
-#: What is written in place of a secret.
+#: The text in place of a secret.
 HIDDEN: Final = "********"
 _OF_CLIENTS: Final = "CHLTABLE(CLNTTAB)"
 

@@ -66,7 +66,7 @@ from mayfly.mqi.pcf import (
 
 #: The structures of each message of an answer.
 Answer: TypeAlias = "list[list[Structure]]"
-#: What a command does; no answer means that it is done.
+#: The action of a command; no answer means that it is done.
 Action: TypeAlias = Callable[[Engine, Parameters], "Answer | None"]
 
 _GENERIC: Final = "*"

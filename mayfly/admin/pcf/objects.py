@@ -438,7 +438,7 @@ def _structure_of(kind: str, row: Attribute, number: int, value: Value) -> Struc
 
 
 class InquirySelection(NamedTuple):
-    """What an inquiry shows: numbers of attributes, None for all, and conditions that all hold."""
+    """The attributes that an inquiry shows, by number, None for all; conditions that all hold."""
 
     wanted: Collection[int] | None
     filters: list[Filter]

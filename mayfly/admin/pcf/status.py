@@ -30,7 +30,7 @@ from mayfly.mqi.pcf import PcfError, Structure, byte_string, integer, string
 _NAME_BYTES: Final = 48
 _APPLICATION_BYTES: Final = 28
 _GENERIC: Final = "*"
-#: What a handle is open for: parameter, and option of MQOPEN.
+#: The purpose of a handle: parameter, and option of MQOPEN.
 _OPENED: Final = (
     (k.MQIACF_OPEN_BROWSE, "MQOO_BROWSE"),
     (k.MQIACF_OPEN_INQUIRE, "MQOO_INQUIRE"),

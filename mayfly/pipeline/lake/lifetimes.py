@@ -29,7 +29,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Verdict(StrEnum):
-    """What the figures of a group of messages say about their lifetimes."""
+    """The verdict of a group's figures about the lifetimes of its messages."""
 
     #: Most of the expired would have been got within the suggested lifetime.
     TOO_SHORT = "too short"
@@ -50,7 +50,7 @@ class Verdict(StrEnum):
 
 
 class CapFigures(NamedTuple):
-    """What a CAPEXPRY of ``cap_ms`` on every path would have changed for a group of messages.
+    """The effect that a CAPEXPRY of ``cap_ms`` on every path would have had on a group.
 
     ``shortened``: their lifetime was longer. Of these ``refused``: the delay was longer than the
     cap, so the put would have failed (2013); ``got_lost``: they were got, and would have expired;

@@ -34,7 +34,7 @@ class FigureSpan(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class MeasuredFigures(Struct):
-    """What was and happened in a span of time: counts of messages, and highest values."""
+    """Figures of a span of time: counts of messages, and highest values."""
 
     put_count: int
     got_count: int
@@ -81,7 +81,7 @@ class TotalsListing(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class QueueTotals(MeasuredFigures):
-    """What was and happened on one queue in a span of time."""
+    """Figures of one queue in a span of time."""
 
     name: Annotated[str, Meta(description=f"of the queue, or `{OTHERS}`")]
 
