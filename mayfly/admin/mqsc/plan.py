@@ -117,9 +117,7 @@ class Applied:
         self.commands: list[str] = list(known["commands"])
 
     def stored(self) -> dict[str, Any]:
-        """Return attributes and commands of the script as JSON has them: the argument of
-        ``Applied``.
-        """
+        """Return attributes and commands of the script for JSON: the argument of ``Applied``."""
         return {"objects": self.objects, "commands": self.commands}
 
 
