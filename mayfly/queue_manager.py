@@ -267,8 +267,8 @@ class QueueManager:
     def delay_processor_status(self) -> str:
         """Return ``running``, ``spark``, or ``stopped:`` with the reason (D28).
 
-        It tells whether delayed messages are released here, by a Spark pipeline, or not at all.
-        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        With ``running`` delayed messages are released here, with ``spark`` by a Spark pipeline,
+        with ``stopped:`` not at all. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
         self.engine.check_running()
         return self.engine.delay_processor.status()

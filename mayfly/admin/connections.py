@@ -67,7 +67,7 @@ _OPEN_OPTIONS = sorted(
     key=lambda each: each[1],
 )
 
-#: What a queue may be open for beside input, by the names of MQOO_* and of what is displayed.
+#: Options of an open queue beside input: the name of MQOO_* and the word that is displayed.
 _OPENED = ("BROWSE", "INQUIRE", "OUTPUT", "SET")
 _INPUTS = {
     "MQOO_INPUT_EXCLUSIVE": "EXCL",

@@ -182,7 +182,11 @@ def _report_command(
     *,
     looks: bool,
 ) -> None:
-    """Make a command event of two groups, CommandContext and CommandData."""
+    """Make a command event of two groups, CommandContext and CommandData.
+
+    ``looks`` is True for a command that only displays: it makes no event if CMDEV is NODISPLAY.
+    ``command`` is its MQCMD_* number, None if it has none.
+    """
     if looks and manager_definition(manager).cmdev == _NO_DISPLAY:
         return
     facts = _origin_facts(manager)

@@ -1,4 +1,4 @@
-"""What attributes mean, in one line each for forms, and of which kinds the objects are they name.
+"""Meanings of attributes, one line each for forms, and the kinds of the objects that they name.
 
 The attributes that operators set most are here; the others have their keyword alone.
 """

@@ -65,7 +65,7 @@ GROUP_STATUS: Final = "GROUP"
 #: Status of subscriptions, of programs by name, and statistics of queues.
 SBSTATUS: Final = "SBSTATUS"
 APSTATUS: Final = "APSTATUS"
-#: Who has queues open; the subscriptions at topic strings, and who has them open to publish.
+#: Programs with open queues; subscriptions at topic strings, and programs that publish to them.
 QSTATUS_HANDLE: Final = "QSTATUS TYPE(HANDLE)"
 TPSTATUS_SUB: Final = "TPSTATUS TYPE(SUB)"
 TPSTATUS_PUB: Final = "TPSTATUS TYPE(PUB)"

@@ -227,7 +227,7 @@ def _define_object(
     *,
     replace: bool,
 ) -> None:
-    """Define an object and store it, as :func:`define`."""
+    """Define an object and store it; parameters and errors are those of :func:`define`."""
     if kind in (CHANNEL, CLNTCONN):
         channels.define(manager, kind, name, attributes, like, replace=replace)
         return
@@ -267,7 +267,7 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
 
 
 def _alter_object(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of an object and store them, as :func:`alter`."""
+    """Change attributes of an object and store them; see :func:`alter` for arguments and errors."""
     if kind in (CHANNEL, CLNTCONN):
         channels.alter(manager, kind, name, attributes)
         return

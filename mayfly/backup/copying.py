@@ -95,7 +95,7 @@ class Copied(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What the tail has read since it was last asked: up to a moment and a position of the log."""
+    """The pages that the tail has read since the last call, up to a moment and a position."""
 
     pages: dict[int, bytes]
     page_count: int
@@ -161,7 +161,10 @@ class _Tail:
             self._follower.write(self._at, until_ms)
 
     def _wait_for_end(self) -> LogPosition:
-        """Return the end of the log, which is unknown while a queue manager opens the folder."""
+        """Return the end of the log, which is unknown while a queue manager opens the folder.
+
+        Raises StoreError if it stays unknown for some seconds.
+        """
         for _ in range(round(_PATIENCE_SECONDS / _READ_SECONDS)):
             end = log_end(self._folder)
             if end is not None:
@@ -181,7 +184,10 @@ class _Tail:
         return not self._stopped.wait(_READ_SECONDS)
 
     def _read_more(self) -> bool:
-        """Read some of what is new; return True if there is more to be read at once."""
+        """Read some of what is new; return True if there is more to be read at once.
+
+        Raises LogLost if the log was begun anew before all of it was read.
+        """
         now_ms, end = self._clock.now_ms(), log_end(self._folder)
         if end is None or len(self._pages) > _WAITING_PAGES:
             return False
@@ -365,7 +371,10 @@ class _EpochCopy:
         self._page_count = total
 
     def finish(self) -> Copied:
-        """Write what was committed up to now, and the files; the epoch is whole then."""
+        """Write what was committed up to now, and the files; the epoch is whole then.
+
+        Raises StoreDamaged for a page of the database with a wrong checksum.
+        """
         self._catch_up()
         copier = self._copier
         copier.write_files()

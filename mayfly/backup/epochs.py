@@ -60,7 +60,7 @@ class ChangeName(NamedTuple):
 
 
 class PageFacts(NamedTuple):
-    """What stands before the pages of a change: where it ends; all 0 in a piece of an image."""
+    """The header before the pages of a change: where it ends; all 0 in a piece of an image."""
 
     page_count: int = 0
     commit_count: int = 0
@@ -138,7 +138,7 @@ def read_epoch(place: BackupPlace, began_ms: int) -> Epoch:
 
 
 class EpochContents:
-    """What a place holds, by one look at the names of its objects."""
+    """The contents of a place, by one look at the names of its objects."""
 
     def __init__(self, place: BackupPlace) -> None:
         """List the place; raises OSError."""

@@ -30,7 +30,7 @@ _SALT_BYTES, _NONCE_BYTES = 16, 12
 
 
 class Secrets(NamedTuple):
-    """What becomes of files with secrets: sealed by ``passphrase``, left out without one."""
+    """The treatment of files with secrets: sealed by ``passphrase``, left out without one."""
 
     passphrase: str | None
 

@@ -11,7 +11,7 @@ from mayfly.mqi.errors import StoreError
 from mayfly.runtime.files import FILE_MODE, FOLDER_MODE
 from mayfly.verbs.contracts.files import is_url, local_path
 
-#: What a backup leaves free on a disk: four times the ballast of a queue manager on the same disk.
+#: The space that a backup leaves free on a disk: four times the ballast of a queue manager there.
 RESERVED_BYTES = 64 * 2**20
 
 

@@ -28,7 +28,7 @@ from mayfly.store.restoring import make_own
 
 
 class Plan(NamedTuple):
-    """What a restore takes from a backup: an epoch, its changes, and files of some moment.
+    """The parts of a backup that a restore takes: an epoch, its changes, and files of some moment.
 
     The folder will hold all that was committed before ``until_ms`` (epoch ms), and nothing of a
     later moment. ``files_ms`` is None without files.

@@ -515,7 +515,7 @@ class LocalLink:
     def _answering(self) -> Iterator[None]:
         """Run one call of the sender within the block; then begin to count the sender's silence.
 
-        An MQError that says that the queue manager has ended becomes LinkDown.
+        Raises LinkDown for an MQError that says that the queue manager has ended.
         """
         self.until_ms = None
         try:

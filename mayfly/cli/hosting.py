@@ -92,7 +92,7 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 #: More open files than all connections of all listeners need.
 _MAX_FILES = 65_536
 _TOKEN_BYTES = 32
-#: What the scripts of the configuration said when they were last applied.
+#: The scripts of the configuration as they were last applied.
 _APPLIED = "applied.json"
 #: A queue manager that has stopped by itself is noticed this soon.
 _LOOK_SECONDS = 1.0

@@ -317,7 +317,7 @@ def watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[Watcher]
 
 
 class HeldClaims(NamedTuple):
-    """What a consumer of a pipeline has claimed at its queue manager.
+    """The claims of a pipeline's consumer at its queue manager.
 
     ``oldest_age_ms`` is the age of its oldest claim, None without an open one.
     """

@@ -63,7 +63,7 @@ class CopiedLedger(NamedTuple):
 
 
 class RunNote(NamedTuple):
-    """What is known of a run.
+    """The known facts of a run.
 
     ``place`` is the absolute path of a pipeline's file, or a lake: an absolute path or a URL.
     ``since_ms`` is the time of the last change of ``state``, in ms since 1970. ``text`` is the

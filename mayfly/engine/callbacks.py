@@ -112,7 +112,10 @@ class Gathering:
         return not is_paused
 
     def note_wait(self, *, has_gained: bool) -> None:
-        """Record whether a wait has brought another caller; if not, the next syncs do not wait."""
+        """Record whether a wait for other callers was worth it.
+
+        ``has_gained`` is True if another caller came. If not, the next syncs do not wait.
+        """
         self._pause = 0 if has_gained else min(2 * self._pause + 1, _LONGEST_PAUSE)
         self._pause_left = self._pause
 

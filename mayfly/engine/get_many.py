@@ -399,7 +399,7 @@ def _take_each_next(
         _queue, row, persistence = got
         result = result_for(core, request, queue, row, now_ms)
         if result.stays:
-            # What is behind it is still visible, and the next search finds it again.
+            # Messages behind it are still visible, and the next search finds them again.
             expired = [found for found in expired if found[1].k < row.k]
             yield got, result
             break

@@ -433,7 +433,7 @@ class Hold:
     delays = False
     #: How many of its messages :func:`hold_keys` has taken.
     count = 0
-    #: Whom the ledger names for the lives that it ends.
+    #: User and program that the ledger names for the lives that it ends.
     terminated_by = NOBODY
 
 

@@ -197,7 +197,7 @@ class LocalQueue:
         self.exclusive_holder: object | None = None
         #: Its trigger conditions; None for most queues.
         self.trigger: Trigger | None = None
-        #: What events about its performance are made of; None for most queues.
+        #: The figures of events about its performance; None for most queues.
         self.statistics: DepthWatcher | None = None
         #: Where searches by ids start; None until one was long.
         self.starts: SearchStarts | None = None

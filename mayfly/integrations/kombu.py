@@ -323,7 +323,10 @@ class KombuChannel(base.StdChannel):
         type: str = "direct",  # noqa: A002 - kombu's name
         **_rest: object,
     ) -> None:
-        """Note the type of an exchange, which decides what its bindings mean."""
+        """Note the type of an exchange, which decides what its bindings mean.
+
+        Raises ValueError for an unknown type.
+        """
         if type not in KombuTransport.implements["exchange_type"]:
             raise ValueError(f"exchange {exchange!r}: type {type!r} is not known")
         self._open.exchange_types[exchange] = type
@@ -388,7 +391,11 @@ class KombuChannel(base.StdChannel):
         consumer_tag: str = "",
         **_rest: object,
     ) -> str:
-        """Consume a queue; ``callback`` is called by ``drain_events``. Return the consumer tag."""
+        """Consume a queue, and return the consumer tag.
+
+        ``drain_events`` calls ``callback`` with each message. With ``no_ack`` a message is settled
+        when it is delivered. Raises ChannelError 404 for an unknown queue.
+        """
         with self._open.lock:
             consumer = self._open.open_consumer(self, queue, no_ack=no_ack)
             consumer.on_message = callback
@@ -405,7 +412,11 @@ class KombuChannel(base.StdChannel):
                 self._open.close_consumer(consumer)
 
     def basic_get(self, queue: str, no_ack: bool = False, **_rest: object) -> KombuMessage | None:
-        """Get one message that is there; None when there is none."""
+        """Get one message that is there; None when there is none.
+
+        With ``no_ack`` the message is settled already. Raises ChannelError 404 for an unknown
+        queue.
+        """
         with self._open.lock:
             consumer = self._open.open_consumer(self, queue, no_ack=no_ack)
             try:
@@ -475,7 +486,10 @@ class KombuChannel(base.StdChannel):
                 self._open.refill()
 
     def basic_recover(self, requeue: bool = False) -> None:
-        """Back out all messages that are not settled; ``requeue`` must be True."""
+        """Back out all messages that are not settled.
+
+        Raises NotImplementedError unless ``requeue`` is True: messages go back to their queue.
+        """
         if not requeue:
             raise NotImplementedError("recover(requeue=False): messages go back to their queue")
         self._settle(None, Settlement.BACKED_OUT)
@@ -483,7 +497,11 @@ class KombuChannel(base.StdChannel):
     def basic_qos(
         self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
     ) -> None:
-        """Limit the messages that are held unacknowledged; 0 is no limit. A size is not limited."""
+        """Limit the messages that are held unacknowledged to ``prefetch_count``; 0 is no limit.
+
+        ``prefetch_size`` and ``apply_global`` have no effect: bytes are not limited, and each
+        channel has a limit of its own.
+        """
         self._prefetch_count = prefetch_count
         with self._open.lock:
             self._open.refill()
@@ -501,7 +519,10 @@ class KombuChannel(base.StdChannel):
         return list(self._consumers.values())
 
     def close(self) -> None:
-        """End the consumers and give unsettled messages back, uncounted; a second call is none."""
+        """End the consumers and back unsettled messages out, without a rise of BackoutCount.
+
+        Does nothing on a channel that is closed already.
+        """
         connection, self.connection = self.connection, None
         if connection is None:
             return
@@ -565,7 +586,7 @@ class KombuConnection:
         self._get: _WaitingGet | None = None
         #: The queue of the last message.
         self._served_handle = 0
-        #: What was taken together with the outcome of the get.
+        #: Deliveries that were taken together with the outcome of the get.
         self._batch: deque[Delivery] = deque()
         self._has_told_loss = False
         #: The error of a settlement, for which nobody waits.
@@ -610,7 +631,7 @@ class KombuConnection:
         return made
 
     def close(self) -> None:
-        """End the conversation; what no consumer has settled goes back uncounted."""
+        """End the conversation; messages that are not settled are backed out, without a count."""
         for channel in list(self.channels):
             channel.close()
         with suppress(MQError), self.lock:
@@ -634,7 +655,11 @@ class KombuConnection:
     def declare(
         self, queue: str, *, may_make: bool, is_durable: bool, is_temporary: bool
     ) -> queue_declare_ok_t:
-        """Open a queue, or define it, and return its name and counts; see ``queue_declare``."""
+        """Open a queue, or define it, and return its name and its counts of messages and consumers.
+
+        A queue without a name is a new temporary queue. Raises ChannelError for an unknown queue
+        unless ``may_make``, and for one that cannot be opened or defined.
+        """
         name = mq_name_of(queue) if queue else "KOMBU.*"
         options = c.MQOO_OUTPUT | c.MQOO_INQUIRE
         try:
@@ -661,7 +686,11 @@ class KombuConnection:
         return queue_declare_ok_t(queue, messages or 0, consumers or 0)
 
     def delete(self, queue: str, *, if_unused: bool, if_empty: bool) -> None:
-        """Delete a queue; see ``queue_delete``."""
+        """Delete a queue with its messages and bindings; does nothing for an unknown one.
+
+        ``if_unused`` keeps a queue with consumers, ``if_empty`` one with messages. Raises
+        ChannelError if the queue manager refuses.
+        """
         try:
             found = self.declare(queue, may_make=False, is_durable=False, is_temporary=False)
         except ChannelError:
@@ -746,7 +775,11 @@ class KombuConnection:
     # Puts
 
     def put(self, message: _Put, queue: str, *, must_arrive: bool) -> None:
-        """Put a message to a queue; without ``must_arrive`` it is dropped if the queue is gone."""
+        """Put a message to a queue.
+
+        An unknown queue raises ChannelError with ``must_arrive``; without it the message is
+        dropped.
+        """
         try:
             self._put1(message, name=mq_name_of(queue))
         except MQError as error:
@@ -788,7 +821,10 @@ class KombuConnection:
     # Gets
 
     def open_consumer(self, channel: KombuChannel, queue: str, *, no_ack: bool) -> _QueueConsumer:
-        """Open a queue for gets; raises ChannelError 404 if it is not there."""
+        """Open a queue for gets and return its consumer; ChannelError 404 if it is not there.
+
+        With ``no_ack`` its messages are settled when they are delivered.
+        """
         try:
             handle = self._mq.call(ask.Open(mq_name_of(queue), c.MQOO_INPUT_SHARED)).handle
         except MQError as error:

@@ -116,9 +116,9 @@ class MayflyBroker(AsyncBroker):
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
         """Yield the tasks of the queue as they come; ``ack`` ends one.
 
-        What is not acknowledged when the generator ends goes back to the queue uncounted; after a
-        kill it goes back, and its backout count rises. A task that was backed out BOTHRESH times
-        goes to the dead-letter queue. Raises the MQError that ends the get.
+        Messages that are not acknowledged when the generator ends go back to the queue uncounted.
+        After a kill they go back, and their backout counts rise. A task that was backed out
+        BOTHRESH times goes to the dead-letter queue. Raises the MQError that ends the get.
         """
         held = await self._client.run(lambda _connection: self._connect())
         verbs = AwaitableVerbs(held)

@@ -16,7 +16,7 @@ from mayfly.verbs.requests import Opened, Subscribed
 if TYPE_CHECKING:
     from mayfly.libmqm.callbacks import Callbacks
 
-#: What a program has open under an object handle.
+#: An object that a program has open under a handle.
 OpenObject: TypeAlias = Opened | Subscribed
 
 

@@ -95,7 +95,7 @@ def MQCONN(name_at: int, hconn_at: int) -> None:
 
 @entry_point
 def MQCONNX(name_at: int, options_at: int, hconn_at: int) -> None:
-    """Connect to a queue manager with an MQCNO."""
+    """Connect to a queue manager with an MQCNO; MQRC_CNO_ERROR for NULL."""
     if not options_at:
         raise mq_error(CMQC.MQRC_CNO_ERROR, "MQCNO is NULL")
     _connect(name_at, options_at, hconn_at)
@@ -131,7 +131,10 @@ def MQDISC(hconn_at: int) -> None:
 
 @verb
 def MQOPEN(handle: ConnectionHandle, od_at: int, options: int, hobj_at: int) -> None:
-    """Open a queue, topic, process or queue manager; the MQOD gets the resolved names."""
+    """Open a queue, topic, process or queue manager; the MQOD gets the resolved names.
+
+    Raises MQRC_HOBJ_ERROR for NULL, and the errors of an open.
+    """
     write_number(hobj_at, CMQC.MQHO_UNUSABLE_HOBJ)
     if not hobj_at:
         raise mq_error(rc.MQRC_HOBJ_ERROR, "pHobj is NULL")
@@ -143,7 +146,10 @@ def MQOPEN(handle: ConnectionHandle, od_at: int, options: int, hobj_at: int) -> 
 
 @verb
 def MQCLOSE(handle: ConnectionHandle, hobj_at: int, options: int) -> None:
-    """Close an object or a subscription; the handle becomes MQHO_UNUSABLE_HOBJ."""
+    """Close an object or a subscription; the handle becomes MQHO_UNUSABLE_HOBJ.
+
+    Raises MQRC_HOBJ_ERROR for NULL or an unknown handle, the errors of a close, and its warnings.
+    """
     if not hobj_at:
         raise mq_error(rc.MQRC_HOBJ_ERROR, "pHobj is NULL")
     hobj = read_number(hobj_at)
@@ -180,7 +186,10 @@ def _close_subscription(connection: Connection, found: Subscribed, options: int)
 def MQPUT(
     handle: ConnectionHandle, hobj: int, md_at: int, pmo_at: int, length: int, buffer_at: int
 ) -> None:
-    """Put a message; MQMD and MQPMO get what the queue manager has filled in."""
+    """Put a message; MQMD and MQPMO get what the queue manager has filled in.
+
+    Raises the errors of a put, and its warnings, after which the message is put.
+    """
     opened = handle.opened(hobj)
     md, pmo = read_structure(MD, md_at), read_structure(PMO, pmo_at)
     body = _body(length, buffer_at)
@@ -198,7 +207,11 @@ def MQPUT(
 def MQPUT1(
     handle: ConnectionHandle, od_at: int, md_at: int, pmo_at: int, length: int, buffer_at: int
 ) -> None:
-    """Open an object, put one message and close it."""
+    """Open an object, put one message and close it.
+
+    Raises MQRC_OBJECT_TYPE_ERROR for an object that is no queue or topic, and the errors of an open
+    and a put.
+    """
     od, md, pmo = InMemory(OD, od_at), InMemory(MD, md_at), InMemory(PMO, pmo_at)
     body = _body(length, buffer_at)
     options = c.MQOO_OUTPUT
@@ -268,7 +281,11 @@ def MQGET(
     buffer_at: int,
     data_length_at: int,
 ) -> None:
-    """Get or browse a message into a buffer; MQMD, MQGMO and DataLength describe it."""
+    """Get or browse a message into a buffer; MQMD, MQGMO and DataLength describe it.
+
+    Raises MQRC_BUFFER_LENGTH_ERROR, MQRC_BUFFER_ERROR, MQRC_DATA_LENGTH_ERROR, the errors of a get,
+    and its warnings, after which the buffer has the message.
+    """
     opened = handle.opened(hobj)
     md, gmo = read_structure(MD, md_at), read_structure(GMO, gmo_at)
     if length < 0:
@@ -331,8 +348,8 @@ def MQINQ(
 ) -> None:
     """Inquire attributes: numbers and texts, each kind in the order of the selectors.
 
-    An attribute that the object has not is -1, or a text of asterisks, and a warning. So is an
-    array that is too small, which gets what fits.
+    An attribute that the object does not have is -1, or a text of asterisks, and a warning. An
+    array that is too small gets what fits, and a warning.
     """
     opened = handle.opened(hobj)
     selectors = _selectors(count, selectors_at, number_count, numbers_at, text_length, texts_at)
@@ -365,7 +382,10 @@ def MQSET(
     text_length: int,
     texts_at: int,
 ) -> None:
-    """Set attributes: numbers and texts, each kind in the order of the selectors; all or none."""
+    """Set attributes: numbers and texts, each kind in the order of the selectors; all or none.
+
+    Raises MQRC_CHAR_ATTR_LENGTH_ERROR, MQRC_INT_ATTR_COUNT_ERROR for arrays that are too small.
+    """
     opened = handle.opened(hobj)
     selectors = _selectors(count, selectors_at, number_count, numbers_at, text_length, texts_at)
     values: dict[int, int | str] = {}
@@ -438,7 +458,10 @@ def MQBACK(handle: ConnectionHandle) -> None:
 
 @verb
 def MQSUB(handle: ConnectionHandle, sd_at: int, hobj_at: int, hsub_at: int) -> None:
-    """Subscribe; a managed subscription gets a handle of its queue, another one is given it."""
+    """Subscribe; a managed subscription returns a handle of its queue, any other is given one.
+
+    Raises MQRC_HOBJ_ERROR if the address of a handle is NULL, and the errors of a subscription.
+    """
     if not hobj_at:
         raise mq_error(rc.MQRC_HOBJ_ERROR, "pHobj is NULL")
     if not hsub_at:
@@ -464,7 +487,10 @@ def MQSUB(handle: ConnectionHandle, sd_at: int, hobj_at: int, hsub_at: int) -> N
 
 @verb
 def MQSUBRQ(handle: ConnectionHandle, hsub: int, action: int, sro_at: int) -> None:
-    """Request the retained publications of a subscription; MQSRO says how many were sent."""
+    """Request the retained publications of a subscription; MQSRO says how many were sent.
+
+    Raises MQRC_ACTION_ERROR, and MQRC_OPTIONS_ERROR for options other than MQSRO_FAIL_IF_QUIESCING.
+    """
     found = handle.subscribed(hsub)
     if action != CMQC.MQSR_ACTION_PUBLICATION:
         raise mq_error(rc.MQRC_ACTION_ERROR, f"Action {action}")
@@ -479,7 +505,10 @@ def MQSUBRQ(handle: ConnectionHandle, hsub: int, action: int, sro_at: int) -> No
 
 @verb
 def MQSTAT(handle: ConnectionHandle, kind: int, status_at: int) -> None:
-    """Return the outcomes of asynchronous puts since the last call in an MQSTS."""
+    """Return the outcomes of asynchronous puts since the last call in an MQSTS.
+
+    Raises MQRC_STAT_TYPE_ERROR, and MQRC_ENVIRONMENT_ERROR for the types about reconnection.
+    """
     sts = InMemory(STS, status_at)
     if kind in (CMQC.MQSTAT_TYPE_RECONNECTION, CMQC.MQSTAT_TYPE_RECONNECTION_ERROR):
         raise mq_error(rc.MQRC_ENVIRONMENT_ERROR, f"MQSTAT Type {kind}")

@@ -57,7 +57,7 @@ _NUMBERS: Final = {4: struct.Struct("<i"), 8: struct.Struct("<q")}
 
 
 def read_number(address: int, length: int = 4) -> int:
-    """Return the signed number of 4 or 8 bytes at an address."""
+    """Return the signed number at an address; ``length`` is its size, 4 or 8 bytes."""
     found: int = _NUMBERS[length].unpack(string_at(address, length))[0]
     return found
 
@@ -75,7 +75,7 @@ def write_bytes(address: int, data: bytes) -> None:
 
 
 def read_name(address: int, length: int) -> str:
-    """Return a name padded with blanks or ended by a NUL; empty at NULL."""
+    """Return a name of at most ``length`` bytes, padded with blanks or ended by NUL; "" at NULL."""
     if not address:
         return ""
     # Byte by byte: a name that ends with a NUL may be in a buffer of that length.

@@ -35,7 +35,10 @@ _MQ_TYPES = {dt: mq_type for mq_type, dt in DATA_TYPES.items()}
 
 @entry_point
 def MQCRTMH(hconn: int, cmho_at: int, hmsg_at: int) -> None:
-    """Create a message handle, of a connection or with MQHC_UNASSOCIATED_HCONN of none."""
+    """Create a message handle, of a connection or with MQHC_UNASSOCIATED_HCONN of none.
+
+    Raises MQRC_HMSG_ERROR for NULL, MQRC_HCONN_ERROR for an unknown connection.
+    """
     write_number(hmsg_at, CMQC.MQHM_UNUSABLE_HMSG, 8)
     if not hmsg_at:
         raise mq_error(rc.MQRC_HMSG_ERROR, "pHmsg is NULL")
@@ -47,7 +50,7 @@ def MQCRTMH(hconn: int, cmho_at: int, hmsg_at: int) -> None:
 
 @entry_point
 def MQDLTMH(hconn: int, hmsg_at: int, dmho_at: int) -> None:
-    """Delete a message handle, which becomes MQHM_UNUSABLE_HMSG."""
+    """Delete a message handle, which becomes MQHM_UNUSABLE_HMSG; MQRC_HMSG_ERROR for NULL."""
     if not hmsg_at:
         raise mq_error(rc.MQRC_HMSG_ERROR, "pHmsg is NULL")
     number = read_number(hmsg_at, 8)
@@ -68,7 +71,10 @@ def MQSETMP(
     length: int,
     value_at: int,
 ) -> None:
-    """Set a property to a value of a C type; a text may end with a NUL (MQVL_NULL_TERMINATED)."""
+    """Set a property to a value of a C type; a text may end with a NUL (MQVL_NULL_TERMINATED).
+
+    Raises MQRC_PD_ERROR for options in the property descriptor, and the errors of the value.
+    """
     contents = _contents(hconn, hmsg)
     smpo = InMemory(SMPO, smpo_at).value if smpo_at else SMPO()
     pd = InMemory(PD, pd_at).value if pd_at else PD()
@@ -91,7 +97,11 @@ def MQINQMP(
     value_at: int,
     data_length_at: int,
 ) -> None:
-    """Return the value of a property in a buffer, with its type, name and descriptor."""
+    """Return the value of a property in a buffer, with its type, name and descriptor.
+
+    Raises MQRC_BUFFER_LENGTH_ERROR for a negative length, MQRC_PROPERTY_NOT_AVAILABLE, and
+    MQRC_PROPERTY_VALUE_TOO_BIG with as much of the value as fits.
+    """
     contents = _contents(hconn, hmsg)
     impo = InMemory(IMPO, impo_at) if impo_at else None
     pd = InMemory(PD, pd_at) if pd_at else None
@@ -131,7 +141,7 @@ def MQINQMP(
 
 @entry_point
 def MQDLTMP(hconn: int, hmsg: int, dmpo_at: int, name_at: int) -> None:
-    """Delete a property."""
+    """Delete a property; MQRC_PROPERTY_NOT_AVAILABLE when the handle does not have it."""
     contents = _contents(hconn, hmsg)
     dmpo = InMemory(DMPO, dmpo_at).value if dmpo_at else DMPO()
     contents.delete(_name(name_at), dmpo.Options)
@@ -149,7 +159,8 @@ def MQBUFMH(
 ) -> None:
     """Take the properties of a message in a buffer into a handle.
 
-    With MQBMHO_DELETE_PROPERTIES they leave the buffer, and the MQMD describes what remains.
+    With MQBMHO_DELETE_PROPERTIES they leave the buffer, and the MQMD describes what remains. Raises
+    MQRC_OPTIONS_ERROR, MQRC_BUFFER_LENGTH_ERROR, MQRC_BUFFER_ERROR.
     """
     contents = _contents(hconn, hmsg)
     options = BMHO.read(bmho_at)["Options"]

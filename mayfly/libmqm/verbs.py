@@ -30,7 +30,11 @@ _OK = codes_of(c.MQCC_OK, rc.MQRC_NONE)
 
 
 def entry_point(work: Callable[P, None]) -> Callable[P, int]:
-    """Decorate a function that raises MQError or MQMIError: it returns their codes."""
+    """Decorate a function that raises MQError or MQMIError.
+
+    The decorated function returns completion and reason code as :func:`codes_of`; for any other
+    exception MQRC_UNEXPECTED_ERROR.
+    """
 
     @functools.wraps(work)
     def call(*args: P.args, **kwargs: P.kwargs) -> int:

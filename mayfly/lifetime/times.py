@@ -149,7 +149,10 @@ def spelled_duration(duration_ms: int) -> str:
 
 
 def _pair(count: int, in_unit: int, unit: str, part: str) -> str:
-    """Return a count of small units as text in large and small units, ``59 min 20 s``."""
+    """Return a count of ``part`` as text in units and parts: ``59 min 20 s``.
+
+    ``in_unit`` is how many parts a unit has.
+    """
     units, rest = divmod(count, in_unit)
     return f"{units:,} {unit} {rest} {part}" if rest else f"{units:,} {unit}"
 

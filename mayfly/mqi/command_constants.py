@@ -578,7 +578,7 @@ MQRT_PROXYSUB = 4
 MQIS_NO = 0
 MQIS_YES = 1
 
-# What a handle is open for (MQQSO_).
+# Purposes of a handle (MQQSO_).
 MQQSO_NO = 0
 MQQSO_YES = 1
 MQQSO_SHARED = 1

@@ -108,7 +108,7 @@ class PcfMessage(NamedTuple):
 
 
 def _decoded(structure: Structure, raw: bytes, message_ccsid: int) -> str:
-    """Return a text of a structure as str; see :meth:`Structure.text`."""
+    """Return a text of a structure as str; see :meth:`Structure.text` for its errors."""
     ccsid = structure.ccsid or message_ccsid
     codec = codec_name(ccsid, MQENC_NATIVE) if ccsid > 0 else "utf-8"
     if codec is None:
@@ -157,7 +157,8 @@ def byte_string(parameter: int, value: bytes) -> Structure:
 def pack(header: Header, structures: Sequence[Structure], *, big_endian: bool = False) -> bytes:
     """Return a PCF message as bytes; the parameter count is that of ``structures``.
 
-    Raises PcfError for a value that its structure cannot hold.
+    With ``big_endian`` numbers are MQENC_INTEGER_NORMAL, else reversed. Raises PcfError for a value
+    that its structure cannot hold.
     """
     order = ">" if big_endian else "<"
     fields = (
@@ -378,7 +379,11 @@ class _Reader:
         self.offset = _HEADER_BYTES
 
     def read(self, count: int, depth: int) -> tuple[Structure, ...]:
-        """Return the next ``count`` structures; groups go ``depth`` levels deep at most."""
+        """Return the next ``count`` structures; groups go ``depth`` levels deep at most.
+
+        Raises PcfError: MQRCCF_PARM_COUNT_TOO_BIG if there are fewer, and the code of a damaged
+        one.
+        """
         structures = []
         for number in range(count):
             if self.offset >= len(self._data):
@@ -388,7 +393,10 @@ class _Reader:
         return tuple(structures)
 
     def _next(self, depth: int) -> Structure:
-        """Return the structure at the offset, and move behind it and its members."""
+        """Return the structure at the offset, and move behind it and its members.
+
+        Raises PcfError for a length that is wrong, and for an unknown type.
+        """
         start = self.offset
         if len(self._data) - start < 12:
             text = f"{len(self._data) - start} bytes at offset {start} are no structure"
@@ -410,14 +418,20 @@ class _Reader:
         return self._structure(kind, fields, rest)
 
     def _group(self, parameter: int, count: int, depth: int) -> Structure:
-        """Return a group, whose ``count`` members begin at the offset."""
+        """Return a group, whose ``count`` members begin at the offset.
+
+        Raises PcfError (MQRCCF_CFGR_PARM_COUNT_ERROR) for a negative count, and for ``depth`` 0.
+        """
         if count < 0 or not depth:
             text = f"ParameterCount {count} of group {parameter} is wrong, or it lies too deep"
             raise PcfError(k.MQRCCF_CFGR_PARM_COUNT_ERROR, text, parameter)
         return Structure(k.MQCFT_GROUP, parameter, self.read(count, depth - 1))
 
     def _structure(self, kind: int, fields: tuple[int, ...], rest: bytes) -> Structure:
-        """Return the structure of a type, of its fixed ``fields`` and the bytes behind them."""
+        """Return the structure of a type, of its fixed ``fields`` and the bytes behind them.
+
+        Raises PcfError if count or length of its values is wrong.
+        """
         parameter = fields[0]
         if kind in (k.MQCFT_INTEGER, k.MQCFT_INTEGER64):
             return Structure(kind, parameter, fields[-1])

@@ -33,7 +33,9 @@ _Batches: TypeAlias = Iterator[pa.RecordBatch]
 def dead_letters(rows: DataFrame, queue: str | None, application: str) -> DataFrame:
     """Return refused rows as messages for dead-letter queue ``queue``, each with an MQDLH in front.
 
-    ``queue`` None means SYSTEM.DEAD.LETTER.QUEUE. ``application`` becomes PutApplName of the MQDLH.
+    ``rows`` has message columns and ``config.ADDED_COLUMNS``. The result has columns that a sink
+    puts: ``queue``, ``payload``, and what a message keeps of its descriptor. ``queue`` None means
+    SYSTEM.DEAD.LETTER.QUEUE. ``application`` becomes PutApplName of the MQDLH.
     """
     is_message = f.col("refused_row").isNull()
     reasoned = f.to_json(f.struct("refusal", f.col("refused_row").alias("row"))).cast("binary")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 METRICS_PATH = "/metrics"
 
-#: What a run shows: a pipeline or a copy of a ledger.
+#: The figures of a run: a pipeline or a copy of a ledger.
 AnyProgress: TypeAlias = Progress | LedgerProgress
 
 # A counter's name ends with "_total" when it is written.

@@ -58,7 +58,7 @@ class RegisteredCallback:
 
 
 class Call(NamedTuple):
-    """What a callback is told: why it is called (MQCBCT_*), and with which message.
+    """The context that a callback is given: why it is called (MQCBCT_*), and with which message.
 
     ``area`` is that of the connection (MQCTLO). ``body`` is None without a message; ``data_length``
     is that of the message in bytes, which is more than that of a body that is cut.
@@ -160,9 +160,9 @@ class ConnectionCallbacks(Generic[R]):
         return True
 
     def suspend(self, hobj: int, *, is_suspended: bool) -> None:
-        """Suspend the callback of an object, or resume it.
+        """Suspend the callback of an object, or with ``is_suspended`` False resume it.
 
-        Raises MQRC_CALLBACK_NOT_REGISTERED without one.
+        Raises MQRC_CALLBACK_NOT_REGISTERED if the object has none.
         """
         with self._beginning:
             found = self._consumers.get(hobj)
@@ -365,7 +365,7 @@ class CBD(
         number("MaxMsgLength", CMQC.MQCBD_FULL_MSG_LENGTH),
     ],
 ):
-    """What is called for which messages, MQCBD: CallbackFunction, with CallbackArea for it."""
+    """The descriptor of a callback, MQCBD: CallbackFunction, with CallbackArea for it."""
 
     _OBJECTS = ("CallbackFunction", "CallbackArea")
 

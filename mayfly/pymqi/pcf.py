@@ -44,7 +44,7 @@ _OPERATORS: Final = {
 }
 _TENTH_MS: Final = 100
 
-#: What a command takes: parameters by number, or structures.
+#: The parameters of a command: parameters by number, or structures.
 Arguments: TypeAlias = "Mapping[int, Any] | Sequence[Any]"
 #: The result of one message: values by parameter number, groups as lists of such.
 Result: TypeAlias = "dict[int, Any]"
@@ -326,7 +326,10 @@ def _packed(arguments: Arguments, encoding: str) -> list[bytes]:
 
 
 def _parameter(number: int, value: Any, encoding: str) -> bytes:
-    """Return one parameter as a packed structure of the type that its value needs."""
+    """Return parameter ``number`` as a packed structure of the type that its value needs.
+
+    A str is encoded in ``encoding``. Raises TypeError for a value that no structure can hold.
+    """
     if isinstance(value, (str, bytes)):
         return CFST(Parameter=number, String=_raw(value, encoding)).pack()
     if isinstance(value, ByteString):

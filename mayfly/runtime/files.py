@@ -171,10 +171,10 @@ _LOCK = struct.Struct("hhqqi4x")
 
 
 def locked_file(file: Path, *, empties: bool = True) -> int:
-    """Return a descriptor of the file, which is made if needed, locked and, if wished, emptied.
+    """Return a descriptor of the file, which is made if needed, and locked.
 
-    The lock ends when the descriptor is closed. Raises BlockingIOError if another process has
-    locked the file, OSError if it cannot be made.
+    ``empties`` truncates the file once it is locked. The lock ends when the descriptor is closed.
+    Raises BlockingIOError if another process has locked the file, OSError if it cannot be made.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:

@@ -108,7 +108,7 @@ class ClientListener(Listener):
         self._budget = Budget() if budget is None else budget
         self._context: ssl.SSLContext | None = None
         self._server: _ClientServer | None = None
-        #: What :meth:`stop` does, the last first.
+        #: The steps of :meth:`stop`, the last first.
         self._ending = contextlib.ExitStack()
 
     @property

@@ -48,7 +48,7 @@ _FRAMES_AT_ONCE: Final = 256
 
 
 class Change(NamedTuple):
-    """What consecutive commits have written together: the last image of each page, by its number.
+    """The pages that consecutive commits have written: the last image of each, by its number.
 
     ``end`` is the position behind them, ``page_count`` the pages of the database after the last of
     them. Pages behind ``page_count`` are no longer part of the database.

@@ -116,8 +116,8 @@ def checksum_vfs(vfs: str | None, folder: Path) -> str:
     """Return the name of the SQLite VFS that opens databases with checksums; load it at first use.
 
     It is layered on ``vfs``; None is the default of the process. A process can have it over one
-    file system only: StoreError for a folder on another one, or for an unknown ``vfs``. Connections
-    of other code in this process keep their default VFS.
+    file system only. Raises StoreError for a folder on another one, and for an unknown ``vfs``.
+    Connections of other code in this process keep their default VFS.
     """
     with _LOADING:
         known = apsw.vfs_names()

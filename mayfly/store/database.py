@@ -388,7 +388,11 @@ class Database:
         accepts_restored: bool,
         prepare: Callable[[Path], None] | None,
     ) -> None:
-        """Lock the folder, then open its database; raises StoreError."""
+        """Lock the folder, then open its database; raises StoreError.
+
+        ``accepts_restored`` skips the comparison with identity.json. ``prepare`` gets the folder
+        before its database is opened.
+        """
         self._lock = lock = FolderLock(folder)
         file = folder / DATABASE_FILE
 

@@ -56,7 +56,7 @@ _LOST: Final = LogPosition(b"", 2**63)
 
 
 class FollowerState(NamedTuple):
-    """What is known of a follower.
+    """The known facts of a follower.
 
     ``target`` is the place that it copies to. Everything that was committed before ``safe_at_ms``
     (epoch ms; 0: nothing yet) is there: what was committed later would be lost with this folder.
@@ -189,7 +189,7 @@ def _write_ended(file: Path, end: LogPosition) -> None:
 
 
 def _packed(at: LogPosition, moment_ms: int = 0) -> bytes:
-    """Return one half of a file."""
+    """Return one half of a file: position ``at`` and a moment in ms, with their checksum."""
     fields = _HALF.pack(at.salts, at.frames, moment_ms, bool(at.salts), 0)[:-4]
     return fields + struct.pack(">I", zlib.crc32(fields))
 

@@ -100,7 +100,8 @@ def joined_at(messages: Messages) -> int:
 def remove_member(member: str, number: int) -> list[Statement]:
     """Return the SQL statements that record a member's removal and delete its prepare records.
 
-    ``number`` is higher than that of any member who joined before.
+    ``number`` is the next number of the store's sequence. It is higher than the number with which
+    this member joined, and lower than that of a later member of the same name.
     """
     return [(_FORGET_ALL, (member,)), write_value(_REMOVED + member, number)]
 

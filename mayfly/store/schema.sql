@@ -1,5 +1,5 @@
 -- Schema version 11 (PRAGMA user_version).
--- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
+-- To change it: raise SCHEMA_VERSION and add the step in database.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
 CREATE TABLE meta (

@@ -149,7 +149,7 @@ def _check_whole(name: str, value: int, least: int) -> None:
 #: one that does is replaced. No MQLONG has these bits.
 UNIQUE: Final = 1 << 40
 REPLACES: Final = 1 << 41
-#: What happens when a message waits under the key, and the put options that say so.
+#: The choices if a message waits under the key already, and their put options.
 IF_EXISTS: Final = {"refuse": UNIQUE, "replace": UNIQUE | REPLACES}
 _PREFIX: Final = b"KEY "
 

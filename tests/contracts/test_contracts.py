@@ -1,7 +1,8 @@
 """What crosses a process keeps its form under its version number; each fact of it is said once.
 
 To change a contract, raise its VERSION, then write ``told.json`` anew: ``python -m
-tests.contracts.test_contracts``.
+tests.contracts.test_contracts``. Requests of programs, and their rows, have the version of
+``contracts.wire``.
 """
 
 import ast
@@ -18,6 +19,7 @@ from mayfly.pipeline.bulk import errors
 from mayfly.pipeline.bulk import queue_client as bulk_claims
 from mayfly.pipeline.bulk import stages as bulk_stages
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, schema_of
+from mayfly.verbs import requests, rows
 from mayfly.verbs.contracts import channels, claims, ledger, messages, reasons, stages
 from mayfly.verbs.contracts.bulk import Column, column_names, field_types
 from mayfly.verbs.contracts.channels import (
@@ -31,10 +33,10 @@ from mayfly.verbs.contracts.channels import (
     row_of_envelope,
 )
 from mayfly.verbs.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
-from mayfly.verbs.contracts.wire import WrongFrame, decoded, packed
+from mayfly.verbs.contracts.wire import HIGHEST_VERSION, WrongFrame, decoded, packed
 from mayfly.verbs.requests import VERBS
 
-CONTRACTS: tuple[ModuleType, ...] = (channels, claims, ledger, messages, stages)
+CONTRACTS: tuple[ModuleType, ...] = (channels, claims, ledger, messages, stages, requests, rows)
 TOLD = Path(__file__).parent / "told.json"
 SOURCE = Path(__file__).parents[2] / "mayfly"
 
@@ -66,7 +68,7 @@ def told_of(contract: ModuleType) -> dict[str, Any]:
     }
     return {
         "verbs": verbs,
-        "version": contract.VERSION,
+        "version": getattr(contract, "VERSION", HIGHEST_VERSION),
         "texts": texts,
         "columns": columns,
         "rows": {

@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from mayfly.admin import Engine
 
 
-#: What the objects are called in replies.
+#: The names of the objects in replies.
 _NOUNS: Final[Mapping[str, str]] = {
     LISTENER: "listener",
     SERVICE: "service",
@@ -122,13 +122,13 @@ _KINDS_BY_TYPE: Final = {
     QSTATUS: {"QUEUE": QSTATUS, "HANDLE": QSTATUS_HANDLE},
     TPSTATUS: {"TOPIC": TPSTATUS, "SUB": TPSTATUS_SUB, "PUB": TPSTATUS_PUB},
 }
-#: What DISPLAY never finds here: no listener or service runs, and there are no clusters.
+#: Objects that DISPLAY never finds here: no listener or service runs, and there are no clusters.
 _NEVER_HERE: Final = ("LSSTATUS", "SVSTATUS", "CLUSQMGR", "QCLUSTER", "TCLUSTER")
 #: Whether a command about an object that is not there succeeds.
 _IGNSTATE: Final = "IGNSTATE"
 _WITH_IGNSTATE: Final = ("DELETE", "START", "STOP")
 _MISSING: Final = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_NO_SUBSCRIPTION)
-#: What names a subscription in place of its name, for these verbs.
+#: The keyword that stands for the name of a subscription, for these verbs.
 _SUBID: Final = "SUBID"
 _BY_ID: Final = ("ALTER", "DELETE", "DISPLAY")
 #: A flag of DEFINE and ALTER: objects that are open are changed here in any case.
@@ -649,7 +649,7 @@ def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 _KEPT_RUNNING: dict[str, _Action] = dict.fromkeys((LISTENER, SERVICE), _start_or_stop_kept)
-#: What runs the commands, by verb and type of object.
+#: The functions that run the commands, by verb and type of object.
 ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": dict.fromkeys(_DEFINED, _define),
     "ALTER": {

@@ -324,7 +324,7 @@ def _item(keyword: str, value: Value) -> str:
 
 
 class WithoutEffect(NamedTuple):
-    """What a command has defined and nothing obeys: ``NPMCLASS(HIGH)`` of an object.
+    """Attributes that a command has defined and nothing obeys: ``NPMCLASS(HIGH)`` of an object.
 
     ``text`` is the kind for a whole object that is only kept.
     """

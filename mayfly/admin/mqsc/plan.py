@@ -1,4 +1,4 @@
-"""What a script would change: a plan, made on a copy of a queue manager without its messages.
+"""The changes that a script would make, found on a copy of a queue manager without messages.
 
 DEFINE of an object that exists alters the attributes that the script names and that differ; others
 stay as they are. A command that changes nothing is not run. So a script that is applied twice does
@@ -57,7 +57,7 @@ _NOTHING_THERE: Final = ("AMQ8147E", "AMQ8884E")
 
 
 class StepAction(StrEnum):
-    """What becomes of one command of a script."""
+    """Outcomes of one command of a script."""
 
     DEFINE = "define"
     ALTER = "alter"
@@ -92,7 +92,7 @@ class AttributeChange(NamedTuple):
 
 
 class PlanStep(NamedTuple):
-    """What becomes of one command: the object, the command to run, and what it changes.
+    """The outcome of one command: the object, the command to run, and what it changes.
 
     ``command`` is empty for an action that runs nothing. ``reason`` says why it is left or fails.
     """
@@ -105,7 +105,7 @@ class PlanStep(NamedTuple):
 
 
 class Applied:
-    """What a script said the last time: attributes by object, and the text of other commands."""
+    """A script as it was at its last run: attributes by object, and the text of other commands."""
 
     def __init__(self, stored: Mapping[str, Any] | None = None) -> None:
         """Take what :meth:`stored` returned; None is nothing.
@@ -117,7 +117,7 @@ class Applied:
         self.commands: list[str] = list(known["commands"])
 
     def stored(self) -> dict[str, Any]:
-        """Return all of it as JSON has it."""
+        """Return attributes and commands of the script for JSON: the argument of ``Applied``."""
         return {"objects": self.objects, "commands": self.commands}
 
 
@@ -304,7 +304,10 @@ class _Planning:
         kind: str,
         before: Sequence[_Row],
     ) -> PlanStep:
-        """Run a command on the copy; return its step, with what has changed there."""
+        """Run a command on the copy; return its step, with what has changed there.
+
+        ``before`` are the rows that the object of the command had before it.
+        """
         result = self._copy.change(text)
         failed = [message for message in result.messages if not message.is_information]
         if failed:

@@ -1,4 +1,4 @@
-"""What DISPLAY takes beside attributes with a value: names of groups, and blank ones."""
+"""Keywords of DISPLAY beside attributes with a value: names of groups, and blank ones."""
 
 from __future__ import annotations
 

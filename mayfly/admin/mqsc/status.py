@@ -58,7 +58,7 @@ _OF_SUBSCRIPTIONS: Final = {
     "SUBTYPE": (_ALL, "USER", "ADMIN", "API", "PROXY"),
     "DURABLE": (_ALL, "YES", "NO"),
 }
-#: What SUBTYPE(USER) means.
+#: The types of SUBTYPE(USER).
 _OF_USERS: Final = ("ADMIN", "API")
 #: Keywords of DISPLAY that choose records by their value, by kind, with their words.
 _ASKED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {

@@ -23,7 +23,7 @@ from mayfly.admin import (
 )
 from mayfly.admin.mqsc.grammar import format_value
 
-#: What is written in place of a secret.
+#: The text in place of a secret.
 HIDDEN: Final = "********"
 _OF_CLIENTS: Final = "CHLTABLE(CLNTTAB)"
 
@@ -39,7 +39,8 @@ def define_command(
 ) -> str:
     """Return the DEFINE command of an object with attributes by keyword, but those ``omitted``.
 
-    Keywords that cannot be set are left out, secrets hidden. ``like`` adds LIKE(name), "" none.
+    Keywords that cannot be set are left out, secrets hidden. ``like`` adds LIKE(name), "" none;
+    ``replaces`` adds REPLACE.
     """
     written = attribute_texts(kind, attributes, omitted)
     if like:

@@ -53,7 +53,10 @@ _MATCHES: Final = {
 
 
 def set_record(manager: Engine, parameters: Parameters) -> None:
-    """Set the authorities of users and groups on the objects of a profile, all or none."""
+    """Set the authorities of users and groups on the objects of a profile, all or none.
+
+    Raises PcfError (MQRCCF_PARM_MISSING) without a user or group, or without a list of authorities.
+    """
     object_type, profile = _object(manager, parameters, k.MQCACF_AUTH_PROFILE_NAME)
     entities = _entities(parameters)
     if not entities:
@@ -67,7 +70,11 @@ def set_record(manager: Engine, parameters: Parameters) -> None:
 
 
 def delete_record(manager: Engine, parameters: Parameters) -> None:
-    """Delete the authority records of users and groups for a profile; one at least must exist."""
+    """Delete the authority records of users and groups for a profile; one at least must exist.
+
+    Raises PcfError: MQRC_UNKNOWN_OBJECT_NAME if none exists, MQRCCF_PARM_MISSING without a user or
+    group.
+    """
     object_type, profile = _object(manager, parameters, k.MQCACF_AUTH_PROFILE_NAME)
     entities = _entities(parameters)
     if not entities:
@@ -119,7 +126,10 @@ def inquire_records(manager: Engine, parameters: Parameters) -> list[list[Struct
 
 
 def inquire_entity_authority(manager: Engine, parameters: Parameters) -> list[list[Structure]]:
-    """Return one message: all authority that a user or group has on the object of a name."""
+    """Return one message: all authority that a user or group has on the object of a name.
+
+    Raises PcfError (MQRCCF_PARM_MISSING) without a user or group.
+    """
     object_type, name = _object(manager, parameters, k.MQCACF_OBJECT_NAME)
     entity = _entity(parameters)
     if entity is None:
@@ -145,9 +155,11 @@ def _authority(record: Record, keyword: str, number: int) -> list[Structure]:
 
 
 def _object(manager: Engine, parameters: Parameters, name: int) -> tuple[str, str]:
-    """Take MQIACF_OBJECT_TYPE and the name of a profile or object; return type and name.
+    """Take the type and name of an object or profile; return (type, name).
 
-    The name for the queue manager is SELF, and may be left out.
+    ``name`` is the number of the parameter with the name. For the queue manager the name is SELF,
+    and may be left out. Raises PcfError: MQRCCF_PARM_MISSING without MQIACF_OBJECT_TYPE,
+    MQRCCF_PARM_VALUE_ERROR for the name of another queue manager.
     """
     number = parameters.number(k.MQIACF_OBJECT_TYPE, OBJECT_TYPES.values())
     if number is None:
@@ -184,7 +196,10 @@ def _entities(parameters: Parameters) -> list[Entity]:
 
 
 def _entity(parameters: Parameters) -> Entity | None:
-    """Take the name and the type of one user or group; None if it is not named."""
+    """Take the name and the type of one user or group; None without a name.
+
+    Raises PcfError (MQRCCF_PARM_MISSING) for a name without a type.
+    """
     name = parameters.text(k.MQCACF_ENTITY_NAME)
     number = parameters.number(k.MQIACF_ENTITY_TYPE, ENTITY_TYPES.values())
     if not name:
@@ -197,7 +212,11 @@ def _entity(parameters: Parameters) -> Entity | None:
 
 
 def _words(parameters: Parameters, number: int) -> list[str] | None:
-    """Take a list of authorities MQAUTH_*; return their words, None if it is not given."""
+    """Take a list of authorities MQAUTH_*; return their words, None if it is not given.
+
+    ``number`` is the number of the parameter. Raises PcfError (MQRCCF_PARM_VALUE_ERROR) for a value
+    that is no authority.
+    """
     values = parameters.numbers(number)
     for value in values or ():
         if value not in _WORDS:
@@ -252,7 +271,12 @@ def inquire_rules(manager: Engine, parameters: Parameters) -> list[list[Structur
 def _checked(
     manager: Engine, channel: str, parameters: Parameters, wanted: Iterable[int] | None
 ) -> list[Structure]:
-    """Return the rule for a partner, or the user of its channel without one."""
+    """Return the rule that a partner meets, or channel and user if no rule fits it.
+
+    The parameters of the command describe the partner. ``wanted`` are the attributes of the rule to
+    return, None for all. Raises PcfError: MQRCCF_PARM_VALUE_ERROR for a generic channel name,
+    MQRCCF_PARM_MISSING without an address, or without a user or queue manager.
+    """
     if "*" in channel:
         raise wrong_value(k.MQCACH_CHANNEL_NAME, channel, "the name of one channel")
 

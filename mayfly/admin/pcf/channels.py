@@ -82,7 +82,10 @@ def stop(manager: Engine, parameters: Parameters) -> None:
 
 
 def reset(manager: Engine, parameters: Parameters) -> None:
-    """Set the number of the next message, MQIACH_MSG_SEQUENCE_NUMBER, 1 by default."""
+    """Set the number of the next message, MQIACH_MSG_SEQUENCE_NUMBER, 1 by default.
+
+    Raises PcfError (MQRCCF_PARM_VALUE_ERROR) for a number out of range.
+    """
     name = _name(parameters)
     number = parameters.number(k.MQIACH_MSG_SEQUENCE_NUMBER)
     if number is not None and not SEQUENCE.low <= number <= SEQUENCE.high:
@@ -93,7 +96,10 @@ def reset(manager: Engine, parameters: Parameters) -> None:
 
 
 def resolve(manager: Engine, parameters: Parameters) -> None:
-    """Commit or back out a sender's batch in doubt, by MQIACH_IN_DOUBT."""
+    """Commit or back out a sender's batch in doubt, by MQIACH_IN_DOUBT.
+
+    Raises PcfError (MQRCCF_PARM_MISSING) without it.
+    """
     name = _name(parameters)
     decision = parameters.number(k.MQIACH_IN_DOUBT, (k.MQIDO_COMMIT, k.MQIDO_BACKOUT))
     if decision is None:
@@ -152,7 +158,10 @@ def inquire_connections(manager: Engine, parameters: Parameters) -> list[list[St
 
 
 def _connections_asked(parameters: Parameters) -> Callable[[bytes], bool]:
-    """Take the id of an inquiry; return a function that tells whether it means a connection id."""
+    """Take the connection ids of an inquiry; return a function that is True for a wanted one.
+
+    Raises PcfError (MQRCCF_PARM_MISSING) without an id.
+    """
     generic = parameters.raw(k.MQBACF_GENERIC_CONNECTION_ID)
     identifier = parameters.raw(k.MQBACF_CONNECTION_ID)
     if generic is None and identifier is None:

@@ -66,7 +66,7 @@ from mayfly.mqi.pcf import (
 
 #: The structures of each message of an answer.
 Answer: TypeAlias = "list[list[Structure]]"
-#: What a command does; no answer means that it is done.
+#: The action of a command; no answer means that it is done.
 Action: TypeAlias = Callable[[Engine, Parameters], "Answer | None"]
 
 _GENERIC: Final = "*"
@@ -255,7 +255,10 @@ def _change(noun: Noun, manager: Engine, parameters: Parameters) -> None:
 
 
 def _copy(noun: Noun, manager: Engine, parameters: Parameters) -> None:
-    """Define an object with the attributes of another one of the same type, but for those given."""
+    """Define an object with the attributes of another one of the same type, but for those given.
+
+    Raises PcfError for an unknown object to copy.
+    """
     like = parameters.needed_text(noun.copy_from)
     name = parameters.needed_text(noun.copy_to)
     kind = _needed_kind(noun, parameters)
@@ -346,7 +349,10 @@ def _some(found: Sequence[Record], noun: Noun, pattern: str) -> Sequence[Record]
 
 
 def _name(noun: Noun, manager: Engine, parameters: Parameters) -> str:
-    """Take the name of an object; a subscription may be named by its MQBACF_SUB_ID instead."""
+    """Take and return the name of an object; a subscription may be named by its MQBACF_SUB_ID.
+
+    Raises PcfError: MQRCCF_PARM_MISSING without a name, MQRC_NO_SUBSCRIPTION for an unknown id.
+    """
     identifier = parameters.raw(k.MQBACF_SUB_ID) if noun is SUBSCRIPTIONS else None
     if identifier is None or parameters.has(noun.name):
         return parameters.needed_text(noun.name)
@@ -460,7 +466,10 @@ def _clear_queue(manager: Engine, parameters: Parameters) -> None:
 
 
 def _clear_topic(manager: Engine, parameters: Parameters) -> None:
-    """Remove the retained publication of a topic string."""
+    """Remove the retained publication of a topic string.
+
+    Raises PcfError (MQRCCF_PARM_MISSING) without the string, or without MQIACF_CLEAR_TYPE.
+    """
     topic = parameters.needed_text(c.MQCA_TOPIC_STRING)
     if parameters.number(k.MQIACF_CLEAR_TYPE, (k.MQCLRT_RETAINED,)) is None:
         raise missing(k.MQIACF_CLEAR_TYPE)
@@ -520,9 +529,10 @@ def _set_policy(manager: Engine, parameters: Parameters) -> None:
 
 
 def _start_or_stop(noun: Noun, manager: Engine, parameters: Parameters) -> None:
-    """Do nothing: a listener or service is kept only; it must be defined.
+    """Check the name of a listener or service and start or stop nothing: it has no program here.
 
-    A listener may be given by its place instead, with the parameters of one that is defined.
+    A listener may be given by its address instead, with the parameters of one that is defined.
+    Raises PcfError: MQRCCF_PARM_MISSING for a service without a name, and for an unknown object.
     """
     name = parameters.text(noun.name)
     if noun is LISTENERS:
@@ -614,10 +624,11 @@ def _reset_statistics(manager: Engine, parameters: Parameters) -> Answer:
 def _refresh_manager(manager: Engine, parameters: Parameters) -> None:
     """Discard expired messages now, or make configuration events, by MQIACF_REFRESH_TYPE.
 
-    MQCACF_OBJECT_NAME names the objects, MQIACF_OBJECT_TYPE the type of those that have events;
-    MQIACF_REFRESH_INTERVAL, in minutes, changes nothing, as a definition does not know when it was
-    changed. MQRT_PROXYSUB does nothing: the
-    neighbours always have the subscriptions of now.
+    MQCACF_OBJECT_NAME names the objects, MQIACF_OBJECT_TYPE the type of those that have events.
+    MQIACF_REFRESH_INTERVAL, in minutes, has no effect, as a definition does not know when it was
+    changed. MQRT_PROXYSUB does nothing: the neighbours always have the present subscriptions.
+    Raises PcfError: MQRCCF_PARM_MISSING without a type, MQRCCF_PARM_VALUE_ERROR for a wrong
+    interval.
     """
     types = (k.MQRT_CONFIGURATION, k.MQRT_EXPIRY, k.MQRT_PROXYSUB)
     refresh_type = parameters.number(k.MQIACF_REFRESH_TYPE, types)

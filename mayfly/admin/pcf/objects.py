@@ -361,7 +361,7 @@ def take_attributes(parameters: Parameters, kind: str) -> dict[str, Value]:
 
 
 def _take_attribute(parameters: Parameters, kind: str, row: Attribute, number: int) -> Value:
-    """Take one attribute that is given, and return its value in the model."""
+    """Take the parameter ``number``, an attribute that is given; return its value in the model."""
     value: Value | None
     if row.keyword in _BYTES:
         value = (parameters.raw(number) or b"").hex().upper()
@@ -382,7 +382,11 @@ def _take_attribute(parameters: Parameters, kind: str, row: Attribute, number: i
 
 
 def _take_words(parameters: Parameters, number: int, words: Mapping[str, int]) -> str:
-    """Take a list of numbers that stand for words; return the list of these words."""
+    """Take the parameter ``number``, a list of numbers that stand for words; return them as a list.
+
+    ``words`` has the number of each word. Without the parameter the list is empty. Raises PcfError
+    (MQRCCF_PARM_VALUE_ERROR) for a number without a word.
+    """
     found = {of_word: word for word, of_word in words.items()}
     given = parameters.numbers(number) or []
     for each in given:
@@ -415,7 +419,7 @@ def structures_of(record: Record, wanted: Collection[int] | None = None) -> list
 
 
 def _structure_of(kind: str, row: Attribute, number: int, value: Value) -> Structure:
-    """Return one attribute as a structure."""
+    """Return one attribute as a structure with the parameter number ``number``."""
     if isinstance(value, int):
         return integer(number, value)
     if row.keyword in _LISTS_OF_NUMBERS:
@@ -434,7 +438,7 @@ def _structure_of(kind: str, row: Attribute, number: int, value: Value) -> Struc
 
 
 class InquirySelection(NamedTuple):
-    """What an inquiry shows: numbers of attributes, None for all, and conditions that all hold."""
+    """The attributes that an inquiry shows, by number, None for all; conditions that all hold."""
 
     wanted: Collection[int] | None
     filters: list[Filter]

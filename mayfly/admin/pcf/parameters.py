@@ -150,7 +150,10 @@ class Parameters:
             raise not_known(structure)
 
     def _take(self, parameter: int, types: tuple[int, ...]) -> Structure | None:
-        """Take a structure of one of ``types``, None if the parameter is not given."""
+        """Take a structure of one of ``types``, None if the parameter is not given.
+
+        Raises PcfError (MQRCCF_*_PARM_ID_ERROR) if it is given with another type.
+        """
         structure = self._given.get(parameter)
         if structure is None:
             return None

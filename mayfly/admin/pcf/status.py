@@ -30,7 +30,7 @@ from mayfly.mqi.pcf import PcfError, Structure, byte_string, integer, string
 _NAME_BYTES: Final = 48
 _APPLICATION_BYTES: Final = 28
 _GENERIC: Final = "*"
-#: What a handle is open for: parameter, and option of MQOPEN.
+#: The purpose of a handle: parameter, and option of MQOPEN.
 _OPENED: Final = (
     (k.MQIACF_OPEN_BROWSE, "MQOO_BROWSE"),
     (k.MQIACF_OPEN_INQUIRE, "MQOO_INQUIRE"),
@@ -87,7 +87,11 @@ def inquire_queues(manager: Engine, parameters: Parameters) -> list[list[Structu
 
 
 def _handles(manager: Engine, pattern: str, wanted: Sequence[int] | None) -> list[list[Structure]]:
-    """Return a message for each handle of queues whose names match, sorted by name."""
+    """Return a message for each handle of queues whose names match, sorted by name.
+
+    ``wanted`` are the attributes to return, None for all. Raises PcfError
+    (MQRCCF_Q_STATUS_NOT_FOUND) if no such queue is open.
+    """
     found = [
         (handle.name, connection, handle.options)
         for connection in admin.open_connections(manager)
@@ -204,7 +208,10 @@ def active_connection(
 def _publishers(
     manager: Engine, topic: str, wanted: Collection[int] | None
 ) -> list[tuple[str, list[Structure]]]:
-    """Return each program that has a topic string open to publish, with the string."""
+    """Return each program that has a topic string open to publish, with the string.
+
+    ``wanted`` are the attributes to return, None for all.
+    """
     connections = admin.open_connections(manager)
     return [
         (

@@ -306,7 +306,10 @@ class Admission:
     def _report_full(
         self, manager: Engine, applicant: Applicant, admitted: Admitted, is_of_client: bool
     ) -> None:
-        """Make the event Channel Not Available, in a thread; nothing while too many checks wait."""
+        """Make the event Channel Not Available, in a thread; nothing while too many checks wait.
+
+        ``is_of_client`` is True for a client above MAXINSTC, False for one above MAXINST.
+        """
         limit = admitted.max_instances_per_client if is_of_client else admitted.max_instances
         self._checkers.submit(
             partial(

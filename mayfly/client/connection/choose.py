@@ -86,7 +86,7 @@ class Sharing(NamedTuple):
 
 
 class ConnectOptions(NamedTuple):
-    """What a program asks for beside the name: a channel, its keys, whether to reconnect.
+    """The wishes of a program beside the name: a channel, its keys, whether to reconnect.
 
     ``table_url`` replaces MQCCDTURL. An empty ``key_repository`` means that of MQSSLKEYR.
     ``reconnect`` None leaves the choice to the channel. ``may_reconnect`` is True for programs,

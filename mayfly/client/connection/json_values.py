@@ -68,7 +68,7 @@ class TraceEntryJson(TypedDict):
 
 
 class MessageTraceJson(TypedDict):
-    """What queue managers know about a message id at the moment ``at_ms``.
+    """The facts that queue managers know about a message id at the moment ``at_ms``.
 
     ``is_cut`` is true if more was found than is listed. ``ledger_position`` and ``ledger_ms`` are
     those of the oldest row left in the ledger of ``queue_manager``, which was asked; null while

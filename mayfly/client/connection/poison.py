@@ -62,7 +62,7 @@ class PoisonMoves:
 
 
 def check_move_poison(*, transacted: bool, move_poison: bool) -> None:
-    """Raise ValueError if a client that is not transacted wants poison messages moved."""
+    """Raise ValueError for ``move_poison`` with a client that is not ``transacted``."""
     if move_poison and not transacted:
         raise ValueError("move_poison is for transacted clients: without it no get is backed out")
 

@@ -141,9 +141,9 @@ def creation_of(message: Message) -> SpanContext | None:
 def shown(result: GetResult, *, keeps_context: bool) -> tuple[GetResult, SpanContext | None]:
     """Return the result of a get as its program sees it, and the creation context or None.
 
-    The context is hidden from the program, except with ``keeps_context``. It also stays when the
-    message has other properties, when they go into a message handle, and when the body was
-    truncated.
+    The context is removed from the message that the program sees, except with ``keeps_context``. It
+    is not removed either if the message has other properties, if the properties go into a message
+    handle, or if the body was truncated.
     """
     if result.content is not None:
         return result, span_context(result.content.properties)

@@ -57,7 +57,7 @@ class Caller(NamedTuple):
 
 
 class SubscriptionCall(NamedTuple):
-    """What a call does with a subscription, as events say it.
+    """The action of a call on a subscription, as events name it.
 
     ``topic`` is its topic string, ``name`` is empty for one without. ``options`` are MQSO_* of
     MQSUB, or None for MQCO_REMOVE_SUB.

@@ -90,7 +90,7 @@ def specificity(profile: str) -> tuple[tuple[int, ...], str]:
 def _pattern_of_qualifier(qualifier: str) -> str:
     """Return the regular expression for one qualifier of a profile.
 
-    What lies between two stars is found at its first place and never looked for again, so that many
+    The text between two stars is found at its first place and never looked for again, so that many
     stars take no longer than the product of both lengths.
     """
     if qualifier == "*":

@@ -851,7 +851,8 @@ class Promotion(UnitOfWork):
     def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
         """Put one message on ``queue`` as part of this unit of work; its commit makes it visible.
 
-        The message keeps exactly the expiry time that its staged row names.
+        The message keeps exactly the expiry time that its staged row names. ``persistent`` decides
+        whether it survives a restart.
         """
         deadline_ms, expire_at_ms = self._deadline_ms, row.expire_at_ms
         if deadline_ms is not None and expire_at_ms is not None and deadline_ms < expire_at_ms:

@@ -512,7 +512,7 @@ class ScheduleChange(ABC):
     def __init__(self, core: Core) -> None:
         """Begin without text for the audit; ``core`` is the queue manager of the messages."""
         self._core = core
-        #: What the audit says of the change beside its name.
+        #: The details of the change for the audit.
         self.detail = ""
 
     def covers(self, row: StoredMessage) -> bool:

@@ -164,7 +164,7 @@ class Group:
             self.last_number = None
 
     def message(self, number: int) -> list[Entry]:
-        """Return all segments of the message with this MsgSeqNumber, in order of offset.
+        """Return all segments of the message with MsgSeqNumber ``number``, in order of offset.
 
         Empty when the message or one of its segments is missing.
         """
@@ -180,7 +180,7 @@ class Group:
         return []
 
     def segments_at(self, number: int, offset: int) -> list[Entry]:
-        """Return the segments of a message at one offset.
+        """Return the segments of the message with MsgSeqNumber ``number`` at one offset.
 
         Empty without one, several for duplicates.
         """
@@ -229,7 +229,10 @@ class Group:
         return found
 
     def _present(self, mode: int, number: int | None) -> list[Entry]:
-        """Return the messages of :meth:`available`, including those that need expired ones."""
+        """Return the messages of :meth:`available`, including those that need expired ones.
+
+        ``mode`` has the MQGMO options about groups. ``number`` is the MsgSeqNumber, None for any.
+        """
         if mode & c.MQGMO_LOGICAL_ORDER:
             return self._first(mode)
         if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
@@ -338,7 +341,10 @@ class StartKeys:
                 del self.keys[place]
 
     def _taken_over(self, group: Group, number: int | None) -> list[int]:
-        """Store and return the available keys of a group, or of one of its MsgSeqNumbers."""
+        """Store and return the available keys of a group.
+
+        ``number`` is the MsgSeqNumber of the message that is wanted, None for all.
+        """
         keys = [entry.key for entry in group.available(self._mode, number)]
         if keys:
             self._by_place[group, number] = keys
@@ -521,7 +527,10 @@ class GroupIndex:
         self._changed.setdefault(group, {})[entry] = is_there
 
     def _starts_in(self, mode: int) -> StartKeys:
-        """Return the keys with which gets may begin on the whole queue; created at first use."""
+        """Return the keys with which gets may begin on the whole queue; created at first use.
+
+        ``mode`` has the MQGMO options about groups.
+        """
         start_keys = self._starts.get(mode)
         if start_keys is None:
             groups = [group for family in self._families.values() for group in family.values()]
@@ -530,7 +539,10 @@ class GroupIndex:
         return start_keys
 
     def _starts_in_group(self, group_id: bytes, mode: int) -> StartKeys:
-        """Return the keys with which gets of one GroupId may begin; created at first use."""
+        """Return the keys with which gets of one GroupId may begin; created at first use.
+
+        ``mode`` has the MQGMO options about groups.
+        """
         by_mode = self._starts_of.setdefault(group_id, {})
         if mode not in by_mode:
             by_mode[mode] = StartKeys(mode, self._families[group_id].values(), ())

@@ -104,7 +104,11 @@ class TaskWorker:
             self._client.close(commit=False)
 
     def _run(self, delivery: Delivery) -> None:
-        """Run the task of a delivery."""
+        """Run the task of a delivery, record its result and settle the delivery.
+
+        A message that is no task, or was backed out too often, is set aside. An error of the task
+        is its result; KeyboardInterrupt and SystemExit back the message out and are raised.
+        """
         message = delivery.result.message
         try:
             if 0 < self._thresholds[delivery.handle] <= message.backout_count:
@@ -173,7 +177,10 @@ class TaskWorker:
         self._client.commit()
 
     def _set_aside(self, delivery: Delivery, why: str) -> None:
-        """Move a message that cannot be run to the dead-letter queue; without one it stays held."""
+        """Move a message that cannot be run to the dead-letter queue, and log why.
+
+        Without a dead-letter queue the message stays held.
+        """
         name = delivery.result.message.msg_id.hex()
         _LOG.error("task %s is set aside: %s", name, why)
         try:

@@ -249,10 +249,10 @@ def _balance_problems(balances: Iterable[_Balance], whole: set[str]) -> Iterator
 def _compared(
     balances: Iterable[_Balance], is_whole: bool
 ) -> Iterator[tuple[_Balance, list[int], list[int]]]:
-    """Yield (balance, ended by its own count, ended by the lake's rows) for a queue.
+    """Yield (balance, ended by its own count, ended by the lake's rows) for a queue's balances.
 
-    The counts are lists by outcome. They begin at the definition of the queue if ``is_whole``: the
-    lake has all rows of the store. Else they begin at the first balance.
+    Both counts are lists with a number for each outcome. They begin at the definition of the queue
+    if ``is_whole``: the lake has all rows of the store. Else they begin at the first balance.
     """
     nothing = [0] * len(_OUTCOMES)
     previous: _Balance | None = None

@@ -200,7 +200,10 @@ class Snapshot:
 
 
 def run_path(lake: Path, date: str, name: str, *, is_hidden: bool) -> Path:
-    """Return the path of a run (a merged file) of a date; a hidden one is in ``_runs``."""
+    """Return the path of a run (a merged file) of a date.
+
+    ``is_hidden`` is True for a run that is not yet published, which is in ``_runs``.
+    """
     root = lake / RUNS if is_hidden else lake
     return root / f"{_DATE}{date}" / name
 

@@ -35,7 +35,7 @@ _ROWS = "ledger"
 class LedgerTables(ABC):
     """The three tables, opened to add the ledger of one store of a queue manager."""
 
-    #: What ``_append`` raises if another process has changed the table since it was loaded.
+    #: The error of ``_append`` if another process has changed the table since it was loaded.
     _conflict: type[Exception]
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Verdict(StrEnum):
-    """What the figures of a group of messages say about their lifetimes."""
+    """The verdict of a group's figures about the lifetimes of its messages."""
 
     #: Most of the expired would have been got within the suggested lifetime.
     TOO_SHORT = "too short"
@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 
 
 class CapFigures(NamedTuple):
-    """What a CAPEXPRY of ``cap_ms`` on every path would have changed for a group of messages.
+    """The effect that a CAPEXPRY of ``cap_ms`` on every path would have had on a group.
 
     ``shortened``: their lifetime was longer. Of these ``refused``: the delay was longer than the
     cap, so the put would have failed (2013); ``got_lost``: they were got, and would have expired;
@@ -287,7 +287,7 @@ _OF_QUEUES = f"{IS_LIFE} AND queue <> '{STAGING_QUEUE}'"
 
 
 class Dialect(NamedTuple):
-    """What DuckDB and Spark spell differently: functions that make SQL of SQL."""
+    """The SQL that differs between DuckDB and Spark: functions that make SQL of SQL."""
 
     percentiles: Percentiles
     #: The last value that is not null, as a window function without its window.
@@ -297,7 +297,7 @@ class Dialect(NamedTuple):
 
 
 class By(StrEnum):
-    """What messages are grouped by; dates and hours (UTC) are those of their delivery time."""
+    """The keys of groups of messages; dates and hours (UTC) are those of their delivery time."""
 
     QUEUE = "queue"
     DATE = "date"

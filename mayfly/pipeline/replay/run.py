@@ -239,12 +239,12 @@ def _by_time(rows: Ints, at_ms: Ints) -> Ints:
 #: Memory for one message of a comparison, in bytes, at its peak: measured 540 with a correlation
 #: id, of which 75 are the trace. The rows of a lake, from which a trace is made, are the rest.
 BYTES_PER_MESSAGE = 800
-#: What a container may use at most, by cgroup version 2; "max" without a limit.
+#: The memory limit of a container, by cgroup version 2; "max" without a limit.
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class ReplayEngine(StrEnum):
-    """What computes a replay: this process, or the workers of Spark."""
+    """The engine that computes a replay: this process, or the workers of Spark."""
 
     PROCESS = "process"
     SPARK = "spark"

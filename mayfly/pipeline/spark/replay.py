@@ -232,8 +232,8 @@ def ordered(outcomes: pa.Table) -> pa.Table:
 
 
 _COMPARED = {"before": BY_QUEUE_SCHEMA, "after": BY_QUEUE_SCHEMA, "changed": CHANGED_SCHEMA}
-#: What a worker says of one queue: its figures before and after, and each changed message, in rows
-#: of which one column is set.
+#: The answer of a worker about one queue: its figures before and after, and each changed message,
+#: in rows of which one column is set.
 _COMPARED_SCHEMA = pa.schema(
     [
         pa.field(name, pa.struct([field.with_nullable(True) for field in schema]))

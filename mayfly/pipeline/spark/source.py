@@ -168,7 +168,10 @@ class MayflyDataSource(DataSource):
             return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return a writer of rows into queues; raises OptionError for an option or a column."""
+        """Return a writer of rows into queues; raises OptionError for an option or a column.
+
+        ``overwrite`` is True for mode ``overwrite``, which is refused.
+        """
         return batch_sink(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's name

@@ -257,7 +257,7 @@ def _text(token: Token) -> str:
 
 
 def _member(parts: _Parts, *, is_inside: bool) -> Node:
-    """Return the condition name IN (texts), or NOT IN.
+    """Return the condition name IN (texts), or NOT IN with ``is_inside`` False.
 
     For JMSMessageID, a text that is no MQ id is compared with the id that an AMQP client has set.
     ``parts`` are the nodes and tokens of the grammar rule, in order.
@@ -302,7 +302,7 @@ def _is_sent(text: str) -> bool:
 
 
 def _like(parts: _Parts, *, is_like: bool) -> Node:
-    """Return the condition name LIKE pattern ESCAPE character, or NOT LIKE.
+    """Return the condition name LIKE pattern ESCAPE character, or NOT LIKE with ``is_like`` False.
 
     ``parts`` are the nodes and tokens of the grammar rule, in order. Raises
     MQRC_SELECTOR_SYNTAX_ERROR for an ESCAPE of more or less than one character, or at the end of

@@ -675,7 +675,7 @@ class ClientLink(asyncio.Protocol):
         return any(each.connection_number == number for each in self._open_conversations())
 
     def forget(self, number: int) -> None:
-        """Remove a conversation that has disconnected; ignored if it is unknown."""
+        """Remove conversation ``number``, which has disconnected; ignored if it is unknown."""
         self._conversations.pop(number, None)
 
     def end(self, error: MQError) -> None:

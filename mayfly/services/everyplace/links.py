@@ -223,10 +223,7 @@ class Link:
         between = f"{exchange.beginner} to {exchange.partner}"
 
         def arrive() -> R:
-            """Deliver the request.
-
-            An ended partner gives LinkDown, as it may have done the request.
-            """
+            """Deliver the request; raises LinkDown if the partner ended, as it may have done it."""
             # The queue manager that has the name at that moment.
             partner = self._ends[exchange.partner]
             try:

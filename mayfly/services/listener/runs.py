@@ -690,7 +690,8 @@ class ASF(PortRun):
     def _next(self) -> None:
         """Get one message, and start a thread for a session to deliver it.
 
-        A call may instead only open a session, wait for a change, or request a thread.
+        A call may instead only open a session, wait for a change, or request a thread. Raises the
+        error with which a session has failed meanwhile.
         """
         with self.pool.changed:
             if self._failure is not None:

@@ -1,4 +1,4 @@
-"""What an erasure removes from records of ended messages, and the record of an erasure itself.
+"""Erasure: the values that it removes from records of ended messages, and its own record.
 
 A record of an ended message (a ledger row) stays with its position, its queue, its times and its
 outcome, so counts, balances and proofs are those of before. The columns that say which message it

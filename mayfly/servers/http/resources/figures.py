@@ -34,7 +34,7 @@ class FigureSpan(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class MeasuredFigures(Struct):
-    """What was and happened in a span of time: counts of messages, and highest values."""
+    """Figures of a span of time: counts of messages, and highest values."""
 
     put_count: int
     got_count: int
@@ -81,7 +81,7 @@ class TotalsListing(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class QueueTotals(MeasuredFigures):
-    """What was and happened on one queue in a span of time."""
+    """Figures of one queue in a span of time."""
 
     name: Annotated[str, Meta(description=f"of the queue, or `{OTHERS}`")]
 
@@ -148,7 +148,8 @@ def hours(call: Call[HourSpan, None]) -> Hours:
     """Count lives that ended, and those that expired, by hours.
 
     They come from the ledger, so hours before the server was started count as well. The newest
-    2,000,000 rows are read. A lake has rows that the ledger no longer has, and all are read.
+    2,000,000 rows are read. A lake has rows that the ledger no longer has, and all are read. 400
+    for a lake when there is none, 503 when it cannot be read.
     """
     asked, archives = call.query, call.manager.traces.archives
     steps = asked.queue, asked.from_ms, _HOUR_MS, asked.hours

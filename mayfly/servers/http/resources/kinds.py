@@ -145,7 +145,11 @@ def _to_attribute(
     is_fixed: bool,
     has_effect: bool,
 ) -> AttributeOfKind:
-    """Return an attribute as the API shows it; ``default`` is the value of a new object."""
+    """Return an attribute as the API shows it; ``default`` is the value of a new object.
+
+    ``is_needed``: a definition must give it. ``is_fixed``: it cannot be altered. ``has_effect``: it
+    is obeyed, not only kept.
+    """
     has_numbers = not row.is_text and row.low <= row.high
     return AttributeOfKind(
         row.keyword.lower(),

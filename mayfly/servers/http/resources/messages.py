@@ -78,10 +78,11 @@ async def traces(call: Call[WithProperty, None]) -> TracesJson:
 
 
 async def _asked(call: Call[Any, Any]) -> tuple[dict[str, AuthenticatedUser], list[str]]:
-    """Return other queue managers: the user at those where the user may look, names of the rest.
+    """Return the other queue managers of the service that a search may use, and the rest.
 
-    The queue manager in the path is in neither. One where the authentication fails is among those
-    where the user may not look.
+    The first value has, by name, the user of the request at each queue manager where it has the
+    role Role.LOOK. The second has the names of those where it does not, or where authentication
+    fails. The queue manager in the path is in neither.
     """
     others = call.service.managers.keys() - {call.manager.name}
     among = dict[str, AuthenticatedUser]()

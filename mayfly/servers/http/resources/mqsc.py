@@ -27,7 +27,7 @@ class Script(Struct, forbid_unknown_fields=True):
 
 
 class Transcript(Struct):
-    """What ``mayfly mqsc`` prints for a script."""
+    """The output of ``mayfly mqsc`` for a script."""
 
     text: Annotated[str, Meta(description="each command with its replies, and how many failed")]
     ok: Annotated[bool, Meta(description="whether every command was carried out")]

@@ -230,7 +230,7 @@ class ToMove(Struct, forbid_unknown_fields=True):
 
 
 class MessageReceipts(Struct):
-    """What became of messages, by receipt, and the id of an undo; null where there is none.
+    """The outcomes for messages, by receipt, and the id of an undo; null where there is none.
 
     ``moved``, ``copied``, ``deleted`` and ``restored`` were changed. ``locked``, ``uncommitted``,
     ``delayed``, ``expired``, ``gone`` and ``replaced`` were left as they were.

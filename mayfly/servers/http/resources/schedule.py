@@ -246,7 +246,8 @@ def _found(
 ) -> DelayedPage:
     """Return a page of delayed messages with a text in MsgId, target or sender.
 
-    ``part`` is in lower case.
+    ``part`` is the text in lower case, ``limit`` the size of the page. ``after`` is the key at
+    which the page before ended, None for the first page.
     """
     found = list[Scheduled]()
     for _ in range(_MOST_LOOKED_AT // _MAX):

@@ -54,6 +54,7 @@ from mayfly.servers.http.waits import ClientGone
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.messages import Delivery, Message, PutResult, Settlement
+from mayfly.verbs.requests import MessageMore
 from mayfly.verbs.schedule import IF_EXISTS, check_key, key_id
 
 _PUT: Final = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
@@ -97,8 +98,8 @@ async def publish(call: RestCall) -> RestAnswer:
 async def take(call: RestCall) -> RestAnswer:
     """Get a message; 200 with the message, 204 if no message came within the wait.
 
-    The message is removed from its queue before it is sent. If the client goes while it waits, or
-    the message cannot be an answer (501), the message stays on the queue.
+    The message is removed from its queue before it is sent. If the client goes while it waits
+    (ClientGone), or the message cannot be an answer (501), the message stays on the queue.
     """
     authenticated = await call.admit()
     given = call.parameters((*_IDS, "wait"))
@@ -206,19 +207,15 @@ async def _put(
     ``name`` is that of the object, for a key. Raises the MQError of the put.
     """
     check_key(message.key, message.if_exists, None)
-    msg_id, unique = b"", 0
+    more, unique = message.more, 0
     if message.key is not None:
-        msg_id, unique = key_id(name, message.key), IF_EXISTS[message.if_exists]
+        more["msg_id"], unique = key_id(name, message.key), IF_EXISTS[message.if_exists]
     put = ask.Put.of(
         handle,
         body,
         message.descriptor,
         c.MQPMO_FAIL_IF_QUIESCING | unique,
-        msg_id=msg_id,
-        correl_id=message.correl_id,
-        time_to_live_ms=message.time_to_live_ms,
-        delay_ms=message.delay_ms,
-        properties=message.properties,
+        **more,
     )
     result: PutResult | None = await call.service.outcomes.of(partial(conversation.begin, put))
     assert result is not None
@@ -408,13 +405,10 @@ TYPED_VERSION: Final = 3
 
 
 class PutArguments(NamedTuple):
-    """The arguments of a put, except for the body; durations are in ms, None is unlimited."""
+    """The arguments of a put, except for the body; ``more`` are fields that the MQMD lacks."""
 
     descriptor: Descriptor
-    correl_id: bytes
-    time_to_live_ms: int | None
-    delay_ms: int
-    properties: list[Property]
+    more: MessageMore
     key: str | None
     if_exists: str
 
@@ -443,6 +437,7 @@ def put_arguments(
     if properties:
         # As JMS writes a TextMessage.
         properties.insert(0, Property("mcd.Msd", Typed("string", "jms_text")))
+    is_delayed = DELIVERY_DELAY in headers
     return PutArguments(
         _descriptor(
             _priority(headers, version),
@@ -450,10 +445,12 @@ def put_arguments(
             headers.get(REPLY_TO.lower(), ""),
             headers.get(REPORT, ""),
         ),
-        correl_id,
-        _life_ms(headers.get(EXPIRY, UNLIMITED)),
-        _delay_ms(headers[DELIVERY_DELAY], now_ms()) if DELIVERY_DELAY in headers else 0,
-        properties,
+        MessageMore(
+            correl_id=correl_id,
+            time_to_live_ms=_life_ms(headers.get(EXPIRY, UNLIMITED)),
+            delay_ms=_delay_ms(headers[DELIVERY_DELAY], now_ms()) if is_delayed else 0,
+            properties=properties,
+        ),
         _in_utf_8(headers[KEY]) if KEY in headers else None,
         headers.get(_IF_EXISTS_HEADER, "refuse"),
     )
