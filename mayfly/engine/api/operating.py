@@ -16,22 +16,20 @@ from mayfly.engine.ended import (
 from mayfly.engine.expiry import Expired, watch_expiry
 from mayfly.engine.figures import PUT, Figures, LiveFigures, QueueFigures, Watch, figures
 from mayfly.engine.lateness import BOUNDS_MS, NO_LATENESS, LatenessCounts, LatenessSum
-from mayfly.engine.operator_changes import (
-    Receipts,
-    copy_messages,
-    delete_messages,
-    move_messages,
-    undo_cancel,
-    undo_moves,
-)
 from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.properties import with_properties
 from mayfly.engine.queue_content import (
     ContentFilter,
     PresentMessage,
+    Receipts,
     audit,
+    copy_messages,
+    delete_messages,
     list_messages,
     look_at,
+    move_messages,
+    undo_cancel,
+    undo_moves,
 )
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
