@@ -69,7 +69,7 @@ from mayfly.verbs.contracts.ledger import LedgerInfo
 
 if TYPE_CHECKING:
     from mayfly.pipeline.bulk.client import LedgerClient
-    from mayfly.pipeline.lake.report import QueueReport
+    from mayfly.pipeline.lake.queries import QueueReport
     from mayfly.pipeline.lake.timeline import LakeTimeline
 
 

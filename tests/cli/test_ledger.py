@@ -13,7 +13,7 @@ from mayfly.cli.ledger import print_books
 from mayfly.cli.outcomes import ExitCode
 from mayfly.lifetime.life import OUTCOMES
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.pipeline.lake.report import QueueBalance, QueueReport
+from mayfly.pipeline.lake.queries import QueueBalance, QueueReport
 from tests.bulk.books import START_MS
 from tests.cli.conftest import Invoke
 from tests.lake.made import small_lake

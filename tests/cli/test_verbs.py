@@ -18,7 +18,7 @@ from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.show import remaining
 from mayfly.lifetime.life import OUTCOMES
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION_WITH_DATA
-from mayfly.pipeline.lake.report import QueueReport
+from mayfly.pipeline.lake.queries import QueueReport
 from mayfly.store.database import DATABASE_FILE
 from tests.cli.conftest import Invoke, environment
 from tests.store.scene import raw

@@ -33,10 +33,11 @@ from mayfly.pipeline.lake.queries import (
     SPAN,
     STAGED,
     WORST_QUEUES,
+    QueueReport,
     course_of_lives,
     report_of_queues,
+    reports_of,
 )
-from mayfly.pipeline.lake.report import QueueReport, reports_of
 from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 from mayfly.pipeline.spark.source import LEDGER_TYPE
 
