@@ -11,7 +11,7 @@ from mayfly.channel.clients import (
 )
 from mayfly.channel.links import LinkDown, ReceiverLink, Traffic
 from mayfly.channel.receiver import RemoteSender
-from mayfly.channel.status import ChannelState, ChannelStatus
+from mayfly.channel.sender import ChannelState, ChannelStatus
 from mayfly.engine.api.transit import ChannelDefinition
 from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 
 from mayfly.channel.links import NO_TRAFFIC, LinkDown, ReceiverLink, Traffic, end_link, is_batch_of
 from mayfly.channel.receiver import GONE, Receiver, RemoteSender
-from mayfly.channel.sender import Connect, RunningChannel
-from mayfly.channel.status import ChannelState, ChannelStatus
+from mayfly.channel.sender import ChannelState, ChannelStatus, Connect, RunningChannel
 from mayfly.engine import Engine, find_channel, manager_definition
 from mayfly.engine.api.transit import (
     ChannelDefinition,
