@@ -30,7 +30,7 @@ from mayfly.servers.http.rest.calls import (
     of_unauthorized,
     of_wrong_request,
 )
-from mayfly.servers.http.rest.messages import (
+from mayfly.servers.http.rest.messaging import (
     CORRELATION_ID,
     DELIVERY_DELAY,
     EXPIRY,
