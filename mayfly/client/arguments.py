@@ -30,8 +30,8 @@ from mayfly.verbs.checks import (
     times_of_put,
 )
 from mayfly.verbs.messages import Message, PutResult
-from mayfly.verbs.put_keys import IF_EXISTS, check_key, key_id
 from mayfly.verbs.requests import Subscribed
+from mayfly.verbs.schedule import IF_EXISTS, check_key, key_id
 
 
 def id_of(identifier: Identifier | None, name: str) -> bytes:

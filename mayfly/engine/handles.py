@@ -54,7 +54,7 @@ from mayfly.mqi.errors import (
 from mayfly.properties.selectors.selector import Selector
 from mayfly.store.keys import key_of_token
 from mayfly.verbs.messages import GetResult, PutResult
-from mayfly.verbs.put_keys import REPLACES, UNIQUE
+from mayfly.verbs.schedule import REPLACES, UNIQUE
 
 _PROPERTIES = sum(PROPERTY_OPTIONS)
 #: The options that a get with a callback may have.

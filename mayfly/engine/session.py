@@ -50,7 +50,7 @@ from mayfly.verbs.checks import (
 from mayfly.verbs.contracts.outcomes import terminated_by_program
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
-from mayfly.verbs.put_keys import IF_EXISTS, REPLACES, check_key, key_id
+from mayfly.verbs.schedule import IF_EXISTS, REPLACES, check_key, key_id
 
 _numbers = count(1)
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE

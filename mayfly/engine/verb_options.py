@@ -16,7 +16,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.selectors.selector import Selector
 from mayfly.verbs.messages import Message
-from mayfly.verbs.put_keys import REPLACES, UNIQUE
+from mayfly.verbs.schedule import REPLACES, UNIQUE
 
 # MQOPEN
 

@@ -22,8 +22,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
-from mayfly.verbs.put_keys import key_id
-from mayfly.verbs.schedule import Receipt
+from mayfly.verbs.schedule import Receipt, key_id
 
 _LOG: Final = logging.getLogger("mayfly.taskiq")
 _GET_OPTIONS: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_WAIT

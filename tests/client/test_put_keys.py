@@ -13,8 +13,7 @@ from mayfly.client import Client
 from mayfly.engine import Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from mayfly.verbs.put_keys import key_id
-from mayfly.verbs.schedule import Receipt
+from mayfly.verbs.schedule import Receipt, key_id
 from tests.client.conftest import MakeClient
 from tests.spec.scene import ends, refused
 

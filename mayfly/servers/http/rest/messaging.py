@@ -54,7 +54,7 @@ from mayfly.servers.http.waits import ClientGone
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.messages import Delivery, Message, PutResult, Settlement
-from mayfly.verbs.put_keys import IF_EXISTS, check_key, key_id
+from mayfly.verbs.schedule import IF_EXISTS, check_key, key_id
 
 _PUT: Final = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
 _GET: Final = c.MQOO_INPUT_SHARED | c.MQOO_FAIL_IF_QUIESCING
