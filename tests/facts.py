@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable
 from types import CodeType
 
-import pytest
-
 from mayfly.runtime.virtual_clock import frames_of_threads
 
 #: A fact that has not come about after so long never will.
@@ -26,7 +24,7 @@ def wait_until(is_so: Callable[[], object], patience_seconds: int = PATIENCE_SEC
     pause, waited_seconds = threading.Event(), 0.0
     while not is_so():
         if waited_seconds >= patience_seconds:
-            pytest.fail("it has not come about")
+            raise AssertionError("it has not come about")
         share_seconds = max(waited_seconds * _PAUSE_SHARE, _PAUSE_SECONDS_MIN)
         pause_seconds = min(share_seconds, _PAUSE_SECONDS_MAX)
         pause.wait(pause_seconds)

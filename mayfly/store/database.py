@@ -130,6 +130,10 @@ def open_writer(
         for pragma in _PRAGMAS:
             writer.execute(pragma)
         bring_up_to_date(writer, file, files)
+        if is_new:
+            # Else each check of the log reads the tables' pages, until it is written back: two
+            # thirds of the log of a queue manager that has just begun.
+            _empty_log(writer)
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
     except BaseException:
         writer.close()

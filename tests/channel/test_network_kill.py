@@ -17,19 +17,19 @@ from tests.ports import held_port
 from tests.store.kills import kill, lines_in, started
 
 ROLES = ("receives", "sends")
+KILLS = 60
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rounds", [1, pytest.param(60, marks=pytest.mark.soak)])
+@pytest.mark.soak
 def test_either_end_killed_at_any_moment_every_persistent_message_arrives_exactly_once(
-    tmp_path: Path, rounds: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAYFLY_TOKEN", TOKEN)
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or Random().randrange(10**6))
     random, journals = Random(seed), tmp_path / "journals"
     journals.mkdir()
     with held_port() as port:
-        for number in range(rounds):
+        for number in range(KILLS):
             more = tmp_path, port, journals, f"{seed}.{number}"
             before = lines_in(journals)
             ends = started(*(("tests.channel.network_load", role, *more) for role in ROLES))

@@ -152,7 +152,7 @@ def url_of(machine: Machine, channel: str) -> str:
     return f"mq://{machine.address}:1414/QM1?channel={channel}"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_cut_that_is_noticed_and_one_that_is_not(machines: TwoMachines, tmp_path: Path) -> None:
     """The wire is cut under units of work and waits, until heartbeats notice it on both sides."""
     server, clients = machines

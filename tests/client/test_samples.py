@@ -205,7 +205,7 @@ def test_samples_run_with_MQSERVER(tmp_path: Path) -> None:
             run_by_name(runner, operator, host, int(port))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_samples_run_with_MQSERVER_pointing_to_another_machine(
     machines: TwoMachines, tmp_path: Path
 ) -> None:
@@ -257,10 +257,8 @@ def test_sample_of_two_queue_managers_at_the_ports_that_it_names(
         assert runner.run(name) == (SAID[name], "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_waiting_sample_goes_on_when_its_server_has_started_again(
     tmp_path: Path, end: signal.Signals
 ) -> None:

@@ -21,17 +21,15 @@ pytest.importorskip("celery", reason="the extra celery is not installed")
 
 from celery.contrib.testing.worker import start_worker
 from celery.exceptions import TaskRevokedError
-from celery.exceptions import TimeoutError as ResultTimeout
 from celery.signals import setup_logging
 from kombu import pools
 
 from mayfly.integrations.queues import msg_id_of
+from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.integrations import shop_tasks
 from tests.integrations.test_kombu import admin_url
 
 DAY_MS = 24 * 3_600_000
-#: Real seconds: all results of these tests are there at once.
-SOON = 10
 #: Celery warns of what it does itself.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:celery"),
@@ -74,12 +72,14 @@ def test_a_countdown_is_a_delay_of_the_queue_manager(
     waiting = shop.tasks["add"].apply_async((1, 2), countdown=3 * 24 * 3600)
     assert "due on celery" in why(queue_manager, waiting).sentence
     with start_worker(shop, perform_ping_check=False):
-        assert shop.tasks["add"].delay(20, 1).get(timeout=SOON) == 21
+        assert shop.tasks["add"].delay(20, 1).get(timeout=PATIENCE_SECONDS) == 21
         clock.advance(3 * DAY_MS - 10)
-        assert not shop.control.inspect(timeout=0.5).scheduled() or not waiting.ready()
+        # The queue manager holds it back, and no worker.
+        [held] = shop.control.inspect(limit=1, timeout=PATIENCE_SECONDS).scheduled().values()
+        assert (held, waiting.ready()) == ([], False)
         assert queue_manager.counts("celery").live == 0
         clock.advance(11)
-        assert waiting.get(timeout=SOON) == 3
+        assert waiting.get(timeout=PATIENCE_SECONDS) == 3
     trace = why(queue_manager, waiting)
     assert trace.sentence.startswith("It was got from celery")
 
@@ -90,12 +90,9 @@ def test_a_retry_waits_on_the_schedule(
     with start_worker(shop, perform_ping_check=False):
         task = shop.tasks["flaky"].delay(2)
         for _ in range(2):
-            with pytest.raises(ResultTimeout):
-                task.get(timeout=0.3)
-            with queue_manager.session() as session:
-                assert session.schedule.count("celery") == 1
+            wait_until(lambda: queue_manager.counts("celery").staged == 1)
             clock.advance(600_001)
-        assert task.get(timeout=SOON) == 2
+        assert task.get(timeout=PATIENCE_SECONDS) == 2
 
 
 def test_a_task_that_expires_on_its_queue_is_revoked(
@@ -105,7 +102,7 @@ def test_a_task_that_expires_on_its_queue_is_revoked(
     task = shop.tasks["add"].apply_async((1, 2), expires=60)
     clock.advance(60_001)
     with start_worker(shop, perform_ping_check=False), pytest.raises(TaskRevokedError):
-        task.get(timeout=SOON)
+        task.get(timeout=PATIENCE_SECONDS)
     assert task.state == "REVOKED"
     assert why(queue_manager, task).sentence.startswith("It expired on celery")
 
@@ -117,7 +114,7 @@ def test_a_countdown_beyond_expires_is_revoked_without_an_error(
     with start_worker(shop, perform_ping_check=False):
         clock.advance(60_001)
         with pytest.raises(TaskRevokedError):
-            task.get(timeout=SOON)
+            task.get(timeout=PATIENCE_SECONDS)
 
 
 def test_a_revoke_takes_a_waiting_task_off_the_schedule(
@@ -135,8 +132,10 @@ def test_a_revoke_takes_a_waiting_task_off_the_schedule(
 def test_workers_answer_control_commands_and_send_events(shop: Any) -> None:
     shop.conf.worker_send_task_events = True
     with start_worker(shop, perform_ping_check=False) as worker:
-        assert shop.control.ping(timeout=1) == [{worker.hostname: {"ok": "pong"}}]
-        queues = shop.control.inspect(timeout=1).active_queues()
+        assert shop.control.ping(timeout=PATIENCE_SECONDS, limit=1) == [
+            {worker.hostname: {"ok": "pong"}}
+        ]
+        queues = shop.control.inspect(limit=1, timeout=PATIENCE_SECONDS).active_queues()
         assert [queue["name"] for queue in queues[worker.hostname]] == ["celery"]
         heard: list[str] = []
         with shop.connection() as connection:
@@ -144,9 +143,9 @@ def test_workers_answer_control_commands_and_send_events(shop: Any) -> None:
                 connection, handlers={"*": lambda event: heard.append(event["type"])}
             )
             with receiver.consumer_context() as (own, _channel, _consumers):
-                shop.tasks["add"].delay(1, 1).get(timeout=SOON)
+                shop.tasks["add"].delay(1, 1).get(timeout=PATIENCE_SECONDS)
                 while "task-succeeded" not in heard:
-                    own.drain_events(timeout=SOON)
+                    own.drain_events(timeout=PATIENCE_SECONDS)
 
 
 def test_a_purge_takes_delayed_tasks_too(shop: Any) -> None:
@@ -163,9 +162,9 @@ def test_worker_and_client_go_on_with_another_host(queue_manager: QueueManager) 
         app = shop_tasks.shop(admin_url(first).replace(f"127.0.0.1:{first.port}", hosts))
         app.conf.worker_cancel_long_running_tasks_on_connection_loss = True
         with start_worker(app, perform_ping_check=False):
-            assert app.tasks["add"].delay(1, 2).get(timeout=SOON) == 3
+            assert app.tasks["add"].delay(1, 2).get(timeout=PATIENCE_SECONDS) == 3
             first_host.close()
-            assert app.tasks["add"].delay(3, 4).get(timeout=SOON) == 7
+            assert app.tasks["add"].delay(3, 4).get(timeout=PATIENCE_SECONDS) == 7
         app.backend.result_consumer.stop()
         pools.reset()
         app.close()
@@ -198,7 +197,7 @@ def test_a_task_whose_worker_is_killed_runs_in_another_one(
         with (tmp_path / "gate").open("wb"):
             pass
         second.terminate()
-        assert second.wait(timeout=30) == 0
+        assert second.wait(PATIENCE_SECONDS) == 0
         pools.reset()
         client.close()
     pids = (tmp_path / "lines").read_text().split()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.queue_manager import QueueManager
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ADMIN_CHANNEL, PASSWORDS, ServedQueueManager, served
+from tests.facts import PATIENCE_SECONDS, wait_until
 
 pytest.importorskip("kombu", reason="the extra celery is not installed")
 pytest.importorskip("mayfly.integrations.kombu")
@@ -37,13 +38,12 @@ def admin_url(server: ServedQueueManager, *, password: str = PASSWORDS[ADMIN]) -
     return f"mq://{ADMIN}:{password}@{place}"
 
 
-def drained(broker: Any) -> None:
-    """Deliver all messages that are there."""
-    while True:
-        try:
-            broker.drain_events(timeout=0.2)
-        except TimeoutError:
-            return
+def drained(broker: Any, held: Sized, count: int) -> None:
+    """Deliver messages until so many are held; no further one comes."""
+    while len(held) < count:
+        broker.drain_events(timeout=PATIENCE_SECONDS)
+    with pytest.raises(TimeoutError):
+        broker.drain_events(timeout=0.2)
 
 
 def exclusive(name: str, exchange: Any, routing_key: str = "") -> Any:
@@ -66,20 +66,20 @@ def test_an_exchange_routes_as_in_amqp(
         expected = {"0": sorted(sent), "1": sorted(sent)}
     exchange = kombu.Exchange(f"{exchange_type}.ex", exchange_type, durable=False)
     queues = [exclusive(str(place), exchange, key) for place, key in enumerate(keys)]
-    found: dict[str, list[str]] = {"0": [], "1": []}
+    found: list[tuple[str, str]] = []
     with broker.channel() as channel, kombu.Connection(broker.as_uri()) as other:
         for queue in queues:
             consumer = channel.Consumer(queue, no_ack=True)
             consumer.register_callback(
-                lambda body, _message, name=queue.name: found[name].append(body)
+                lambda body, _message, name=queue.name: found.append((name, body))
             )
             consumer.consume()
         # Another program publishes: the queue manager has the bindings.
         producer = other.Producer(serializer="json")
         for key in sent:
             producer.publish(key, exchange=exchange, routing_key=key, declare=[exchange])
-        drained(broker)
-    assert {name: sorted(keys) for name, keys in found.items()} == expected
+        drained(broker, found, sum(map(len, expected.values())))
+    assert {name: sorted(key for q, key in found if q == name) for name in "01"} == expected
 
 
 def test_a_message_is_settled_by_ack_requeue_and_reject(
@@ -88,12 +88,12 @@ def test_a_message_is_settled_by_ack_requeue_and_reject(
     queue = broker.SimpleQueue("jobs")
     for word in ("ack", "requeue", "reject"):
         queue.put(word)
-    first, second, third = (queue.get(timeout=1) for _ in range(3))
+    first, second, third = (queue.get(timeout=PATIENCE_SECONDS) for _ in range(3))
     assert [first.payload, second.payload, third.payload] == ["ack", "requeue", "reject"]
     first.ack()
     second.requeue()
     third.reject()
-    again = queue.get(timeout=1)
+    again = queue.get(timeout=PATIENCE_SECONDS)
     assert (again.payload, again.delivery_info["redelivered"]) == ("requeue", True)
     assert not first.delivery_info["redelivered"]
     again.ack()
@@ -114,10 +114,10 @@ def test_prefetch_limits_what_is_held_and_close_gives_it_back_uncounted(
     channel.basic_qos(0, 2, False)
     consumer = channel.Consumer(kombu.Queue("jobs"), on_message=held.append)
     consumer.consume()
-    drained(broker)
+    drained(broker, held, 2)
     assert [message.payload for message in held] == [0, 1]
     held[0].ack()
-    drained(broker)
+    drained(broker, held, 3)
     assert [message.payload for message in held] == [0, 1, 2]
     channel.close()
     with queue_manager.session() as session:
@@ -133,8 +133,8 @@ def test_messages_that_no_consumer_has_had_go_back_uncounted(
         simple.put(number)
     held: list[Any] = []
     broker.channel().Consumer(kombu.Queue("jobs"), on_message=held.append).consume()
-    broker.connection.wait_for_call(5)()
-    assert queue_manager.counts("jobs").locked == 3
+    broker.connection.wait_for_call(PATIENCE_SECONDS)()
+    wait_until(lambda: queue_manager.counts("jobs").locked == 3)
     broker.release()
     assert [message.payload for message in held] == [0]
     with queue_manager.session() as session:
@@ -153,11 +153,11 @@ def test_an_event_loop_is_woken_for_each_message_that_has_come_with_another(brok
     hub = Hub()
     broker.register_with_event_loop(hub)
     # What woke the loop is read, as by a wait that the first message ends.
-    select.select([broker.connection.reader], [], [], 5)
+    select.select([broker.connection.reader], [], [], PATIENCE_SECONDS)
     broker.connection.reader.recv(1)
     broker.connection.wait_for_call(0)()
     while len(held) < 5:
-        is_readable, _, _ = select.select([broker.connection.reader], [], [], 5)
+        is_readable, _, _ = select.select([broker.connection.reader], [], [], PATIENCE_SECONDS)
         assert is_readable
         hub.run_once()
     hub.close()
@@ -168,7 +168,7 @@ def test_a_higher_priority_comes_first(broker: Any) -> None:
     queue = broker.SimpleQueue("jobs")
     for priority in (0, 9, 4):
         queue.put(priority, priority=priority)
-    got = [queue.get(timeout=1) for _ in range(3)]
+    got = [queue.get(timeout=PATIENCE_SECONDS) for _ in range(3)]
     assert [message.payload for message in got] == [9, 4, 0]
     assert [message.properties["priority"] for message in got] == [9, 4, 0]
 
@@ -176,7 +176,7 @@ def test_a_higher_priority_comes_first(broker: Any) -> None:
 def test_bytes_arrive_as_they_were(broker: Any) -> None:
     queue = broker.SimpleQueue("jobs", serializer="raw")
     queue.put(b"\x00\xff", serializer="raw")
-    assert queue.get(timeout=1).body == b"\x00\xff"
+    assert queue.get(timeout=PATIENCE_SECONDS).body == b"\x00\xff"
 
 
 def test_counts_are_declared_and_a_purge_takes_what_is_delayed_too(broker: Any) -> None:
@@ -227,7 +227,7 @@ def test_what_is_no_message_of_kombu_is_set_aside(broker: Any, queue_manager: Qu
     with queue_manager.session() as session:
         session.put("jobs", b"of a program in COBOL")
     queue.put("task")
-    assert queue.get(timeout=1).payload == "task"
+    assert queue.get(timeout=PATIENCE_SECONDS).payload == "task"
     with queue_manager.session() as session:
         (aside,) = session.browse("SYSTEM.DEAD.LETTER.QUEUE")
     assert aside.body.endswith(b"of a program in COBOL")
@@ -241,10 +241,14 @@ def test_a_message_that_is_backed_out_too_often_is_set_aside(
     queue.put("poison")
     queue = broker.SimpleQueue("jobs")
     for _ in range(2):
-        queue.get(timeout=1).requeue()
-    with pytest.raises(queue.Empty):
-        queue.get(timeout=0.2)
-    assert queue_manager.curdepth("SYSTEM.DEAD.LETTER.QUEUE") == 1
+        queue.get(timeout=PATIENCE_SECONDS).requeue()
+
+    def is_set_aside() -> bool:
+        with pytest.raises(queue.Empty):
+            queue.get(timeout=0.2)
+        return queue_manager.curdepth("SYSTEM.DEAD.LETTER.QUEUE") == 1
+
+    wait_until(is_set_aside)
 
 
 @pytest.mark.parametrize("header", ["eta", "expires"])
@@ -268,7 +272,7 @@ def test_a_user_of_limited_authority_uses_defined_queues_and_hears_which_is_miss
         assert connection.as_uri() == url.replace(server.password, "**")
         queue = connection.SimpleQueue("DEV.QUEUE.1")
         queue.put({"n": 1})
-        assert queue.get(timeout=2).payload == {"n": 1}
+        assert queue.get(timeout=PATIENCE_SECONDS).payload == {"n": 1}
         with pytest.raises(ChannelError, match=r"'DEV.JOBS' is missing.*DEFINE QLOCAL") as missing:
             kombu.Queue("DEV.JOBS")(connection.default_channel).queue_declare()
         assert missing.value.reply_code == 404
@@ -293,7 +297,7 @@ def test_a_lost_connection_is_an_error_of_kombu_and_is_made_again(
         producer = connection.Producer()
         with connection.Consumer(kombu.Queue("jobs"), on_message=consumed.append, no_ack=True):
             producer.publish("before", routing_key="jobs")
-            connection.drain_events(timeout=2)
+            connection.drain_events(timeout=PATIENCE_SECONDS)
     assert [message.payload for message in consumed] == ["before"]
     with pytest.raises(OperationalError, match="nobody listens"):
         connection.default_channel.queue_declare("jobs")
@@ -301,7 +305,7 @@ def test_a_lost_connection_is_an_error_of_kombu_and_is_made_again(
     with served(queue_manager) as second:
         # The server is on another port, as one of several hosts would be.
         connection.hostname = admin_url(second)
-        connection.ensure_connection(max_retries=1, timeout=5)
+        connection.ensure_connection(max_retries=1, timeout=PATIENCE_SECONDS)
         retried = connection.ensure(producer, producer.publish, max_retries=2)
         retried("after", routing_key="jobs")
         connection.release()

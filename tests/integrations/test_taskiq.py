@@ -26,9 +26,9 @@ from taskiq.exceptions import SendTaskError
 
 from mayfly.integrations.queues import msg_id_of
 from mayfly.integrations.taskiq import MayflyBroker
+from tests.facts import PATIENCE_SECONDS
 
 DAY_MS = 24 * 3_600_000
-SOON = 10
 
 
 def broker_of(queue_manager: QueueManager) -> MayflyBroker:
@@ -51,7 +51,7 @@ async def worker(broker: MayflyBroker, **options: Any) -> AsyncIterator[None]:
 
 async def result(task: Any) -> TaskiqResult[Any]:
     """Wait for a result, which comes at once."""
-    return await task.wait_result(check_interval=0.01, timeout=SOON)
+    return await task.wait_result(check_interval=0.01, timeout=PATIENCE_SECONDS)
 
 
 def test_a_delay_is_a_delay_of_the_queue_manager(

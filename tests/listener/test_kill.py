@@ -111,7 +111,10 @@ def died(folder: Path, mode: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["asf", "non-asf", "jms", "receive"])
+@pytest.mark.parametrize(
+    "mode",
+    ["asf", "jms", *(pytest.param(mode, marks=SOAK) for mode in ("non-asf", "receive"))],
+)
 def test_G8_a_message_whose_handler_kills_the_process_is_backed_out_each_time(
     tmp_path: Path, mode: str
 ) -> None:

@@ -109,6 +109,8 @@ def bodies(s: Scene, name: str = "OUT") -> list[bytes]:
 SMALL = [b"%d" % n for n in range(10, 18)]
 #: A bad one is found by halving, and each look is a job of Spark.
 FEW = SMALL[:3]
+#: No text in UTF-8.
+BAD = [b"\xff\xfe", b"\xff\xff"]
 
 
 @pytest.mark.spark
@@ -177,30 +179,37 @@ columns = { queue = "'ANY'", payload = "cast(value as binary)" }
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "other_source",
+    ("good", "bad", "other_source"),
     [
-        pytest.param("", id="alone"),
-        pytest.param(FILES, id="beside files", marks=pytest.mark.soak),
+        pytest.param(SMALL[:1], BAD[:1], "", id="one"),
+        pytest.param(FEW, BAD, "", id="two", marks=pytest.mark.soak),
+        pytest.param(FEW, BAD, FILES, id="beside files", marks=pytest.mark.soak),
     ],
 )
 def test_G8_a_message_that_an_expression_cannot_have_leaves_its_batch(
-    session: SparkSession, tmp_path: Path, other_source: str
+    session: SparkSession,
+    tmp_path: Path,
+    good: list[bytes],
+    bad: list[bytes],
+    other_source: str,
 ) -> None:
     with scene(tmp_path) as s:
         assert s.a.mqsc(f"ALTER QMGR DEADQ({DEAD})").ok
-        put(s, *FEW[:2], b"\xff\xfe", *FEW[2:], b"\xff\xff")
+        put(s, *good[:2], bad[0], *good[2:], *bad[1:])
         config = written(s, BETWEEN_QUEUES + ROUTE + other_source)
         with pytest.raises(StreamingQueryException) as raised:
             run_once(s, config, session)
         failure = failure_of(raised.value)
-        assert failure.text.startswith("messages that fail alone are backed out: 2 of IN (2 moved")
+        count = len(bad)
+        expected = f"messages that fail alone are backed out: {count} of IN ({count} moved"
+        assert failure.text.startswith(expected)
         # The supervisor starts it again, and the batch goes on without them.
         assert not failure.is_final
-        assert s.a.counts("IN").locked == len(FEW)
+        assert s.a.counts("IN").locked == len(good)
         run_once(s, config, session)
-        assert bodies(s) == FEW
+        assert bodies(s) == good
         letters = taken(s.a, DEAD)
-        assert [letter.body[-2:] for letter in letters] == [b"\xff\xfe", b"\xff\xff"]
+        assert [letter.body[-2:] for letter in letters] == bad
         reasons = {DLH.unpack(letter.body)["Reason"] for letter in letters}
         assert reasons == {rc.MQRC_BACKOUT_THRESHOLD_REACHED}
         assert s.a.counts("IN").locked == 0

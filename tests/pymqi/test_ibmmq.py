@@ -12,10 +12,10 @@ import pytest
 
 from mayfly import QueueManager, ibmmq, pymqi
 from mayfly.ibmmq import CMQC, CMQSTRC
+from tests.facts import PATIENCE_SECONDS
 from tests.pymqi.conftest import Fails
 
 GET = CMQC.MQOO_INPUT_SHARED | CMQC.MQOO_BROWSE | CMQC.MQOO_INQUIRE | CMQC.MQOO_SET
-DONE_SECONDS = 20
 
 
 class Calls:
@@ -29,7 +29,7 @@ class Calls:
 
     def next(self) -> dict[str, Any]:
         """Return the next call; it comes."""
-        return self._calls.get(timeout=DONE_SECONDS)
+        return self._calls.get(timeout=PATIENCE_SECONDS)
 
     def count(self) -> int:
         """Return how many calls nobody has asked for yet."""

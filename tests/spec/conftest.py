@@ -40,6 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 #: Pairs of a queue manager and a persistence that ``make soak`` takes. Each of both is in the other
 #: pairs: volatile messages in memory, persistent ones in a folder.
 SOAK_PAIRS = ({"memory", "persistent"}, {"folder", "volatile"})
+_FOLDER = Path(__file__).parent
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,9 +49,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Where the rule is not about release, a folder and a pipeline are tested in a pair.
     """
-    items[:] = [item for item in items if not _is_left_out(item)]
-    for item in items:
-        if item.path.parent == Path(__file__).parent and _is_for_soak(item):
+    here = {item for item in items if item.path.parent == _FOLDER}
+    left_out = {item for item in here if _is_left_out(item)}
+    items[:] = [item for item in items if item not in left_out]
+    for item in here - left_out:
+        if _is_for_soak(item):
             item.add_marker(pytest.mark.soak)
 
 

@@ -22,6 +22,7 @@ from tests.spec.stage_scene import staged_rows_left, stages_left
 ROOT = Path(__file__).parents[2]
 #: Two blobs for each of two partitions, the name of the batch, four transactions of rows.
 STEPS_OF_A_BATCH = 9
+KILLS = 5
 
 
 def run(folder: Path, batches: int, kill_at: int = 0) -> subprocess.Popen[str]:
@@ -89,16 +90,13 @@ def test_a_kill_after_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.interpreted
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kills", "seed"),
-    [(2, 1), *(pytest.param(5, seed, marks=pytest.mark.soak) for seed in (1, 2, 3))],
-)
-def test_kills_at_any_moment_lose_and_double_nothing(tmp_path: Path, kills: int, seed: int) -> None:
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_kills_at_any_moment_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:
     random = Random(int(os.environ.get("MAYFLY_KILL_SEED", seed)))
     # More than all runs come to, on whatever machine.
     batches, log = 2_000, tmp_path / "log"
-    for _ in range(kills):
+    for _ in range(KILLS):
         process = run(tmp_path, batches)
         wait_for_a_batch(process, log, batches_done(log))
         with suppress(subprocess.TimeoutExpired):
@@ -106,7 +104,7 @@ def test_kills_at_any_moment_lose_and_double_nothing(tmp_path: Path, kills: int,
         process.kill()
         finish(process, -9)
     done = batches_done(log)
-    assert done >= kills
+    assert done >= KILLS
     # What is left to do after the kills need not be all of it.
     batches = done + 2
     finish(run(tmp_path, batches), 0)

@@ -65,7 +65,7 @@ def count_of(found: dict[str, object], what: str) -> int:
 
 @pytest.mark.slow
 # On a busy machine the thread that writes the log back may come too late: here it never comes.
-@pytest.mark.parametrize("keeper", ["prompt", "late"])
+@pytest.mark.parametrize("keeper", ["late", pytest.param("prompt", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("size", ["40m", pytest.param("120m", marks=pytest.mark.soak)])
 def test_full_disk_is_drained_to_the_last_message_and_takes_new_ones(
     tmp_path: Path, size: str, keeper: str

@@ -178,7 +178,7 @@ def test_a_request_that_waits_for_room_has_its_own_time_afterwards(
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as threads:
         slow = [begun(narrow, stack, budget, count) for count in (1, 2)]
         # For requests from now on.
-        monkeypatch.setattr("mayfly.servers.http.server.REQUEST_SECONDS", 0.3)
+        monkeypatch.setattr("mayfly.servers.http.server.REQUEST_SECONDS", 1.0)
         late = threads.submit(RestClient(narrow, user=None).put, "Q1", LONG.decode())
         wait_until(lambda: budget.is_waited_for)
         with talking(narrow) as silent:

@@ -337,7 +337,8 @@ def test_who_sends_half_a_frame_and_nothing_more_is_closed_and_holds_nobody(
     queue_manager: QueueManager,
 ) -> None:
     queue_manager.mqsc("DEFINE QLOCAL(Q1)")
-    limits = Limits(admission_ms=400)
+    # Long enough for the third of them to be admitted on a busy machine.
+    limits = Limits(admission_ms=2_000)
     with (
         serving(queue_manager, limits=limits, terms=SHORT_TERMS) as served,
         Raw(served) as stranger,
