@@ -54,7 +54,7 @@ from mayfly.admin.model import (
     shown_values,
     type_of,
 )
-from mayfly.admin.standard_objects import DEFAULT_SUBSCRIPTION, MODELS, STANDARD_OBJECTS, SYSTEM
+from mayfly.admin.standard_objects import MODELS, STANDARD_OBJECTS, SYSTEM, WITHOUT_TOPIC_STRING
 from mayfly.channel.hierarchy import hierarchy_of
 from mayfly.engine import Engine, GetRequest, forward, manager_definition
 from mayfly.engine.api.administration import (
@@ -232,7 +232,7 @@ def _define_object(
         channels.define(manager, kind, name, attributes, like, replace=replace)
         return
     given = checked_all(kind, attributes)
-    if (kind, name) == DEFAULT_SUBSCRIPTION:
+    if (kind, name) in WITHOUT_TOPIC_STRING:
         return
     defaults = [_DEFAULTS[kind]] if kind in _DEFAULTS else []
     if kind == AUTHINFO:
@@ -819,7 +819,7 @@ def without_effect(
         return [] if name.startswith(SYSTEM) else [f"CHLTYPE({given_type})"]
     if kind == AUTHINFO and given_type in _NOT_CHECKED:
         return [] if name.startswith(SYSTEM) else [f"AUTHTYPE({given_type})"]
-    if (kind, name) == DEFAULT_SUBSCRIPTION:
+    if (kind, name) in WITHOUT_TOPIC_STRING:
         return []
     root = _ROOT_VALUES if (kind, name) == _ROOT else {}
     lost = []

@@ -451,6 +451,14 @@ def test_authority_records_are_set_shown_and_deleted(
     assert fails("INQUIRE_AUTH_RECS", {CMQCFC.MQCACF_AUTH_PROFILE_NAME: b"A.1"})[0] == (
         CMQCFC.MQRCCF_NONE_FOUND
     )
+    manager = {CMQCFC.MQIACF_OBJECT_TYPE: CMQC.MQOT_Q_MGR}
+    control = {**manager, **anna, CMQCFC.MQIACF_AUTH_ADD_AUTHS: [CMQCFC.MQAUTH_CONTROL]}
+    run("SET_AUTH_REC", {**control, CMQCFC.MQCACF_AUTH_PROFILE_NAME: b"**"})
+    shown = row(queue_manager, "DISPLAY AUTHREC OBJTYPE(QMGR)")
+    assert (shown["PROFILE"], shown["AUTHLIST"]) == ("SELF", "CTRL")
+    create = {**manager, **anna, CMQCFC.MQIACF_AUTH_ADD_AUTHS: [CMQCFC.MQAUTH_CREATE]}
+    run("SET_AUTH_REC", {**create, CMQCFC.MQCACF_AUTH_PROFILE_NAME: b"@class"})
+    assert queue_manager.mqsc("DISPLAY AUTHREC PROFILE('@class') OBJTYPE(QMGR)").ok
     wrong = {**profile, **anna, CMQCFC.MQIACF_AUTH_ADD_AUTHS: [99]}
     assert fails("SET_AUTH_REC", wrong)[0] == CMQCFC.MQRCCF_PARM_VALUE_ERROR
 

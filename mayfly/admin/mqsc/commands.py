@@ -199,7 +199,8 @@ _OPERATING: Final = frozenset(
     | {(verb, kind) for verb in ("START", "STOP") for kind in (LISTENER, SERVICE)}
     | {("STOP", CONN), ("RESET", QSTATS)}
 )
-_END = "END"
+#: What ends a script, and a conversation.
+ENDS: Final = ("END", "EXIT", "QUIT")
 _NUMBER_WIDTH = 6
 _SMALL = {0: "No", 1: "One"}
 _Action: TypeAlias = Callable[["Engine", Command, str], Reply]
@@ -752,8 +753,8 @@ def role_of(verb: str, kind: str) -> Role:
 
 
 def is_end(statement: Statement) -> bool:
-    """Return True if a statement is the command END, in any case, with or without ``;``."""
-    return fold(statement.text).rstrip("; ") == _END
+    """Return True if a statement is END, EXIT or QUIT, in any case, with or without ``;``."""
+    return fold(statement.text).rstrip("; ") in ENDS
 
 
 def _run(queue_manager: Engine, statement: Statement) -> Reply:
