@@ -410,7 +410,7 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         # Bytes in PCF.
         _text_row("CONNTAG"),
         _number_row("CONNS", k.MQIACF_CONNECTION_COUNT),
-        _word_row("MOVABLE", _NO_YES, e.MQIACF_MOVABLE_APPL_COUNT),
+        _word_row("MOVABLE", _NO_YES, e.MQIACF_APPL_MOVABLE),
         _word_row("IMMREASN", IMMOVABLE.items(), e.MQIACF_APPL_IMMOVABLE_REASON),
         _number_row("IMMCOUNT", e.MQIACF_APPL_IMMOVABLE_COUNT),
         _text_row("IMMDATE", e.MQCACF_APPL_IMMOVABLE_DATE, _DATE_BYTES),

@@ -394,6 +394,7 @@ def test_programs_are_counted_by_name(queue_manager: QueueManager, run: Run, fai
         assert [one[CMQCFC.MQIACF_APPL_IMMOVABLE_REASON] for one in each] == (
             [CMQCFC.MQIMMREASON_NOT_CLIENT] * 2
         )
+        assert {one[CMQCFC.MQIACF_APPL_MOVABLE] for one in each} == {CMQCFC.MQACTIVE_NO}
         assert {len(one[CMQCFC.MQBACF_CONN_TAG]) for one in each} == {128}
     reason, text = fails("INQUIRE_APPL_STATUS", {CMQCFC.MQCACF_APPL_NAME: b"bil*"})
     assert reason == CMQCFC.MQRCCF_APPL_STATUS_NOT_FOUND
