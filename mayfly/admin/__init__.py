@@ -19,7 +19,13 @@ from mayfly.admin.access import (
 )
 from mayfly.admin.channels import SEQUENCE
 from mayfly.admin.configuration import REFRESH_INTERVAL, REFRESHABLE, report_configuration
-from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
+from mayfly.admin.connections import (
+    OpenConnection,
+    open_connections,
+    stop_channel,
+    stop_channel_instances,
+    stop_connection,
+)
 from mayfly.admin.model import (
     APSTATUS,
     APSTATUS_LOCAL,
@@ -253,6 +259,7 @@ __all__ = [
     "reset_setting",
     "set_authority",
     "stop_channel",
+    "stop_channel_instances",
     "open_connections",
     "stop_connection",
     "set_channel_rule",
