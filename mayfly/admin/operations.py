@@ -19,6 +19,7 @@ from mayfly.admin.model import (
     APSTATUS,
     APSTATUS_LOCAL,
     APSTATUS_QMGR,
+    AUTHSERV,
     CHSTATUS,
     CONN,
     DURABLE_NO,
@@ -437,6 +438,11 @@ def _inquire_security(manager: Engine, _pattern: str) -> list[Record]:
     return [Record(SECURITY, manager.name, shown)]
 
 
+def _inquire_authority_service(manager: Engine, _pattern: str) -> list[Record]:
+    """Return the one AUTHSERV record: authority records of users are supported."""
+    return [Record(AUTHSERV, manager.name, {"UIDSUPP": YES})]
+
+
 def _inquire_queue_statuses(manager: Engine, pattern: str) -> list[Record]:
     """Return a QSTATUS record for each local queue whose name matches, sorted by name.
 
@@ -789,6 +795,7 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     APSTATUS_QMGR: connections.inquire_applications_here,
     APSTATUS_LOCAL: connections.inquire_application_instances,
     SECURITY: _inquire_security,
+    AUTHSERV: _inquire_authority_service,
     CHSTATUS: channels.inquire_status,
     QMSTATUS: connections.inquire_manager_status,
     CONN: connections.inquire,

@@ -550,6 +550,6 @@ def test_each_command_has_a_number_of_its_own() -> None:
             noun.delete,
         )
     )
-    assert len(COMMANDS) == of_nouns + 24 + 15
+    assert len(COMMANDS) == of_nouns + 25 + 15
     names = {value for name, value in vars(CMQCFC).items() if name.startswith("MQCMD_")}
     assert COMMANDS.keys() <= names
