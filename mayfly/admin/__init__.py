@@ -13,16 +13,24 @@ from mayfly.admin.access import (
     inquire_authority,
     inquire_channel_rules,
     inquire_entity,
+    profile_of_manager,
     set_authority,
     set_channel_rule,
 )
 from mayfly.admin.channels import SEQUENCE
 from mayfly.admin.configuration import REFRESH_INTERVAL, REFRESHABLE, report_configuration
-from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
+from mayfly.admin.connections import (
+    OpenConnection,
+    open_connections,
+    stop_channel,
+    stop_channel_instances,
+    stop_connection,
+)
 from mayfly.admin.model import (
     APSTATUS,
     APSTATUS_LOCAL,
     APSTATUS_QMGR,
+    AUTHSERV,
     CHSTATUS,
     CONN,
     ENTAUTH,
@@ -93,7 +101,6 @@ from mayfly.engine.api.administration import (
     AUTHREC,
     CHANNEL,
     CHLAUTH,
-    CLASS_PROFILE,
     CLNTCONN,
     COMMINFO,
     GROUP,
@@ -149,7 +156,6 @@ __all__ = [
     "topic_subscribers",
     "STANDARD_OBJECTS",
     "SECRETS",
-    "CLASS_PROFILE",
     "COMMINFO",
     "KEPT_KINDS",
     "LISTENER",
@@ -163,6 +169,7 @@ __all__ = [
     "without_effect",
     "AUTHINFO",
     "AUTHREC",
+    "AUTHSERV",
     "CHANNEL",
     "CHLAUTH",
     "CHSTATUS",
@@ -249,10 +256,12 @@ __all__ = [
     "number_of",
     "with_numbers",
     "object_type",
+    "profile_of_manager",
     "refresh_security",
     "reset_setting",
     "set_authority",
     "stop_channel",
+    "stop_channel_instances",
     "open_connections",
     "stop_connection",
     "set_channel_rule",

@@ -14,6 +14,7 @@ from mayfly.admin.model import (
     WrongObject,
     WrongValue,
     checked,
+    fold,
     missing_attribute,
     named,
 )
@@ -36,9 +37,11 @@ from mayfly.engine.api.administration import (
     AUTHREC,
     CHANNEL,
     CHLAUTH,
+    CLASS_PROFILE,
     PRINCIPAL,
     RULE_ACTIONS,
     RULE_LISTS,
+    SELF,
     AuthorityKey,
     ChannelRuleDefinition,
     Entity,
@@ -78,6 +81,17 @@ _OF_ALL: Final = ("DESCR", "CUSTOM", "WARN")
 _OF_MAPS: Final = ("ADDRESS", "USERSRC", "MCAUSER", "CHCKCLNT")
 _PROFILE: Final = re.compile(r"[A-Za-z0-9./_%*]{1,20}")
 _MAX_ENTRIES: Final = 100
+_EVERY_OBJECT: Final = "**"
+
+
+def profile_of_manager(manager: Engine, given: str) -> str | None:
+    """Return the profile that ``given`` means with OBJTYPE(QMGR), None for another queue manager.
+
+    "", SELF, ``**`` and the name of the queue manager, in any case, mean SELF. ``@class`` stays.
+    """
+    if given == CLASS_PROFILE:
+        return given
+    return SELF if fold(given) in ("", SELF, _EVERY_OBJECT, fold(manager.name)) else None
 
 
 def set_authority(

@@ -40,7 +40,7 @@ from mayfly.channel import (
     end_client,
     quiesce_client,
 )
-from mayfly.engine import Engine, find_channel
+from mayfly.engine import Engine
 from mayfly.engine.api.administration import (
     is_disk_full,
     manager_identifier,
@@ -52,10 +52,8 @@ from mayfly.engine.api.administration import (
 )
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.command_constants import MQRCCF_CONNECTION_ID_ERROR
+from mayfly.mqi.command_constants import MQRCCF_CHANNEL_NOT_ACTIVE, MQRCCF_CONNECTION_ID_ERROR
 from mayfly.mqi.constants import MQCHT_SVRCONN
-from mayfly.mqi.errors import mq_error
 from mayfly.verbs.facts import Value
 
 _OPEN_OPTIONS = sorted(
@@ -310,22 +308,50 @@ def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bo
     """Stop a channel; its clients end after their current work, or at once if ``is_forced``.
 
     ``is_forced`` also cuts off the batch of a sender and backs out the units of work of clients.
-    With ``is_inactive`` a SVRCONN channel continues to accept new clients; for another type it
-    raises MQRC_CHANNEL_CONFIG_ERROR. Does not wait for current batches or the work of clients.
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
+    With ``is_inactive`` the channel becomes inactive: a SVRCONN or RCVR accepts at once, a trigger
+    message starts a sender. Does not wait for current batches or the work of clients. Raises
+    MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL, and MQRC_CHANNEL_CONFIG_ERROR for a channel
+    of a type that is only kept.
     """
-    is_of_clients = find_channel(manager, name).chltype == MQCHT_SVRCONN
-    if is_inactive and not is_of_clients:
-        text = f"STATUS(INACTIVE): {name} is no channel of clients (SVRCONN)"
-        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
-    if not is_inactive:
-        channels_of(manager).stop(name, is_forced=is_forced)
-    if not is_of_clients:
-        return
+    channels_of(manager).stop(name, is_forced=is_forced, is_inactive=is_inactive)
+    _end_clients(manager, name, "", is_forced=is_forced)
+
+
+def stop_channel_instances(
+    manager: Engine, name: str, *, connection: str = "", partner: str = "", is_forced: bool
+) -> None:
+    """End the instances of a channel with one partner; the channel becomes no more than inactive.
+
+    ``connection`` is CONNAME and ``partner`` RQMNAME as DISPLAY CHSTATUS shows them; one at least
+    is not empty, and both must fit. Clients have no queue manager. For ``is_forced`` see
+    :func:`stop_channel`. Raises WrongObject (MQRCCF_CHANNEL_NOT_ACTIVE) if there is no such
+    instance, MQRC_UNKNOWN_OBJECT_NAME, and MQRC_CHANNEL_CONFIG_ERROR for a channel of a type that
+    is only kept.
+    """
+    count = channels_of(manager).end_instances(
+        name, connection=connection, partner=partner, is_forced=is_forced
+    )
+    if not partner:
+        count += _end_clients(manager, name, connection, is_forced=is_forced)
+    if not count:
+        text = f"channel {name} has no active instance with {connection or partner}"
+        attribute = "CONNAME" if connection else "QMNAME"
+        raise WrongObject(MQRCCF_CHANNEL_NOT_ACTIVE, attribute, connection or partner, text)
+
+
+def _end_clients(manager: Engine, channel: str, address: str, *, is_forced: bool) -> int:
+    """End the clients of a SVRCONN channel, and return how many there were; "" is any address."""
     end = end_client if is_forced else quiesce_client
-    for client in client_connections(manager):
-        if client.channel == name:
-            end(manager, client.number)
+    found = [
+        client
+        for client in client_connections(manager)
+        if client.channel == channel
+        and not client.sending_manager
+        and address in ("", client.address)
+    ]
+    for client in found:
+        end(manager, client.number)
+    return len(found)
 
 
 def inquire_instances(manager: Engine, pattern: str) -> list[Record]:

@@ -75,6 +75,8 @@ APSTATUS_LOCAL: Final = "APSTATUS TYPE(LOCAL)"
 QSTATS: Final = "QSTATS"
 #: How the queue manager checks users, on distributed platforms.
 SECURITY: Final = "SECURITY"
+#: What checks authority: Mayfly itself, which has no installable services.
+AUTHSERV: Final = "AUTHSERV"
 #: Mayfly's own: settings, which the folder keeps beside objects.
 SETTING: Final = "SETTING"
 
@@ -410,7 +412,7 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         # Bytes in PCF.
         _text_row("CONNTAG"),
         _number_row("CONNS", k.MQIACF_CONNECTION_COUNT),
-        _word_row("MOVABLE", _NO_YES, e.MQIACF_MOVABLE_APPL_COUNT),
+        _word_row("MOVABLE", _NO_YES, e.MQIACF_APPL_MOVABLE),
         _word_row("IMMREASN", IMMOVABLE.items(), e.MQIACF_APPL_IMMOVABLE_REASON),
         _number_row("IMMCOUNT", e.MQIACF_APPL_IMMOVABLE_COUNT),
         _text_row("IMMDATE", e.MQCACF_APPL_IMMOVABLE_DATE, _DATE_BYTES),
@@ -426,6 +428,7 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         *(attributes_of(QMGR)[keyword] for keyword in ("CHLAUTH", "CONNAUTH", "REVDNS")),
         attributes_of(QMGR)["AUTHCHK"],
     ),
+    AUTHSERV: (_word_row("UIDSUPP", _NO_YES, k.MQIACF_USER_ID_SUPPORT),),
     QSTATUS_HANDLE: (
         _text_row("APPLTAG", k.MQCACF_APPL_TAG),
         _word_row("APPLTYPE", APPLICATION_TYPES.items(), c.MQIA_APPL_TYPE),

@@ -19,6 +19,7 @@ from mayfly.admin.model import (
     APSTATUS,
     APSTATUS_LOCAL,
     APSTATUS_QMGR,
+    AUTHSERV,
     CHSTATUS,
     CONN,
     DURABLE_NO,
@@ -54,7 +55,7 @@ from mayfly.admin.model import (
     shown_values,
     type_of,
 )
-from mayfly.admin.standard_objects import DEFAULT_SUBSCRIPTION, MODELS, STANDARD_OBJECTS, SYSTEM
+from mayfly.admin.standard_objects import MODELS, STANDARD_OBJECTS, SYSTEM, WITHOUT_TOPIC_STRING
 from mayfly.channel.hierarchy import hierarchy_of
 from mayfly.engine import Engine, GetRequest, forward, manager_definition
 from mayfly.engine.api.administration import (
@@ -232,7 +233,7 @@ def _define_object(
         channels.define(manager, kind, name, attributes, like, replace=replace)
         return
     given = checked_all(kind, attributes)
-    if (kind, name) == DEFAULT_SUBSCRIPTION:
+    if (kind, name) in WITHOUT_TOPIC_STRING:
         return
     defaults = [_DEFAULTS[kind]] if kind in _DEFAULTS else []
     if kind == AUTHINFO:
@@ -435,6 +436,11 @@ def _inquire_security(manager: Engine, _pattern: str) -> list[Record]:
     values = view_manager(manager).attributes
     shown = {keyword: values[keyword] for keyword in object_type(SECURITY).shown}
     return [Record(SECURITY, manager.name, shown)]
+
+
+def _inquire_authority_service(manager: Engine, _pattern: str) -> list[Record]:
+    """Return the one AUTHSERV record: authority records of users are supported."""
+    return [Record(AUTHSERV, manager.name, {"UIDSUPP": YES})]
 
 
 def _inquire_queue_statuses(manager: Engine, pattern: str) -> list[Record]:
@@ -789,6 +795,7 @@ _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     APSTATUS_QMGR: connections.inquire_applications_here,
     APSTATUS_LOCAL: connections.inquire_application_instances,
     SECURITY: _inquire_security,
+    AUTHSERV: _inquire_authority_service,
     CHSTATUS: channels.inquire_status,
     QMSTATUS: connections.inquire_manager_status,
     CONN: connections.inquire,
@@ -819,7 +826,7 @@ def without_effect(
         return [] if name.startswith(SYSTEM) else [f"CHLTYPE({given_type})"]
     if kind == AUTHINFO and given_type in _NOT_CHECKED:
         return [] if name.startswith(SYSTEM) else [f"AUTHTYPE({given_type})"]
-    if (kind, name) == DEFAULT_SUBSCRIPTION:
+    if (kind, name) in WITHOUT_TOPIC_STRING:
         return []
     root = _ROOT_VALUES if (kind, name) == _ROOT else {}
     lost = []

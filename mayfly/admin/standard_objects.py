@@ -22,6 +22,7 @@ from mayfly.engine.api.administration import (
     QMODEL,
     SERVICE,
     SUB,
+    TOPIC,
 )
 from mayfly.mqi.constants import (
     MQAIT_CRL_LDAP,
@@ -37,8 +38,14 @@ from mayfly.verbs.facts import Value
 
 #: Every prefix of a name of the system.
 SYSTEM: Final = "SYSTEM."
-#: The model of subscriptions in IBM MQ; no subscription can have its attributes here.
-DEFAULT_SUBSCRIPTION: Final = (SUB, "SYSTEM.DEFAULT.SUB")
+#: (kind, name) of objects whose topic string is empty in IBM MQ: the model of subscriptions, and
+#: objects of queued publish/subscribe. Nothing here can be that; their definitions are accepted,
+#: as every export has them, and nothing is made.
+WITHOUT_TOPIC_STRING: Final = (
+    (SUB, "SYSTEM.DEFAULT.SUB"),
+    (TOPIC, "SYSTEM.BROKER.DEFAULT.STREAM"),
+    (TOPIC, "SYSTEM.BROKER.DEFAULT.SUBPOINT"),
+)
 #: Kind -> the object from which a new one inherits when it exists, where the kind has one.
 MODELS: Final[Mapping[str, str]] = {
     PROCESS: "SYSTEM.DEFAULT.PROCESS",
@@ -78,6 +85,10 @@ _LOCAL_QUEUES = (
     "SYSTEM.ADMIN.TRACE.ACTIVITY.QUEUE",
     "SYSTEM.ADMIN.TRACE.ROUTE.QUEUE",
     "SYSTEM.AUTH.DATA.QUEUE",
+    "SYSTEM.BROKER.ADMIN.STREAM",
+    "SYSTEM.BROKER.CONTROL.QUEUE",
+    "SYSTEM.BROKER.DEFAULT.STREAM",
+    "SYSTEM.BROKER.INTER.BROKER.COMMUNICATIONS",
     "SYSTEM.CHANNEL.INITQ",
     "SYSTEM.CHANNEL.SYNCQ",
     "SYSTEM.CHLAUTH.DATA.QUEUE",
@@ -86,13 +97,19 @@ _LOCAL_QUEUES = (
     "SYSTEM.CLUSTER.HISTORY.QUEUE",
     "SYSTEM.CLUSTER.REPOSITORY.QUEUE",
     "SYSTEM.DEFAULT.INITIATION.QUEUE",
+    "SYSTEM.DOTNET.XARECOVERY.QUEUE",
     "SYSTEM.DURABLE.SUBSCRIBER.QUEUE",
+    "SYSTEM.HIERARCHY.STATE",
     "SYSTEM.INTER.QMGR.CONTROL",
+    "SYSTEM.INTER.QMGR.FANREQ",
     "SYSTEM.INTER.QMGR.PUBS",
+    "SYSTEM.INTERNAL.REPLY.QUEUE",
     "SYSTEM.PENDING.DATA.QUEUE",
     "SYSTEM.PROTECTION.ERROR.QUEUE",
     "SYSTEM.PROTECTION.POLICY.QUEUE",
     "SYSTEM.RETAINED.PUB.QUEUE",
+    "SYSTEM.SELECTION.EVALUATION.QUEUE",
+    "SYSTEM.SELECTION.VALIDATION.QUEUE",
 )
 _MODEL_QUEUES = (
     "SYSTEM.CLUSTER.TRANSMIT.MODEL.QUEUE",
@@ -109,6 +126,10 @@ STANDARD_OBJECTS: Final[Mapping[tuple[str, str], Mapping[str, Value]]] = {
     (SERVICE, "SYSTEM.BROKER"): _NO_ATTRIBUTES,
     (QLOCAL, "SYSTEM.CLUSTER.TRANSMIT.QUEUE"): {"USAGE": MQUS_TRANSMISSION},
     **{(QMODEL, name): _NO_ATTRIBUTES for name in _MODEL_QUEUES},
+    (NAMELIST, "SYSTEM.QPUBSUB.QUEUE.NAMELIST"): {
+        "NAMES": "SYSTEM.BROKER.DEFAULT.STREAM,SYSTEM.BROKER.ADMIN.STREAM"
+    },
+    (NAMELIST, "SYSTEM.QPUBSUB.SUBPOINT.NAMELIST"): {"NAMES": "SYSTEM.BROKER.DEFAULT.SUBPOINT"},
     **dict.fromkeys(MODELS.items(), _NO_ATTRIBUTES),
     **{
         (CHANNEL, name): {"CHLTYPE": channel_type, **_TCP}

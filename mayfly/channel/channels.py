@@ -124,23 +124,54 @@ class Channels:
         if sender.status is not ChannelState.STOPPED:
             sender.start()
 
-    def stop(self, name: str, *, is_forced: bool = False) -> None:
+    def stop(self, name: str, *, is_forced: bool = False, is_inactive: bool = False) -> None:
         """Stop a channel after its current batch; with ``is_forced`` interrupt that batch.
 
         The call does not wait for a sender to stop. A receiver is always interrupted; its sender
         notices, and retries. A server-connection channel accepts no more clients. Each stays
-        stopped when the queue manager is opened again. Raises MQRC_UNKNOWN_OBJECT_NAME, and
-        MQRC_STORAGE_MEDIUM_FULL, which leaves a channel that is no sender unchanged, and
-        MQRC_CHANNEL_CONFIG_ERROR for a channel of a type that is only kept.
+        stopped when the queue manager is opened again. With ``is_inactive`` the channel becomes
+        inactive instead: a trigger message starts a sender, others accept at once. Raises
+        MQRC_UNKNOWN_OBJECT_NAME, and MQRC_STORAGE_MEDIUM_FULL, which leaves a channel that is no
+        sender unchanged, and MQRC_CHANNEL_CONFIG_ERROR for a channel of a type that is only kept.
         """
         if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
-                self._note_receiver(name, STOPPED)
+                self._note_receiver(name, INACTIVE if is_inactive else STOPPED)
                 self._cut_off(name)
         else:
             self._definition_of_sender(name)
-            self._sender(name).stop(is_forced=is_forced)
+            self._sender(name).stop(is_forced=is_forced, is_inactive=is_inactive)
         report_stop_command(self.manager, name)
+
+    def end_instances(
+        self, name: str, *, connection: str = "", partner: str = "", is_forced: bool = False
+    ) -> int:
+        """End the instances of a channel with one partner, and return how many there were.
+
+        ``connection`` is CONNAME and ``partner`` RQMNAME of its status; empty is any. A sender
+        becomes inactive after its current batch, at once if ``is_forced``; a receiver accepts this
+        sender again at once. Clients of a server-connection channel are not ended and not counted.
+        Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_CHANNEL_CONFIG_ERROR for a channel of a type that
+        is only kept.
+        """
+        if self._definition(name).chltype not in _ACCEPTING:
+            self._definition_of_sender(name)
+        found = [
+            status
+            for status in self.status(name)
+            if status.status not in (ChannelState.INACTIVE, ChannelState.STOPPED)
+            and connection in ("", status.connection)
+            and partner in ("", status.partner)
+        ]
+        for status in found:
+            if status.is_sender:
+                self._sender(name).stop(is_forced=is_forced, is_inactive=True)
+                continue
+            with self._accepting:
+                receiver = self._receivers.get((name, status.partner))
+                if receiver is not None:
+                    receiver.close()
+        return len(found)
 
     def status(self, name: str) -> list[ChannelStatus]:
         """Return the status of a channel: one entry for a sender, one per sender for a receiver.

@@ -85,7 +85,8 @@ class RunningChannel:
         self._link: ReceiverLink | None = None
         #: Held during a turn; a wake during a turn leaves the work to that turn.
         self._working = manager.runtime.lock("channel")
-        self._stop_wanted = False
+        #: STOPPED or INACTIVE while STOP CHANNEL waits for the end of the work under way.
+        self._stop_wanted: ChannelState | None = None
         #: The end of its wait; since when it has had nothing to send; since when it is silent.
         self._due_ms = self._idle_ms = self._silent_ms = 0
         self.status = ChannelState.STOPPED if self._state.is_stopped else ChannelState.INACTIVE
@@ -115,7 +116,7 @@ class RunningChannel:
             self._definition = find_channel(manager, self._name)
             if not self._state.is_started:
                 manager.channel_states.save(self._state._replace(wanted=STARTED))
-            self._due_ms, self._stop_wanted = manager.now_ms(), False
+            self._due_ms, self._stop_wanted = manager.now_ms(), None
             if self.is_idle:
                 self._release_sender()
                 self._retries.renew(self._definition)
@@ -123,20 +124,22 @@ class RunningChannel:
                 manager.clock.attach(self)
         manager.clock.wake(self)
 
-    def stop(self, *, is_forced: bool = False) -> None:
+    def stop(self, *, is_forced: bool = False, is_inactive: bool = False) -> None:
         """Stop the channel after its current batch, without waiting for that.
 
         ``is_forced`` interrupts the batch, which may stay in doubt. The channel stays stopped when
-        the queue manager is opened again.
+        the queue manager is opened again. With ``is_inactive`` it becomes inactive instead, so that
+        a trigger message starts it.
         """
-        self._stop_wanted = True
+        wanted = ChannelState.INACTIVE if is_inactive else ChannelState.STOPPED
+        self._stop_wanted = wanted
         link = self._link
         if is_forced and link is not None:
             end_link(link)
         if self.is_idle:
             with self._working:
                 # It may have been started meanwhile.
-                self._end(ChannelState.STOPPED)
+                self._end(wanted)
         else:
             self._manager.clock.wake(self)
 
@@ -210,7 +213,7 @@ class RunningChannel:
         state, sender, definition = self._state, self._sender, self._definition
         is_in_doubt, link = bool(state.doubt_luw), self._link
         traffic = NO_TRAFFIC if link is None else link.traffic()
-        is_stopping = self._stop_wanted and not self.is_idle
+        is_stopping = self._stop_wanted is not None and not self.is_idle
         return ChannelStatus(
             name=self._name,
             is_sender=True,
@@ -273,7 +276,7 @@ class RunningChannel:
         """
         try:
             if self._stop_wanted:
-                self._end(ChannelState.STOPPED)
+                self._end(self._stop_wanted)
             elif self.status in (ChannelState.STARTING, ChannelState.RETRYING):
                 self._connect_sender()
             elif self.status is ChannelState.PAUSED:
@@ -377,15 +380,17 @@ class RunningChannel:
     def _end(self, status: ChannelState) -> None:
         """Disconnect, close the transmission queue, and set the status.
 
-        After STOP CHANNEL that is STOPPED, whatever ``status`` is.
+        After STOP CHANNEL that is what the command wants, whatever ``status`` is.
         """
         self._disconnect()
         self._release_queue()
         # A STOP during another end has precedence.
-        self.status = ChannelState.STOPPED if self._stop_wanted else status
+        self.status = self._stop_wanted or status
         if self.status is ChannelState.STOPPED:
             self._note(STOPPED)
             self._report_stop(MQRQ_CHANNEL_STOPPED_DISABLED)
+        elif self._stop_wanted:
+            self._note(INACTIVE)
         self._report_stop(MQRQ_CHANNEL_STOPPED_ERROR if self._failure else MQRQ_CHANNEL_STOPPED_OK)
         self._manager.clock.detach(self)
 

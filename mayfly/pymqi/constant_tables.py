@@ -2,7 +2,8 @@
 
 Each module has a table, a file such as CMQCFC.tsv: one name and its value a line, bytes as
 ``hex:414d51``. A name without a value has it elsewhere, in ``mayfly.mqi`` or in CMQC.tsv, so that
-each value is in one place.
+each value is in one place. Some lengths and versions of structures are older in pymqi's CMQC than
+in its CMQXC, and so here: both tables have a value.
 """
 
 from __future__ import annotations

@@ -265,11 +265,17 @@ def test_objects_that_IBM_MQ_makes_are_there_when_a_script_alters_or_copies_them
         "ALTER PROCESS(SYSTEM.DEFAULT.PROCESS) USERDATA('x')\n"
         "DEFINE PROCESS(P)\n"
         "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWLDAP) AUTHTYPE(IDPWLDAP) SHORTUSR('uid')\n"
+        "DEFINE QLOCAL(SYSTEM.FTE) LIKE(SYSTEM.BROKER.DEFAULT.STREAM)\n"
+        "ALTER NAMELIST(SYSTEM.QPUBSUB.QUEUE.NAMELIST) DESCR('x')\n"
+        "DEFINE QMODEL(M) CLCHNAME(' ')\n"
+        "DEFINE TOPIC(SYSTEM.BROKER.DEFAULT.STREAM) TOPICSTR('') WILDCARD(BLOCK) REPLACE\n"
     )
     assert [each.messages for each in result.commands if not each.ok] == []
     shown = qm.mqsc("DIS CHL(C) DISCINT TRPTYPE\nDIS PROCESS(P) USERDATA").rows
     assert (shown[0]["DISCINT"], shown[0]["TRPTYPE"]) == (60, "TCP")
     assert shown[1]["USERDATA"] == "x"
+    [namelist] = qm.mqsc("DIS NAMELIST(SYSTEM.QPUBSUB.QUEUE.NAMELIST) NAMES").rows
+    assert namelist["NAMES"] == "SYSTEM.BROKER.DEFAULT.STREAM,SYSTEM.BROKER.ADMIN.STREAM"
 
 
 def test_a_wrong_command_makes_no_object_of_the_system(qm: mayfly.QueueManager) -> None:

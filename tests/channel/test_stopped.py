@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.mqi import command_constants as k
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.services.trigger_monitor import TriggerMonitor, TriggerOutcome
@@ -51,6 +52,38 @@ def test_a_stopped_receiver_is_stopped_when_its_queue_manager_is_open_again(
         done(two, f"START CHANNEL({CHANNEL})")
     with QueueManager("QM2", tmp_path, clock) as two:
         assert standing(two).status == "INACTIVE"
+
+
+@pytest.mark.parametrize("how", ["STATUS(INACTIVE)", "QMNAME(QM2)", "CONNAME('QM2') MODE(FORCE)"])
+def test_a_sender_that_becomes_inactive_is_not_started_by_its_queue_manager(
+    clock: VirtualClock, two: QueueManager, tmp_path: Path, how: str
+) -> None:
+    with sending(clock, tmp_path) as one:
+        one.channels.start(CHANNEL)
+        done(one, f"STOP CHANNEL({CHANNEL}) {how}")
+        put(one, b"x")
+        assert (standing(one).status, bodies(two)) == ("INACTIVE", [])
+    with QueueManager("QM1", tmp_path, clock) as one:
+        assert (standing(one).status, bodies(two)) == ("INACTIVE", [])
+        # A stopped channel would refuse: this is what a trigger message does.
+        one.channels.start_triggered(CHANNEL)
+        assert (standing(one).status, bodies(two)) == ("RUNNING", [b"x"])
+
+
+def test_a_receiver_ends_for_one_partner_who_comes_again(
+    clock: VirtualClock, one: QueueManager, two: QueueManager
+) -> None:
+    one.channels.start(CHANNEL)
+    put(one, b"x")
+    [message] = two.mqsc(f"STOP CHANNEL({CHANNEL}) QMNAME(QM9)").messages
+    assert (message.code, message.reason) == ("AMQ9533W", k.MQRCCF_CHANNEL_NOT_ACTIVE)
+    assert standing(two).status == "RUNNING"
+    done(two, f"STOP CHANNEL({CHANNEL}) QMNAME(QM1)")
+    assert standing(two).status == "INACTIVE"
+    put(one, b"y")
+    assert standing(one).status == "RETRYING"
+    clock.advance(60_000)
+    assert (standing(two).status, bodies(two)) == ("RUNNING", [b"x", b"y"])
 
 
 @pytest.mark.parametrize("is_running", [True, False])

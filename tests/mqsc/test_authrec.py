@@ -79,7 +79,7 @@ def test_users_are_taken_as_they_are_typed(qm: mayfly.QueueManager) -> None:
 
 
 def test_the_queue_manager_is_SELF(qm: mayfly.QueueManager) -> None:
-    for given in ("", "PROFILE(SELF) ", "PROFILE(QM1) "):
+    for given in ("", "PROFILE(SELF) ", "PROFILE('**') ", "PROFILE(QM1) "):
         command = f"SET AUTHREC {given}OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(CONNECT)"
         assert qm.mqsc(command).ok
     assert shown(qm, "AUTHREC OBJTYPE(QMGR)") == [("SELF", "alice", "CONNECT")]

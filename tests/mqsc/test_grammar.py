@@ -102,6 +102,15 @@ def test_comments_and_blank_lines_inside_a_continued_command_are_skipped() -> No
     assert value("DEF QL(Q) +\n* no\n\n  DESCR(x)") == "X"
 
 
+def test_replace_may_stand_before_the_object() -> None:
+    """CSQUTIL MAKEDEF of z/OS writes all its commands so."""
+    found = command("DEFINE NOREPLACE -\n QLOCAL('Q1') -\n MAXDEPTH(5)")
+    assert (str(found.object), [str(each) for each in found.parameters]) == (
+        "QLOCAL(Q1)",
+        ["NOREPLACE", "MAXDEPTH(5)"],
+    )
+
+
 def test_an_asterisk_is_a_comment_in_column_1_only() -> None:
     comment, text = statements("* DEF QL(A)\n * DEF QL(A)")
     assert (comment.is_command, text.is_command) == (False, True)

@@ -1,5 +1,7 @@
 """What a program reads from a script's result, and what a person does."""
 
+import pytest
+
 import mayfly
 from mayfly.admin.mqsc.display import failure
 from mayfly.admin.mqsc.grammar import parse, statements
@@ -45,10 +47,11 @@ def test_an_empty_script_is_fine(qm: mayfly.QueueManager) -> None:
     )
 
 
-def test_end_ends_the_script_and_is_no_command(qm: mayfly.QueueManager) -> None:
-    result = qm.mqsc("DEF QL(Q1)\n end ;\nDEF QL(Q2)")
+@pytest.mark.parametrize("word", ["end", "EXIT", "quit"])
+def test_end_ends_the_script_and_is_no_command(qm: mayfly.QueueManager, word: str) -> None:
+    result = qm.mqsc(f"DEF QL(Q1)\n {word} ;\nDEF QL(Q2)")
     assert len(result.commands) == 1
-    assert "     2 :  end ;\n" in result.text
+    assert f"     2 :  {word} ;\n" in result.text
     assert not qm.mqsc("DIS QL(Q2)").ok
 
 

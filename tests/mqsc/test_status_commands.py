@@ -178,6 +178,8 @@ def test_security_and_the_hierarchy_are_displayed_with_all(scene: mayfly.QueueMa
         "CONNAUTH": "SYSTEM.DEFAULT.AUTHINFO.IDPWOS",
         "REVDNS": "ENABLED",
     }
+    assert scene.mqsc("DISPLAY AUTHSERV ALL").rows == [{"UIDSUPP": "YES"}]
+    assert scene.mqsc("DIS AUTHSERV IFVER").rows == [{"IFVER": ""}]
     [local] = scene.mqsc("DISPLAY PUBSUB ALL").rows
     assert (local["QMNAME"], local["TYPE"], local["STATUS"]) == ("QM1", "LOCAL", "COMPAT")
     assert scene.mqsc("DISPLAY PUBSUB TYPE(CHILD)").codes == ["AMQ8147E"]
@@ -227,6 +229,13 @@ def test_what_ibm_mq_shows_and_mayfly_has_not_is_blank_where_it_is_named(
 def test_one_keyword_shows_a_group_of_attributes(scene: mayfly.QueueManager) -> None:
     [events] = scene.mqsc("DISPLAY QMGR EVENT").rows
     assert {key[-2:] for key in events if key != "QMNAME"} == {"EV"}
+    everything = scene.mqsc("DISPLAY QMGR ALL").rows[0].keys()
+    shown = {"QMID", "OTELPCTL", "OTELTRAC"}
+    for group in ("SYSTEM", "CHINIT", "EVENT", "PUBSUB", "CLUSTER"):
+        [row] = scene.mqsc(f"DISPLAY QMGR {group}").rows
+        assert row.keys() <= everything
+        shown |= row.keys()
+    assert everything <= shown
     [status] = scene.mqsc("DISPLAY QSTATUS(Q1) MONITOR").rows
     assert {"LPUTTIME", "MSGAGE"} < status.keys()
     assert "CURDEPTH" not in status

@@ -274,7 +274,9 @@ def test_the_queue_manager_is_shown_and_changed(queue_manager: QueueManager, run
 # Channels and connections
 
 
-def test_channels_are_defined_started_and_stopped(queue_manager: QueueManager, run: Run) -> None:
+def test_channels_are_defined_started_and_stopped(
+    queue_manager: QueueManager, run: Run, fails: Fails
+) -> None:
     queue_manager.mqsc("DEFINE QLOCAL(TO.QM2) USAGE(XMITQ)")
     given = {
         CHANNEL: b"TO.QM2",
@@ -300,6 +302,15 @@ def test_channels_are_defined_started_and_stopped(queue_manager: QueueManager, r
     run("RESET_CHANNEL", {CHANNEL: b"TO.QM2", CMQCFC.MQIACH_MSG_SEQUENCE_NUMBER: 5})
     run("START_CHANNEL", {CHANNEL: b"TO.QM2"})
     run("STOP_CHANNEL", {CHANNEL: b"TO.QM2"})
+    run("STOP_CHANNEL", {CHANNEL: b"TO.QM2", CMQCFC.MQIACH_CHANNEL_STATUS: CMQCFC.MQCHS_INACTIVE})
+    (status,) = run("INQUIRE_CHANNEL_STATUS", {CHANNEL: b"TO.*"})
+    assert status[CMQCFC.MQIACH_CHANNEL_STATUS] == CMQCFC.MQCHS_INACTIVE
+    one = {CHANNEL: b"TO.QM2", CMQC.MQCA_Q_MGR_NAME: b"QM2"}
+    assert fails("STOP_CHANNEL", one)[0] == CMQCFC.MQRCCF_CHANNEL_NOT_ACTIVE
+    address = {CHANNEL: b"APP", CMQCFC.MQCACH_CONNECTION_NAME: b"192.0.2.1"}
+    assert fails("STOP_CHANNEL", address)[0] == CMQCFC.MQRCCF_CHANNEL_NOT_ACTIVE
+    stopped = {**one, CMQCFC.MQIACH_CHANNEL_STATUS: CMQCFC.MQCHS_STOPPED}
+    assert fails("STOP_CHANNEL", stopped)[0] == CMQCFC.MQRCCF_PARM_CONFLICT
     run("DELETE_CHANNEL", {CHANNEL: b"APP"})
     assert not queue_manager.mqsc("DISPLAY CHANNEL(APP)").ok
 
@@ -451,6 +462,14 @@ def test_authority_records_are_set_shown_and_deleted(
     assert fails("INQUIRE_AUTH_RECS", {CMQCFC.MQCACF_AUTH_PROFILE_NAME: b"A.1"})[0] == (
         CMQCFC.MQRCCF_NONE_FOUND
     )
+    manager = {CMQCFC.MQIACF_OBJECT_TYPE: CMQC.MQOT_Q_MGR}
+    control = {**manager, **anna, CMQCFC.MQIACF_AUTH_ADD_AUTHS: [CMQCFC.MQAUTH_CONTROL]}
+    run("SET_AUTH_REC", {**control, CMQCFC.MQCACF_AUTH_PROFILE_NAME: b"**"})
+    shown = row(queue_manager, "DISPLAY AUTHREC OBJTYPE(QMGR)")
+    assert (shown["PROFILE"], shown["AUTHLIST"]) == ("SELF", "CTRL")
+    create = {**manager, **anna, CMQCFC.MQIACF_AUTH_ADD_AUTHS: [CMQCFC.MQAUTH_CREATE]}
+    run("SET_AUTH_REC", {**create, CMQCFC.MQCACF_AUTH_PROFILE_NAME: b"@class"})
+    assert queue_manager.mqsc("DISPLAY AUTHREC PROFILE('@class') OBJTYPE(QMGR)").ok
     wrong = {**profile, **anna, CMQCFC.MQIACF_AUTH_ADD_AUTHS: [99]}
     assert fails("SET_AUTH_REC", wrong)[0] == CMQCFC.MQRCCF_PARM_VALUE_ERROR
 
@@ -531,6 +550,6 @@ def test_each_command_has_a_number_of_its_own() -> None:
             noun.delete,
         )
     )
-    assert len(COMMANDS) == of_nouns + 24 + 15
+    assert len(COMMANDS) == of_nouns + 25 + 15
     names = {value for name, value in vars(CMQCFC).items() if name.startswith("MQCMD_")}
     assert COMMANDS.keys() <= names

@@ -394,6 +394,7 @@ def test_programs_are_counted_by_name(queue_manager: QueueManager, run: Run, fai
         assert [one[CMQCFC.MQIACF_APPL_IMMOVABLE_REASON] for one in each] == (
             [CMQCFC.MQIMMREASON_NOT_CLIENT] * 2
         )
+        assert {one[CMQCFC.MQIACF_APPL_MOVABLE] for one in each} == {CMQCFC.MQACTIVE_NO}
         assert {len(one[CMQCFC.MQBACF_CONN_TAG]) for one in each} == {128}
     reason, text = fails("INQUIRE_APPL_STATUS", {CMQCFC.MQCACF_APPL_NAME: b"bil*"})
     assert reason == CMQCFC.MQRCCF_APPL_STATUS_NOT_FOUND
@@ -409,6 +410,12 @@ def test_how_users_are_checked_is_shown(queue_manager: QueueManager, run: Run) -
         "INQUIRE_SECURITY", {CMQCFC.MQIACF_SECURITY_ATTRS: [CMQC.MQIA_REVERSE_DNS_LOOKUP]}
     )
     assert set(found) == {CMQC.MQCA_Q_MGR_NAME, CMQC.MQIA_REVERSE_DNS_LOOKUP}
+    everything = {CMQCFC.MQIACF_AUTH_SERVICE_ATTRS: [CMQCFC.MQIACF_ALL]}
+    (found,) = run("INQUIRE_AUTH_SERVICE", everything)
+    assert found[CMQCFC.MQIACF_USER_ID_SUPPORT] == CMQCFC.MQUIDSUPP_YES
+    assert [each.strip() for each in found[CMQCFC.MQCACF_SERVICE_COMPONENT]] == [b"Mayfly"]
+    (found,) = run("INQUIRE_AUTH_SERVICE", {CMQCFC.MQCACF_SERVICE_COMPONENT: b"other"})
+    assert [each.strip() for each in found[CMQCFC.MQCACF_SERVICE_COMPONENT]] == [b""]
 
 
 @pytest.mark.parametrize(

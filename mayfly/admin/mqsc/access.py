@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from mayfly.admin import (
     AUTHREC,
     CHLAUTH,
-    CLASS_PROFILE,
     GROUP,
     MATCHES,
     OBJECT_TYPES,
@@ -31,6 +30,7 @@ from mayfly.admin import (
     inquire_channel_rules,
     inquire_entity,
     object_type,
+    profile_of_manager,
     refresh_security,
     set_authority,
     set_channel_rule,
@@ -170,24 +170,18 @@ def _object(
         raise command.object.wrong(f"OBJTYPE is missing: it is one of {', '.join(OBJECT_TYPES)}")
     object_type = _object_type(remaining.pop("OBJTYPE"))
     parameter = remaining.pop(keyword, None)
-    if object_type == QMGR and not _is_class(parameter):
-        names = SELF, fold(queue_manager.name)
-        if parameter is not None and fold(one_value(parameter)) not in names:
+    if object_type == QMGR:
+        given = "" if parameter is None else one_value(parameter)
+        profile = profile_of_manager(queue_manager, given)
+        if profile is None:
+            assert parameter is not None
             raise parameter.wrong(f"{parameter} is not right: for {QMGR} it must be {SELF}")
-        return object_type, SELF
+        return object_type, profile
     if parameter is None:
         raise command.object.wrong(f"{keyword} is missing")
     name = one_value(parameter)
     checked_by(parameter, partial(check_profile, name))
     return object_type, name
-
-
-def _is_class(parameter: Parameter | None) -> bool:
-    """Return True for PROFILE(@class), which stands for the right to create objects of a type.
-
-    None is no such parameter.
-    """
-    return parameter is not None and one_value(parameter) == CLASS_PROFILE
 
 
 def _object_type(parameter: Parameter) -> str:

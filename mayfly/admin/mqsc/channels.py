@@ -19,6 +19,7 @@ from mayfly.admin import (
     number_of,
     object_type,
     stop_channel,
+    stop_channel_instances,
     stop_connection,
 )
 from mayfly.admin.mqsc.display import Reply, done, nothing_else, selection, shown
@@ -115,16 +116,33 @@ def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """Run STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)].
 
-    Returns the reply AMQ8019I without waiting for the end of a batch. STATUS(INACTIVE) is for
-    SVRCONN channels, which then accept new clients. Raises MqscSyntaxError,
-    MQRC_UNKNOWN_OBJECT_NAME. ``kind`` is CHANNEL.
+    CONNAME() and QMNAME() end the instances with one partner only; STATUS must not be STOPPED then.
+    Returns the reply AMQ8019I without waiting for the end of a batch, AMQ9533W if there is no such
+    instance. Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME. ``kind`` is CHANNEL.
     """
     name = name_of(command.object)
     remaining = distinct(command.parameters)
-    mode = word_of(remaining.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
-    status = word_of(remaining.pop("STATUS", None), ("STOPPED", "INACTIVE"))
+    is_forced = word_of(remaining.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE")) != "QUIESCE"
+    stopped = remaining.pop("STATUS", None)
+    status = word_of(stopped, ("STOPPED", "INACTIVE"))
+    connection, partner = remaining.pop("CONNAME", None), remaining.pop("QMNAME", None)
     nothing_else(command, kind, remaining)
-    stop_channel(queue_manager, name, is_forced=mode != "QUIESCE", is_inactive=status == "INACTIVE")
+    if connection is None and partner is None:
+        stop_channel(queue_manager, name, is_forced=is_forced, is_inactive=status == "INACTIVE")
+        return done("AMQ8019I", "Stop IBM MQ channel accepted.")
+    if stopped is not None and status == "STOPPED":
+        raise stopped.wrong("STATUS(STOPPED) is for all partners: not with CONNAME or QMNAME")
+    try:
+        stop_channel_instances(
+            queue_manager,
+            name,
+            connection="" if connection is None else one_value(connection),
+            partner="" if partner is None else object_name(partner),
+            is_forced=is_forced,
+        )
+    except AdminError as error:
+        text = f"Channel '{name}' is not currently active."
+        return Reply((MqscMessage("AMQ9533W", text, error.detail, error.reason),))
     return done("AMQ8019I", "Stop IBM MQ channel accepted.")
 
 

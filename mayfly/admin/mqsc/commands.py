@@ -14,6 +14,7 @@ from mayfly.admin import (
     APSTATUS_QMGR,
     AUTHINFO,
     AUTHREC,
+    AUTHSERV,
     CHANNEL,
     CHLAUTH,
     CHSTATUS,
@@ -162,7 +163,7 @@ _OBJECT_SYNONYMS = {
     "APS": APSTATUS,
 }
 #: Object types that take no name: there is one object, or one list, of the queue manager.
-_OF_MANAGER = (QMGR, QMSTATUS, PUBSUB, GROUP_STATUS, SECURITY)
+_OF_MANAGER = (QMGR, QMSTATUS, PUBSUB, GROUP_STATUS, SECURITY, AUTHSERV)
 #: Object types of which DISPLAY takes no parameters, and shows everything.
 _WITHOUT_PARAMETERS = (GROUP_STATUS,)
 #: Object types whose names are any text.
@@ -181,6 +182,7 @@ _HEADINGS = {
     SBSTATUS: ("AMQ8099I", "IBM MQ subscription status inquired."),
     APSTATUS: ("AMQ8932I", "Display application status details."),
     SECURITY: ("MFY1009I", "Display security details."),
+    AUTHSERV: ("MFY1017I", "Display authorization service details."),
     GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
     SUB: ("AMQ8096I", "IBM MQ subscription inquired."),
     QMGR: ("AMQ8408I", "Display Queue Manager details."),
@@ -199,7 +201,8 @@ _OPERATING: Final = frozenset(
     | {(verb, kind) for verb in ("START", "STOP") for kind in (LISTENER, SERVICE)}
     | {("STOP", CONN), ("RESET", QSTATS)}
 )
-_END = "END"
+#: What ends a script, and a conversation.
+ENDS: Final = ("END", "EXIT", "QUIT")
 _NUMBER_WIDTH = 6
 _SMALL = {0: "No", 1: "One"}
 _Action: TypeAlias = Callable[["Engine", Command, str], Reply]
@@ -664,7 +667,7 @@ ACTIONS: dict[str, dict[str, _Action]] = {
         CONN: channels.display_connections,
         **dict.fromkeys(_NOUNS, _display),
         **dict.fromkeys((TOPIC, TPSTATUS, GROUP_STATUS, SUB, QMGR, QMSTATUS), _display),
-        **dict.fromkeys((SBSTATUS, APSTATUS, SECURITY), _display),
+        **dict.fromkeys((SBSTATUS, APSTATUS, SECURITY, AUTHSERV), _display),
         PUBSUB: status.neighbours,
         **dict.fromkeys(_NEVER_HERE, status.nothing_runs),
         AUTHREC: access.display_records,
@@ -752,8 +755,8 @@ def role_of(verb: str, kind: str) -> Role:
 
 
 def is_end(statement: Statement) -> bool:
-    """Return True if a statement is the command END, in any case, with or without ``;``."""
-    return fold(statement.text).rstrip("; ") == _END
+    """Return True if a statement is END, EXIT or QUIT, in any case, with or without ``;``."""
+    return fold(statement.text).rstrip("; ") in ENDS
 
 
 def _run(queue_manager: Engine, statement: Statement) -> Reply:

@@ -14,6 +14,7 @@ from mayfly.admin import (
     APSTATUS_QMGR,
     AUTHINFO,
     AUTHREC,
+    AUTHSERV,
     CHANNEL,
     CHLAUTH,
     CHSTATUS,
@@ -96,6 +97,7 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     SECURITY: ("QMNAME",),
     SETTING: (SETTING,),
     AUTHREC: (),
+    AUTHSERV: (),
     CHLAUTH: (
         CHLAUTH,
         _TYPE,

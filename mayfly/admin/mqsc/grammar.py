@@ -31,6 +31,7 @@ _TOKEN = re.compile(
 _PLAIN = re.compile(r"[^\s,()';a-z]+")
 _CONTINUED = ("+", "-")
 _COMMENT = "*"
+_BEFORE_OBJECT = ("REPLACE", "NOREPLACE")
 _ROWS = [row for kind in DEFINABLE for row in object_type(kind).attributes.values()]
 #: Attributes that are written without a value, as KEYWORD or NOKEYWORD.
 FLAGS = frozenset(a.keyword for a in _ROWS if a.is_flag)
@@ -201,7 +202,8 @@ def statements(script: str) -> Iterator[Statement]:
 def parse(statement: Statement) -> Command:
     """Return the command in a statement.
 
-    Raises MqscSyntaxError for an unfinished or malformed command, or one without object.
+    REPLACE or NOREPLACE may stand before the object, as CSQUTIL MAKEDEF of z/OS writes it. Raises
+    MqscSyntaxError for an unfinished or malformed command, or one without object.
     """
     text = statement.text
     if statement.is_unfinished:
@@ -211,6 +213,8 @@ def parse(statement: Statement) -> Command:
         raise verb.wrong(f"{verb} is not a command")
     if not rest:
         raise MqscSyntaxError(f"{verb} needs an object", verb.start, len(text))
+    if len(rest) > 1 and rest[0].keyword in _BEFORE_OBJECT:
+        rest[:2] = rest[1], rest[0]
     return Command(verb, rest[0], tuple(rest[1:]))
 
 

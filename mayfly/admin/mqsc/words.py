@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mayfly.admin import QUEUE_KINDS, SECRETS, displayed, object_type
-from mayfly.admin.mqsc.commands import OBJECTS_OF_VERBS, without_abbreviations
+from mayfly.admin.mqsc.commands import ENDS, OBJECTS_OF_VERBS, without_abbreviations
 from mayfly.admin.mqsc.grammar import nearest, statements
 from mayfly.engine.api.administration import Attribute
 
 HELP: Final = "HELP"
-#: The words that end a conversation; a script has END alone.
-ENDS: Final = ("END", "EXIT", "QUIT")
 _SETTING_VERBS: Final = ("DEFINE", "ALTER")
 _DISPLAY: Final = "DISPLAY"
 #: Parameters beside attributes.

@@ -11,7 +11,6 @@ from mayfly.admin import (
     PRINCIPAL,
     QMGR,
     RULE_ACTIONS,
-    SELF,
     AuthorityKey,
     Engine,
     Entity,
@@ -21,10 +20,10 @@ from mayfly.admin import (
     check_entity,
     check_profile,
     delete_authority,
-    fold,
     inquire_authority,
     inquire_channel_rules,
     inquire_entity,
+    profile_of_manager,
     set_authority,
     set_channel_rule,
 )
@@ -166,10 +165,11 @@ def _object(manager: Engine, parameters: Parameters, name: int) -> tuple[str, st
         raise missing(k.MQIACF_OBJECT_TYPE)
     object_type = _type_of(number)
     if object_type == QMGR:
-        given = parameters.text(name)
-        if given and fold(given) not in (SELF, fold(manager.name)):
+        given = parameters.text(name) or ""
+        manager_profile = profile_of_manager(manager, given)
+        if manager_profile is None:
             raise wrong_value(name, given, f"the name of the queue manager, {manager.name}")
-        return object_type, SELF
+        return object_type, manager_profile
     profile = parameters.needed_text(name)
     check_profile(profile)
     return object_type, profile

@@ -68,17 +68,29 @@ def start(manager: Engine, parameters: Parameters) -> None:
 def stop(manager: Engine, parameters: Parameters) -> None:
     """Stop a channel by MQIACF_MODE, without waiting for the end of a batch.
 
-    MQIACH_CHANNEL_STATUS is MQCHS_STOPPED, or MQCHS_INACTIVE for a channel of clients.
+    MQIACH_CHANNEL_STATUS is MQCHS_STOPPED or MQCHS_INACTIVE. MQCACH_CONNECTION_NAME and
+    MQCA_Q_MGR_NAME end the instances with one partner only; with MQCHS_STOPPED they raise PcfError
+    (MQRCCF_PARM_CONFLICT).
     """
     name = _name(parameters)
     modes = (k.MQMODE_FORCE, k.MQMODE_QUIESCE, k.MQMODE_TERMINATE)
     mode = parameters.number(k.MQIACF_MODE, modes)
     states = (k.MQCHS_INACTIVE, k.MQCHS_STOPPED)
     status = parameters.number(k.MQIACH_CHANNEL_STATUS, states)
+    connection = parameters.text(k.MQCACH_CONNECTION_NAME) or ""
+    partner = parameters.text(c.MQCA_Q_MGR_NAME) or ""
     parameters.end()
     is_forced = mode not in (None, k.MQMODE_QUIESCE)
-    is_inactive = status == k.MQCHS_INACTIVE
-    admin.stop_channel(manager, name, is_forced=is_forced, is_inactive=is_inactive)
+    if not connection and not partner:
+        is_inactive = status == k.MQCHS_INACTIVE
+        admin.stop_channel(manager, name, is_forced=is_forced, is_inactive=is_inactive)
+        return
+    if status == k.MQCHS_STOPPED:
+        text = "MQCHS_STOPPED is for all partners of a channel"
+        raise PcfError(k.MQRCCF_PARM_CONFLICT, text, k.MQIACH_CHANNEL_STATUS)
+    admin.stop_channel_instances(
+        manager, name, connection=connection, partner=partner, is_forced=is_forced
+    )
 
 
 def reset(manager: Engine, parameters: Parameters) -> None:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from mayfly import admin
 from mayfly.admin import (
+    AUTHSERV,
     CHANNEL,
     CLNTCONN,
     GROUP_STATUS,
@@ -71,6 +72,7 @@ Action: TypeAlias = Callable[[Engine, Parameters], "Answer | None"]
 
 _GENERIC: Final = "*"
 _NAME_BYTES: Final = 48
+_AUTHORITY_SERVICE: Final = "Mayfly"
 _CHANNEL_BYTES: Final = 20
 _GROUP_BYTES: Final = 4
 #: MQQSGS_*, of a member of a queue-sharing group.
@@ -498,6 +500,20 @@ def _inquire_security(manager: Engine, parameters: Parameters) -> Answer:
     return _about_manager(manager, parameters, SECURITY, k.MQIACF_SECURITY_ATTRS)
 
 
+def _inquire_authority_service(manager: Engine, parameters: Parameters) -> Answer:
+    """Return one message about what checks authority: Mayfly itself, under its own name.
+
+    For another MQCACF_SERVICE_COMPONENT that name is blank.
+    """
+    component = parameters.text(k.MQCACF_SERVICE_COMPONENT) or _AUTHORITY_SERVICE
+    wanted = parameters.numbers(k.MQIACF_AUTH_SERVICE_ATTRS)
+    parameters.end()
+    (record,) = admin.inquire(manager, (AUTHSERV,), "")
+    found = _AUTHORITY_SERVICE if component == _AUTHORITY_SERVICE else ""
+    name = string_list(k.MQCACF_SERVICE_COMPONENT, [found], _NAME_BYTES)
+    return [[name, *structures_of(record, wanted)]]
+
+
 def _inquire_cluster_managers(_manager: Engine, parameters: Parameters) -> None:
     """Raise PcfError (MQRCCF_NONE_FOUND): no queue manager here is in a cluster."""
     parameters.needed_text(c.MQCA_CLUSTER_Q_MGR_NAME)
@@ -716,6 +732,7 @@ COMMANDS: Final[dict[int, Command]] = {
     k.MQCMD_INQUIRE_SUB_STATUS: Command(Role.LOOK, _inquire_subscription_status, SUBSCRIPTIONS),
     k.MQCMD_INQUIRE_APPL_STATUS: Command(Role.LOOK, status.inquire_applications),
     k.MQCMD_INQUIRE_SECURITY: Command(Role.LOOK, _inquire_security),
+    k.MQCMD_INQUIRE_AUTH_SERVICE: Command(Role.LOOK, _inquire_authority_service),
     k.MQCMD_INQUIRE_CLUSTER_Q_MGR: Command(Role.LOOK, _inquire_cluster_managers),
     k.MQCMD_INQUIRE_CHANNEL_STATUS: Command(Role.LOOK, channels.inquire_status, CHANNELS),
     k.MQCMD_PING_CHANNEL: Command(Role.LOOK, channels.ping, CHANNELS),

@@ -13,6 +13,7 @@ from mayfly.client.connection import Connection
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.reconnecting import ReconnectingConnection
 from mayfly.client.connection.remote import RemoteConnection
+from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -176,9 +177,25 @@ def test_a_client_that_reconnects_goes_on_when_the_channel_lets_it_in(
     made.close()
 
 
-def test_only_a_channel_of_clients_becomes_inactive(queue_manager: QueueManager) -> None:
+def test_clients_from_one_address_are_ended_and_may_come_back(
+    served: Served, queue_manager: QueueManager
+) -> None:
+    before = connected(served)
+    [row] = queue_manager.mqsc("DISPLAY CHSTATUS(CH) CONNAME").rows
+    for how in ("CONNAME('192.0.2.1')", "QMNAME(QM2)", f"CONNAME('{row['CONNAME']}') QMNAME(QM2)"):
+        [message] = queue_manager.mqsc(f"STOP CHANNEL(CH) MODE(FORCE) {how}").messages
+        assert (message.code, message.reason) == ("AMQ9533W", k.MQRCCF_CHANNEL_NOT_ACTIVE)
+    assert before.now_ms()
+    stop(queue_manager, f"MODE(FORCE) CONNAME('{row['CONNAME']}')")
+    gone(served)
+    assert reason_of(before.now_ms) == rc.MQRC_CONNECTION_BROKEN
+    connected(served).close()
+
+
+@pytest.mark.parametrize(
+    "how", ["STATUS(SOON)", "CONNAME('192.0.2.1') STATUS(STOPPED)", "QMNAME('a b')"]
+)
+def test_a_wrong_stop_changes_nothing(queue_manager: QueueManager, how: str) -> None:
     assert queue_manager.mqsc("DEFINE CHANNEL(IN) CHLTYPE(RCVR)").ok
-    result = queue_manager.mqsc("STOP CHANNEL(IN) STATUS(INACTIVE)")
-    assert not result.ok
-    assert "STATUS(INACTIVE): IN is no channel of clients" in result.text
-    assert not queue_manager.mqsc("STOP CHANNEL(IN) STATUS(SOON)").ok
+    assert queue_manager.mqsc(f"STOP CHANNEL(IN) {how}").codes == ["AMQ8405E"]
+    assert queue_manager.mqsc("DISPLAY CHSTATUS(IN)").codes == ["AMQ8420I"]
