@@ -1,4 +1,8 @@
-/* Puts and gets messages of 200 bytes, so many for each line of its input; says the seconds. */
+/* Puts and gets messages of 200 bytes, so many for each line of its input; says the seconds.
+ *
+ * With a second argument puts do not wait for their answers (MQPMO_ASYNC_RESPONSE; MQSTAT waits for
+ * the last one), and messages are read ahead (MQOO_READ_AHEAD).
+ */
 #include <mayfly_mqi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +26,9 @@ static double now(void) {
 
 int main(int argc, char **argv) {
     char body[200] = {0}, line[10];
-    int count = argc > 1 ? atoi(argv[1]) : 1;
+    int count = argc > 1 ? atoi(argv[1]) : 1, is_streamed = argc > 2;
+    MQLONG response = is_streamed ? MQPMO_ASYNC_RESPONSE : MQPMO_NONE;
+    MQLONG reading = is_streamed ? MQOO_READ_AHEAD : MQOO_READ_AHEAD_AS_Q_DEF;
     MQHCONN connection;
     MQHOBJ queue;
     MQOD od = MQOD_DEFAULT;
@@ -30,7 +36,7 @@ int main(int argc, char **argv) {
     MQCONN("BENCH", &connection, &comp, &reason);
     check("MQCONN");
     strcpy(od.ObjectName, "Q1");
-    MQOPEN(connection, &od, MQOO_OUTPUT | MQOO_INPUT_SHARED, &queue, &comp, &reason);
+    MQOPEN(connection, &od, MQOO_OUTPUT | MQOO_INPUT_SHARED | reading, &queue, &comp, &reason);
     check("MQOPEN");
     puts("ready");
     fflush(stdout);
@@ -40,9 +46,18 @@ int main(int argc, char **argv) {
             MQMD md = MQMD_DEFAULT;
             MQPMO pmo = MQPMO_DEFAULT;
             md.Persistence = MQPER_NOT_PERSISTENT;
-            pmo.Options = MQPMO_NO_SYNCPOINT;
+            pmo.Options = MQPMO_NO_SYNCPOINT | response;
             MQPUT(connection, queue, &md, &pmo, sizeof body, body, &comp, &reason);
             check("MQPUT");
+        }
+        if (is_streamed) {
+            MQSTS sts = MQSTS_DEFAULT;
+            MQSTAT(connection, MQSTAT_TYPE_ASYNC_ERROR, &sts, &comp, &reason);
+            check("MQSTAT");
+            if (sts.PutSuccessCount != count) {
+                fprintf(stderr, "%d of %d puts\n", sts.PutSuccessCount, count);
+                return 1;
+            }
         }
         double middle = now();
         for (int n = 0; n < count; n++) {

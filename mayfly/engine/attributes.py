@@ -391,6 +391,9 @@ _LONGEST_BACKOUT_DELAY_S = 86_400
 #: Local queues, and model queues, from which local queues are made.
 _HOLDERS = (QLOCAL, QMODEL)
 _GETTABLE = (QLOCAL, QALIAS, QMODEL)
+#: A value of DEFPRESP (MQPRT_ASYNC_RESPONSE), and two of DEFREADA (MQREADA_YES, _DISABLED).
+PUT_ASYNC: Final = 2
+READ_AHEAD, READ_AHEAD_DISABLED = 1, 2
 
 
 def _cap_tenths(custom: str, capexpry: int) -> int:
@@ -424,6 +427,20 @@ class QueueDefinition(Definition):
     defprty: int = attribute(0, c.MQIA_DEF_PRIORITY, low=0, high=9, objects=QUEUE_KINDS)
     defpsist: int = attribute(
         c.MQPER_NOT_PERSISTENT, c.MQIA_DEF_PERSISTENCE, words=YES_NO, objects=QUEUE_KINDS
+    )
+    # How a put without a response option is answered, and whether messages may go to a client
+    # before it asks for them.
+    defpresp: int = attribute(
+        1,
+        c.MQIA_DEF_PUT_RESPONSE_TYPE,
+        words=(("SYNC", 1), ("ASYNC", PUT_ASYNC)),
+        objects=QUEUE_KINDS,
+    )
+    defreada: int = attribute(
+        0,
+        c.MQIA_DEF_READ_AHEAD,
+        words=(("NO", 0), ("YES", READ_AHEAD), ("DISABLED", READ_AHEAD_DISABLED)),
+        objects=_GETTABLE,
     )
     maxdepth: int = attribute(5_000, c.MQIA_MAX_Q_DEPTH, low=0, high=LARGEST, objects=_HOLDERS)
     # When a queue is full, nearly full or nearly empty again, in percent of MAXDEPTH; expired

@@ -26,7 +26,7 @@ from mayfly.engine.get import (
     take_rows,
 )
 from mayfly.engine.queue_state import Hold
-from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
 from mayfly.engine.remote.transmission import TRANSMISSION_MARK
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
@@ -332,6 +332,7 @@ def take_each(
     *,
     max_messages: int,
     max_bytes: int,
+    only_volatile: bool,
 ) -> Iterator[tuple[Got, GetResult]]:
     """Yield up to ``max_messages`` present messages with their results, each held separately.
 
@@ -342,8 +343,9 @@ def take_each(
 
     The search stops when the bodies reach ``max_bytes``, and earlier where a selector makes it
     long. ``getter_into`` returns a getter that takes into a unit of work. A message that does not
-    fit the buffer stays on its queue and is the last item. Consume it under the engine lock. Raises
-    the errors of ``get.get``.
+    fit the buffer stays on its queue and is the last item. With ``only_volatile`` a persistent
+    message ends the search, and a getter with match options takes nothing. Consume it under the
+    engine lock. Raises the errors of ``get.get``.
     """
     assert core.engine_lock.is_held()
     held = UnitOfWork(core, holder.terminated_by)
@@ -352,8 +354,16 @@ def take_each(
     getter.requester.check()
     if getter.takes_any:
         yield from _take_each_next(
-            core, request, getter, holder, max_messages=max_messages, max_bytes=max_bytes
+            core,
+            request,
+            getter,
+            holder,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            only_volatile=only_volatile,
         )
+        return
+    if only_volatile:
         return
     left_bytes, count = max_bytes, 0
     while count < max_messages and left_bytes > 0:
@@ -379,6 +389,7 @@ def _take_each_next(
     *,
     max_messages: int,
     max_bytes: int,
+    only_volatile: bool,
 ) -> Iterator[tuple[Got, GetResult]]:
     """Yield the messages of :func:`take_each` for a get without match options, by one search."""
     queue, now_ms, requester = getter.checked_queue(), core.now_ms(), getter.requester
@@ -397,6 +408,10 @@ def _take_each_next(
     expired = picked.expired
     for got in picked.alive:
         _queue, row, persistence = got
+        if only_volatile and persistence == PERSISTENT:
+            # It and what is behind it are still visible, as below.
+            expired = [found for found in expired if found[1].k < row.k]
+            break
         result = result_for(core, request, queue, row, now_ms)
         if result.stays:
             # Messages behind it are still visible, and the next search finds them again.

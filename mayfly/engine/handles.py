@@ -114,6 +114,20 @@ class Handle:
         self.number = opened.number
         self.options = opened.options
         self._selector = selector
+        #: What a put without a response option has: MQPMO_ASYNC_RESPONSE for DEFPRESP(ASYNC), or 0.
+        self.default_response = c.MQPMO_ASYNC_RESPONSE if path.answers_later else c.MQPMO_NONE
+        asks = self.options & c.MQOO_READ_AHEAD or (
+            path.reads_ahead and not self.options & c.MQOO_NO_READ_AHEAD
+        )
+        #: Whether nonpersistent messages may be handed to a client before it asks for them.
+        self.reads_ahead = bool(
+            asks
+            and self.options & INPUT
+            and not self.options & c.MQOO_SAVE_ALL_CONTEXT
+            and selector is None
+            and path.remote is None
+            and not path.forbids_read_ahead
+        )
         #: The order of its puts, and of its gets, in groups; made by the first of them.
         self._put_order: PutOrder | None = None
         self._groups: GroupGets | None = None

@@ -130,20 +130,29 @@ class Deliveries(Hold):
         *,
         max_messages: int,
         max_bytes: int,
+        only_volatile: bool = False,
     ) -> list[Delivery]:
         """Hold up to ``max_messages`` present messages, about ``max_bytes`` of bodies; return them.
 
         ``handle`` is the number of the handle, for the deliveries. ``getter_into`` returns a getter
         that takes into a unit of work. The list is shorter where a selector makes a long search,
-        and empty for an empty queue. Nothing waits. Expired messages are discarded in the
-        background. Raises the errors of ``get.get`` if no message was taken before the error.
+        and empty for an empty queue. With ``only_volatile`` it ends before the first persistent
+        message, and is empty for a handle with a selector. Nothing waits. Expired messages are
+        discarded in the background. Raises the errors of ``get.get`` if no message was taken before
+        the error.
         """
         core, found = self._core, list[Delivery]()
         with core.engine_lock:
             core.check_running()
             try:
                 taken = take_each(
-                    core, request, getter_into, self, max_messages=max_messages, max_bytes=max_bytes
+                    core,
+                    request,
+                    getter_into,
+                    self,
+                    max_messages=max_messages,
+                    max_bytes=max_bytes,
+                    only_volatile=only_volatile,
                 )
                 for got, result in taken:
                     number = 0

@@ -8,10 +8,12 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "mayfly_mqi.h"
 
@@ -176,6 +178,31 @@ static int load(void) {
     return is_ready = 1;
 }
 
+/* A send to a server that is gone raises SIGPIPE, which would end the program: a Python program
+ * ignores it, a C program may not. Threads that begin within a verb inherit the mask. */
+static void block_pipe_signal(sigset_t *before) {
+    sigset_t pipe_signal;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, before);
+}
+
+/* Discard a SIGPIPE of the verb, and give the thread its mask back. */
+static void restore_pipe_signal(const sigset_t *before) {
+    sigset_t pending;
+    if (sigismember(before, SIGPIPE))
+        return;
+    sigpending(&pending);
+    if (sigismember(&pending, SIGPIPE)) {
+        static const struct timespec at_once = {0, 0};
+        sigset_t pipe_signal;
+        sigemptyset(&pipe_signal);
+        sigaddset(&pipe_signal, SIGPIPE);
+        sigtimedwait(&pipe_signal, NULL, &at_once);
+    }
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 /* Take the interpreter's lock; 0 without an interpreter or without Mayfly. */
 static int enter(int *state) {
     pthread_once(&once, start_python);
@@ -209,6 +236,8 @@ static void leave(int state, Object *answer, PMQLONG comp, PMQLONG reason) {
 #define CALL(function, format, ...)                                                             \
     do {                                                                                        \
         int state;                                                                              \
+        sigset_t before;                                                                        \
+        block_pipe_signal(&before);                                                             \
         if (!enter(&state)) {                                                                   \
             *pCompCode = MQCC_FAILED;                                                           \
             *pReason = MQRC_UNEXPECTED_ERROR;                                                   \
@@ -217,6 +246,7 @@ static void leave(int state, Object *answer, PMQLONG comp, PMQLONG reason) {
                 python.PyObject_CallFunction(functions[function], format, __VA_ARGS__);         \
             leave(state, answer, pCompCode, pReason);                                           \
         }                                                                                       \
+        restore_pipe_signal(&before);                                                           \
     } while (0)
 #define AT(pointer) ((long long)(intptr_t)(pointer))
 

@@ -331,6 +331,31 @@ class AskBackoutRule(Request[BackoutRule], tag=29):
     handle: Handle
 
 
+class Streaming(NamedTuple):
+    """What the options and the defaults of an open queue let a client do without waiting.
+
+    ``answers_later`` is True for DEFPRESP(ASYNC): a put without MQPMO_SYNC_RESPONSE has
+    MQPMO_ASYNC_RESPONSE. ``reads_ahead`` is True if gets may use :class:`TakeAhead`: for
+    MQOO_READ_AHEAD, or DEFREADA(YES) without MQOO_NO_READ_AHEAD, unless DEFREADA is DISABLED.
+    ``default_persistence`` (MQPER_*) is that of a put with MQPER_PERSISTENCE_AS_Q_DEF.
+    """
+
+    answers_later: bool
+    reads_ahead: bool
+    default_persistence: int
+
+
+class AskStreaming(Request[Streaming], tag=89):
+    """Ask what an open queue lets a client do without waiting; raises MQRC_HOBJ_ERROR.
+
+    ``process`` is that of the client (``runtime.virtual_clock.this_process``). A client of another
+    process cannot read a virtual clock, so it may not keep messages that expire by one.
+    """
+
+    handle: Handle
+    process: Text
+
+
 # Puts
 
 
@@ -586,6 +611,19 @@ class TakeHeld(Request[list[Delivery]], tag=47):
     ``max_messages`` and ``max_bytes`` are as in :class:`GetMany`. The answer is [] in place of
     MQRC_NO_MSG_AVAILABLE. Raises the other reason codes of a get, and MQRC_OPTIONS_ERROR for
     MQGMO_WAIT, MQGMO_SYNCPOINT and MQGMO_BROWSE_FIRST.
+    """
+
+    handle: Handle
+    options: Int64
+    max_messages: Int64
+    max_bytes: Int64
+
+
+class TakeAhead(Request[list[Delivery]], tag=90):
+    """Get several nonpersistent messages for later gets of the program, and hold them.
+
+    As :class:`TakeHeld`, but the answer ends before the first persistent message, has at most
+    MAX_AHEAD_IN_FRAME messages, and is [] for a handle with a selector.
     """
 
     handle: Handle

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hatch_build import c_library
+from mayfly import QueueManager
 from mayfly.cli.app import app
 from mayfly.libmqm import entry_points
 from mayfly.libmqm.installation import python_library
@@ -60,6 +61,21 @@ def test_a_lost_connection_is_2009_to_verbs_and_callbacks(
         assert program.stdout.readline() == "ready\n"
         relay.cut()
         output, errors = program.communicate(timeout=PROGRAM_SECONDS)
+    assert (program.returncode, output) == (0, "ok\n"), errors
+
+
+def test_asynchronous_puts_and_read_ahead_lose_none_and_outlive_the_end_of_the_server(
+    programs: Programs,
+) -> None:
+    # In real time: a program of another process reads nothing ahead under a virtual clock.
+    with QueueManager("QM1") as manager:
+        served = Served(manager)
+        program = programs.started(served.port, programs.compiled("streams"), stdin=subprocess.PIPE)
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        served.server.close()
+        # A second send to a socket that its peer has closed raises SIGPIPE.
+        output, errors = program.communicate("\n", timeout=PROGRAM_SECONDS)
     assert (program.returncode, output) == (0, "ok\n"), errors
 
 

@@ -83,6 +83,8 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.event_constants import MQEVO_CONSOLE, MQEVO_MQSET
 from mayfly.properties.folders import Property
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import VirtualClock
+from mayfly.runtime.virtual_clock import this_process
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_max_messages
 from mayfly.verbs.contracts.claims import ConsumerState
@@ -92,7 +94,15 @@ from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.wire import descriptor_of
 from mayfly.verbs.facts import Inquiry, MqscResult
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
-from mayfly.verbs.requests import BackoutRule, Opened, Put, Request, Subscribed, verb_name
+from mayfly.verbs.requests import (
+    BackoutRule,
+    Opened,
+    Put,
+    Request,
+    Streaming,
+    Subscribed,
+    verb_name,
+)
 from mayfly.verbs.rows import properties_of, scalar_of
 from mayfly.verbs.schedule import Receipt
 from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
@@ -166,6 +176,7 @@ _sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
 #: The number of bulk changes of the schedule that may be open; one more ends the oldest.
 _MAX_STEPS: Final = 16
 #: MQPUT1 opens no queue whose context could be passed on.
+_RESPONSES: Final = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNC_RESPONSE
 _NOT_FOR_PUT1 = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT
 #: With these alone a publication needs no open topic.
 _OF_PLAIN_PUBLISHING = {
@@ -336,6 +347,8 @@ class LocalConnection(Connection):
         if properties:
             descriptor, body = with_properties(self.core, descriptor, body, properties)
         request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
+        if not options & _RESPONSES and isinstance(target, Handle):
+            options |= target.default_response
         if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
             return target.put_async(body, request, options, context, completion=completion)
         return target.put(body, request, options, context, completion=completion)
@@ -572,6 +585,19 @@ def _backout_rule(connection: LocalConnection, request: ask.AskBackoutRule) -> B
     """Return BOTHRESH and BOQNAME of an open queue; raises MQRC_HOBJ_ERROR for any other handle."""
     definition = connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR).queue.definition
     return BackoutRule(definition.bothresh, definition.boqname)
+
+
+def _streaming(connection: LocalConnection, request: ask.AskStreaming) -> Streaming:
+    """Return what an open queue lets a client do without waiting; raises MQRC_HOBJ_ERROR."""
+    handle = connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR)
+    can_tell_time = request.process == this_process() or not isinstance(
+        connection.core.clock, VirtualClock
+    )
+    return Streaming(
+        bool(handle.default_response),
+        handle.reads_ahead and can_tell_time,
+        handle.path.default_persistence,
+    )
 
 
 def _lives_from_release(connection: LocalConnection, request: ask.AskLivesFromRelease) -> bool:
@@ -894,7 +920,9 @@ def _begin_get_any(
     return pending
 
 
-def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Delivery]:
+def _take_held(
+    connection: LocalConnection, request: ask.TakeHeld | ask.TakeAhead
+) -> list[Delivery]:
     """Get several messages of one queue without waiting, each held as a delivery.
 
     Returns [] when none is available. Raises MQRC_OPTIONS_ERROR for syncpoint, browsing and
@@ -910,6 +938,7 @@ def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Deliv
         lambda held: queue.getter(get_request, options, held),
         max_messages=request.max_messages,
         max_bytes=request.max_bytes,
+        only_volatile=isinstance(request, ask.TakeAhead),
     )
 
 
@@ -1423,6 +1452,7 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Set: _set,
     ask.AskLivesFromRelease: _lives_from_release,
     ask.AskBackoutRule: _backout_rule,
+    ask.AskStreaming: _streaming,
     ask.Put: lambda connection, request: _put_to(
         connection, request.handle, request, request.context
     ),
@@ -1433,6 +1463,7 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.GetMany: _get_many,
     ask.GetAny: _get_held,
     ask.TakeHeld: _take_held,
+    ask.TakeAhead: _take_held,
     ask.Settle: lambda connection, request: _settle_with(connection, request, None),
     ask.Unlock: _unlock,
     ask.Commit: lambda connection, _request: connection.session.commit(),

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
+from mayfly.client.connection.ahead import MessagesAhead, Streams, TakenAhead
 from mayfly.client.connection.choose import Sharing
 from mayfly.client.connection.endpoint import (
     UNREACHABLE,
@@ -52,7 +53,7 @@ from mayfly.verbs.contracts.wire import (
     descriptor_of,
     packed,
 )
-from mayfly.verbs.messages import PutResult
+from mayfly.verbs.messages import GetResult, PutResult
 from mayfly.verbs.requests import Backout, NewIds, Opened, Put, Puts, Request, Subscribed
 from mayfly.verbs.rows import PutsRow, put_of
 
@@ -185,6 +186,10 @@ class RemoteConnection(Connection):
         self._max_message_bytes = max_message_bytes
         self._unanswered = UnansweredPuts(conversation)
         self._callback_puts = CallbackPuts(conversation)
+        self._streams = Streams(conversation)
+        #: By handle, messages that were read ahead.
+        self._ahead: dict[int, MessagesAhead] = {}
+        self._taken_ahead = TakenAhead(conversation)
         self._finish = weakref.finalize(self, conversation.drop)
         self._finish.atexit = False
 
@@ -216,6 +221,8 @@ class RemoteConnection(Connection):
         of :meth:`Connection.begin`.
         """
         try:
+            if self._ahead and type(request) in _GETS:
+                self._give_back()
             if isinstance(request, ask.Put):
                 self._check_length(request)
                 if self._callback_puts.are_together:
@@ -248,6 +255,7 @@ class RemoteConnection(Connection):
         self._finish.detach()
         try:
             if not conversation.link.is_over:
+                self._give_back()
                 if commit:
                     self._unanswered.check_before_commit()
                 conversation.call(ask.Disconnect(commit))
@@ -302,9 +310,49 @@ class RemoteConnection(Connection):
         MQRC_MSG_TOO_BIG_FOR_CHANNEL.
         """
         self._check_length(request)
-        if request.options & c.MQPMO_ASYNC_RESPONSE and self._unanswered.is_one(request):
+        options = request.options
+        if options & c.MQPMO_SYNC_RESPONSE:
+            return None
+        if not options & c.MQPMO_ASYNC_RESPONSE:
+            if not self._streams.of(request.handle).answers_later:
+                return None
+            request = replace(request, options=options | c.MQPMO_ASYNC_RESPONSE)
+        persistence = descriptor_of(request.descriptor).persistence
+        if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
+            persistence = self._streams.of(request.handle).default_persistence
+        if self._unanswered.is_one(request, persistence):
             return self._unanswered.send(request)
         return None
+
+    def _prepare_get(self, request: ask.Get) -> GetResult | None:
+        """Return a message that was read ahead; None if the get must go to the server.
+
+        Raises MQRC_CONNECTION_BROKEN.
+        """
+        ahead = self._ahead.get(request.handle)
+        if ahead is None:
+            if request.in_unit or not self._streams.of(request.handle).reads_ahead:
+                return None
+            ahead = MessagesAhead(self.conversation, request.handle, self._taken_ahead)
+            self._ahead[request.handle] = ahead
+        return ahead.get(request)
+
+    def _prepare_close(self, request: ask.CloseObject) -> None:
+        """Give the messages back that were read ahead from a queue, before it is closed."""
+        self._streams.forget(request.handle)
+        ahead = self._ahead.pop(request.handle, None)
+        if ahead is not None:
+            ahead.give_back()
+
+    def _prepare_get_any(self, request: ask.GetAny) -> None:
+        """Give messages back that were read ahead; raises MQRC_OPTIONS_ERROR."""
+        check_called(request)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Give all messages back that were read ahead; raises MQRC_CONNECTION_BROKEN."""
+        for ahead in self._ahead.values():
+            ahead.give_back()
 
     def _prepare_status(self, _request: ask.AskStatus) -> None:
         """Wait for the answers of all asynchronous puts; raise the error of the first failed call.
@@ -366,7 +414,12 @@ def _note_closed(handles: dict[int, int], request: ask.CloseObject, _reason: int
 _PREPARES: Final[dict[type[Request[Any]], Callable[[RemoteConnection, Any], Any]]] = {
     ask.Put: RemoteConnection._prepare_put,
     ask.Put1: RemoteConnection._check_length,
-    ask.GetAny: lambda _connection, request: check_called(request),
+    ask.Get: RemoteConnection._prepare_get,
+    ask.GetAny: RemoteConnection._prepare_get_any,
+    ask.GetMany: lambda connection, _request: connection._give_back(),
+    ask.TakeHeld: lambda connection, _request: connection._give_back(),
+    ask.CloseObject: RemoteConnection._prepare_close,
+    ask.CloseSubscription: lambda connection, _request: connection._give_back(),
     ask.Commit: lambda connection, _request: connection._unanswered.check_before_commit(),
     ask.AskStatus: RemoteConnection._prepare_status,
 }
@@ -377,6 +430,8 @@ _NOTES: Final[dict[type[Request[Any]], Callable[[dict[int, int], Any, Any], None
     ask.Subscribe: _note_subscribed,
     ask.JoinSubscription: _note_subscribed,
 }
+#: Requests to which messages that were read ahead are not there.
+_GETS: Final = frozenset({ask.Get, ask.GetAny, ask.GetMany, ask.TakeHeld})
 #: Requests that cannot be taken back.
 _DECIDED: Final = frozenset({ask.Put, ask.Commit, ask.Settle})
 
@@ -575,17 +630,15 @@ class UnansweredPuts:
         self._ids: deque[bytes] = deque()
         self._now_ms = 0
 
-    def is_one(self, put: Put) -> bool:
-        """Return True if a put need not wait for its answer.
+    def is_one(self, put: Put, persistence: int) -> bool:
+        """Return True if a put with MQPMO_ASYNC_RESPONSE need not wait for its answer.
 
-        Such a put has MQPMO_ASYNC_RESPONSE, goes to a queue, and is nonpersistent or under
-        syncpoint. A publication waits: its result is needed at once.
+        Such a put goes to a queue, and is nonpersistent or under syncpoint. A publication waits:
+        its result is needed at once. ``persistence`` is that of the message or else of the queue.
         """
-        options = put.options
-        is_volatile = descriptor_of(put.descriptor).persistence == c.MQPER_NOT_PERSISTENT
-        is_safe = is_volatile or options & c.MQPMO_SYNCPOINT
+        is_safe = persistence == c.MQPER_NOT_PERSISTENT or put.options & c.MQPMO_SYNCPOINT
         is_queue = self._conversation.open_handles.get(put.handle) == c.MQOT_Q
-        return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue)
+        return bool(is_safe and is_queue)
 
     def send(self, put: Put) -> PutResult:
         """Send a put and return its result without waiting for an answer.

@@ -109,6 +109,25 @@ class Conversation:
             on_refused=on_refused,
         )
 
+    def post(self, request: Request[_R]) -> Callable[[], _R]:
+        """Send a request; return a function that waits for its answer, and returns or raises it.
+
+        Raises MQRC_CONNECTION_BROKEN when the request cannot be sent.
+        """
+        if self.is_closed or self.dropped:
+            self._run_dropped()
+        kind = answer_type(type(request))
+        form = WIRE_FORMS.get(kind)
+        sent = self.link.post(self.number, _encoded(request))
+
+        def answer() -> _R:
+            self.link.read_until(sent)
+            row = answer_of(sent.payload, kind if form is None else form.row)
+            found: _R = row if form is None else form.answer_of(row)
+            return found
+
+        return answer
+
     def packed_message(self, message: NewMessage) -> bytes:
         """Return the encoded message of a put, which joins others in one frame.
 

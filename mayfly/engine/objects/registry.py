@@ -7,11 +7,14 @@ from itertools import chain, pairwise
 from typing import Protocol
 
 from mayfly.engine.attributes import (
+    PUT_ASYNC,
     QALIAS,
     QLOCAL,
     QMGR,
     QMODEL,
     QREMOTE,
+    READ_AHEAD,
+    READ_AHEAD_DISABLED,
     TTL_FROM_SEND,
     Definition,
     ManagerDefinition,
@@ -54,16 +57,19 @@ MAX_PATHS = 10_000
 class ResolvedQueue:
     """The result of resolving a queue name: all objects on the way, and the local queue at the end.
 
-    Default priority and persistence come from the first object (P7, D16). An inhibit on any object
+    Default priority and persistence come from the first object (P7, D16), as do the defaults of put
+    response and read ahead. An inhibit on any object
     applies (C5), and so does the lowest expiry cap, CAPEXPRY (X3).
     """
 
     __slots__ = (
+        "answers_later",
         "cap_ms",
         "capped_by",
         "default_persistence",
         "default_priority",
         "fixes_binding",
+        "forbids_read_ahead",
         "get_inhibited",
         "is_temporary",
         "largest_bytes",
@@ -75,6 +81,7 @@ class ResolvedQueue:
         "property_control",
         "put_inhibited",
         "queue",
+        "reads_ahead",
         "remote",
         "slots",
         "transmits",
@@ -110,6 +117,9 @@ class ResolvedQueue:
         self.capped_by = min(capping, key=lambda o: o.cap_tenths).cap_text if capping else None
         self.default_priority = first.defprty
         self.default_persistence = first.defpsist
+        self.answers_later = first.defpresp == PUT_ASYNC
+        self.reads_ahead = first.defreada == READ_AHEAD
+        self.forbids_read_ahead = any(o.defreada == READ_AHEAD_DISABLED for o in objects)
         self.put_inhibited = any(o.put == MQQA_PUT_INHIBITED for o in objects)
         self.get_inhibited = any(o.get == MQQA_GET_INHIBITED for o in objects)
         self.max_depth = last.maxdepth

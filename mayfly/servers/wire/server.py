@@ -47,6 +47,7 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_max_messages
 from mayfly.verbs.contracts.channels import Introduction, Welcome, introduction_of
 from mayfly.verbs.contracts.wire import (
+    MAX_AHEAD_IN_FRAME,
     MAX_GOT_BYTES,
     MAX_GOT_IN_FRAME,
     MAX_REQUESTS,
@@ -62,7 +63,7 @@ from mayfly.verbs.rows import WIRE_FORMS, FailedPut, PutsRow, row_of_put
 
 _LOG = logging.getLogger("mayfly.wire")
 #: Requests whose answers are long.
-_GETTING = frozenset({ask.Get, ask.GetAny, ask.GetMany, ask.TakeHeld})
+_GETTING = frozenset({ask.Get, ask.GetAny, ask.GetMany, ask.TakeHeld, ask.TakeAhead})
 #: The requests whose options may have FAIL_IF_QUIESCING, the same bit in all of them.
 _FAIL_IF_QUIESCING = frozenset({*_GETTING, ask.Open, ask.Put, ask.Put1, ask.Puts, ask.Subscribe})
 #: Requests that may wait behind one that blocks; then no more are read.
@@ -81,6 +82,8 @@ AT_ONCE: Final = frozenset(
         ask.AskLivesFromRelease,
         ask.AskBackoutRule,
         ask.AskCommandLevel,
+        ask.AskStreaming,
+        ask.TakeAhead,
         ask.NewIds,
         ask.Now,
     }
@@ -736,6 +739,9 @@ def _limited(asked: ask.Request[Any]) -> ask.Request[Any]:
         return replace(
             asked, max_messages=min(asked.max_messages, MAX_GOT_IN_FRAME), max_bytes=max_bytes
         )
+    if isinstance(asked, ask.TakeAhead):
+        most, max_bytes = min(asked.max_messages, MAX_AHEAD_IN_FRAME), asked.max_bytes
+        return replace(asked, max_messages=most, max_bytes=min(max_bytes, MAX_GOT_BYTES))
     if isinstance(asked, ask.NewIds):
         return replace(asked, count=min(max(asked.count, 1), _MAX_IDS))
     if isinstance(asked, ask.ReadLedger):

@@ -63,6 +63,8 @@ MAX_PUTS_IN_FRAME: Final = 32
 #: The most messages in one answer, and about how many bytes of bodies.
 MAX_GOT_IN_FRAME: Final = 1_000
 MAX_GOT_BYTES: Final = 1_048_576
+#: The most messages that one request takes ahead of gets: it runs in the loop of the server.
+MAX_AHEAD_IN_FRAME: Final = 64
 
 #: An answer is an array of two: one of these, and the value, or the failure (an array of class,
 #: reason code and detail).
