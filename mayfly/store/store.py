@@ -165,6 +165,8 @@ class Store:
         self._memory = Database(None, self._runtime)
         self.high_water_ms = self.database.read_meta("high_water_ms", 0)
         self.database.on_damage = self._stop
+        #: Why the store has stopped by itself, and what is called then.
+        self.stop_reason, self.on_stop = "damage was read", _nothing
         guard = self._guard("transaction")
         writer, lock = self.database.writer, self.engine_lock
         self.persistent = Messages(writer, self.database.reader, lock, self._stop)
@@ -217,6 +219,10 @@ class Store:
         reserved = self.database.read_meta("sequence", 0)
         self.sequence = Sequence(reserved, self.group.commit, self._runtime)
         self._log_keeper: Checkpointer | None = None
+        if self._replica is not None:
+            self._replica.on_lost = self._lose
+            if self._replica.loss:
+                raise StoreError(self._replica.loss, self.database.folder or Path())
         if self._log is not None and ballast is not None:
             self.database.write_first_identity()
             self._log_keeper = Checkpointer(self.database, self._log, ballast, self._runtime)
@@ -438,9 +444,10 @@ class Store:
             if self.database.is_durable and not is_broken:
                 self.database.write_identity(self.database.writer)
             self.database.close(keeps_log=is_broken)
-            if self._replica is not None:
-                self._replica.close()
             self._memory.close()
+        if self._replica is not None:
+            # Without the lock, for which a thread of the lease may wait.
+            self._replica.close()
 
     def stop_in_child(self, engine_lock: EngineLock) -> None:
         """Stop the store in a forked child, whose files and threads belong to its parent.
@@ -456,6 +463,12 @@ class Store:
     def _stop(self) -> None:
         """Refuse all later commits, because damage was read; the queue manager then stops."""
         self.group.is_broken = True
+
+    def _lose(self, reason: str) -> None:
+        """Stop, because another may own the queue manager from now on; ``reason`` says why."""
+        self.stop_reason = reason
+        self.group.is_broken = True
+        self.on_stop()
 
     def _apply(self, unit: Unit) -> None:
         """Write messages and SQL statements of a unit to disk, inside the caller's transaction."""
@@ -509,6 +522,10 @@ class Store:
         for number, delta in newer.deltas.items():
             pending.delta(number).add(delta)
         pending.error = None
+
+
+def _nothing() -> None:
+    """Do nothing: what a store calls that nobody listens to."""
 
 
 class Checkpointer:

@@ -32,8 +32,9 @@ from mayfly.store.followers import NO_LOG, Followers, LogPosition
 from mayfly.store.replica.log import LogSnapshot, Position, PostgresLog, ReplicaError
 from mayfly.store.write_ahead_log import PAGE_BYTES, last_commit, salts_of
 
-#: Instance id, number, epoch, salts and frames of SQLite's log, and the CRC-32 of these.
-_STATE: Final = struct.Struct(">32sQQ8sQI")
+#: Instance id, number, epoch, salts and frames of SQLite's log, the epoch in which this folder was
+#: the owner's, and the CRC-32 of these.
+_STATE: Final = struct.Struct(">32sQQ8sQQI")
 _ALL_FRAMES: Final = 2**63
 
 
@@ -41,11 +42,13 @@ class FolderState(NamedTuple):
     """Which row of the log a folder has, and the position of SQLite's log that it ends at.
 
     ``instance`` is that of its database; empty in a folder that has nothing of the log.
+    ``owned_epoch`` is the last epoch whose owner had this folder open; 0 for none.
     """
 
     instance: str
     position: Position
     end: LogPosition
+    owned_epoch: int = 0
 
 
 NOTHING: Final = FolderState("", Position(0, 0), NO_LOG)
@@ -66,16 +69,23 @@ class StateFile:
         if not content:
             return NOTHING
         if len(content) == _STATE.size and zlib.crc32(content[:-4]) == _STATE.unpack(content)[-1]:
-            instance, number, epoch, salts, frames, _sum = _STATE.unpack(content)
+            instance, number, epoch, salts, frames, owned_epoch, _sum = _STATE.unpack(content)
             end = LogPosition(salts, frames) if frames else NO_LOG
-            return FolderState(instance.decode(), Position(number, epoch), end)
+            return FolderState(instance.decode(), Position(number, epoch), end, owned_epoch)
         text = f"{self._file} is damaged: remove it, and the folder is fetched from the log again"
         raise StoreDamaged(text, self._file)
 
     def write(self, state: FolderState, *, syncs: bool = False) -> None:
         """Replace what the file says; ``syncs`` waits until it is on the disk. Raises OSError."""
         salts = state.end.salts.ljust(8, b"\0")
-        fields = _STATE.pack(state.instance.encode(), *state.position, salts, state.end.frames, 0)
+        fields = _STATE.pack(
+            state.instance.encode(),
+            *state.position,
+            salts,
+            state.end.frames,
+            state.owned_epoch,
+            0,
+        )
         content = fields[:-4] + struct.pack(">I", zlib.crc32(fields[:-4]))
         os.pwrite(self._descriptor, content, 0)
         if syncs:
@@ -159,7 +169,8 @@ def _apply(folder: Path, snapshot: LogSnapshot, file: StateFile, state: FolderSt
     for name in (log, folder / f"{DATABASE_FILE}-shm", folder / IDENTITY_FILE):
         # identity.json may tell of a commit that is gone; the opening writes it again.
         files.remove(name)
-    file.write(FolderState(snapshot.instance, snapshot.end, NO_LOG), syncs=True)
+    applied = FolderState(snapshot.instance, snapshot.end, NO_LOG, state.owned_epoch)
+    file.write(applied, syncs=True)
     return Applied(snapshot.end, len(written), len(beyond - ours.keys()))
 
 

@@ -36,10 +36,6 @@ class Follower:
         """
         return bring_to_end(self.folder, self._log)
 
-    def merge(self, most_rows: int) -> int:
-        """Move the oldest rows of the log into its image; return how many. Raises ReplicaError."""
-        return self._log.merge(most_rows)
-
     def close(self) -> None:
         """Close the connection and release the folder."""
         self._log.close()

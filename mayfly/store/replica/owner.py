@@ -2,7 +2,9 @@
 
 The order is SQLite's commit, then the append, then callers are told. While an append is under way
 no other commit begins, so at most one transaction is ahead of the log. When an append fails, the
-store stops; the next opening discards that transaction (applying.py).
+store stops; the next opening discards that transaction (applying.py). An append waits for the
+database as long as the owner counts on its lease (lease.py), and the store stops as well when that
+is over.
 """
 
 from __future__ import annotations
@@ -14,32 +16,51 @@ from pathlib import Path
 from typing import Final
 
 from mayfly.mqi.errors import StoreError
-from mayfly.runtime import Runtime
+from mayfly.runtime import Runtime, elapsed_through_suspend_ms
 from mayfly.store.changes import read_change
 from mayfly.store.followers import NO_LOG, LogPosition
 from mayfly.store.replica.applying import NOTHING, FolderState, StateFile, bring_to_end
-from mayfly.store.replica.log import Entry, Position, PostgresLog
+from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS, Lease, own_lease_ms
+from mayfly.store.replica.log import Entry, Owned, Position, PostgresLog
 from mayfly.store.replica.pages import packed
 from mayfly.store.write_ahead_log import PAGE_BYTES, WriteAheadLog
 
 _PAGES_AT_ONCE: Final = 256
 _ALL_FRAMES: Final = 2**63
+#: The pause between two looks at the lease of another owner.
+_LOOK_SECONDS: Final = 0.02
 _LOG = logging.getLogger("mayfly.store")
 
 
 class Replica:
     """The replica of one queue manager, while this process has its folder open."""
 
-    def __init__(self, url: str, manager_name: str, owner: str, runtime: Runtime) -> None:
+    def __init__(
+        self, url: str, manager_name: str, owner: str, runtime: Runtime, lease_ms: int = LEASE_MS
+    ) -> None:
         """Connect to the log in a database; ``owner`` names this process to other owners.
 
-        Raises as :class:`PostgresLog`.
+        Another owner has to wait for ``lease_ms`` ms from the last time that this one was heard
+        of. Raises ValueError for less than a second, and as :class:`PostgresLog`.
         """
-        self._log = PostgresLog(url, manager_name, runtime)
+        if lease_ms < LEAST_LEASE_MS:
+            raise ValueError(f"replica_lease_ms: {lease_ms} is less than {LEAST_LEASE_MS}")
+        self._runtime, self._lease_ms = runtime, lease_ms
+        self._log = PostgresLog(url, manager_name, runtime, own_lease_ms(lease_ms))
+        try:
+            lease_log = PostgresLog(url, manager_name, runtime, lease_ms // 4)
+        except BaseException:
+            self._log.close()
+            raise
+        self._lease = Lease(lease_log, lease_ms, self._lose, runtime)
         self._owner, self._instance = owner, ""
         self._state: StateFile | None = None
         self._at, self._read = Position(0, 0), NO_LOG
         self._file = Path()
+        #: Why the lease is lost; empty while it is not.
+        self.loss = ""
+        #: Called with the reason when the lease is lost; the store must stop.
+        self.on_lost: Callable[[str], None] = lambda _reason: None
 
     @property
     def position(self) -> Position:
@@ -49,18 +70,22 @@ class Replica:
     def prepare(self, folder: Path) -> None:
         """Take the queue manager, and make the database of a folder that of the log's end.
 
-        Without a log nothing is done: :meth:`begin` makes one. Call it with the folder locked and
-        its database closed. Raises ReplicaError, StoreDamaged, OSError.
+        The lease of an owner that has ended is waited for. Without a log nothing is done:
+        :meth:`begin` makes one. Call it with the folder locked and its database closed. Raises
+        Owned for an owner that goes on, ReplicaError, StoreDamaged, OSError.
         """
         self._state = StateFile(folder)
+        state = self._state.read()
         registered = self._log.registered()
         if registered is None:
-            if self._state.read() != NOTHING:
+            if state != NOTHING:
                 raise self._log.gone(folder)
             return
         self._instance = registered.instance
         # First the epoch: from here on nobody else appends, so the end stays the end.
-        taken = self._log.take(self._instance, self._owner)
+        taken = self._take(state.owned_epoch)
+        if state != NOTHING:
+            self._state.write(state._replace(owned_epoch=taken.epoch))
         applied = bring_to_end(folder, self._log)
         if applied.page_count:
             _LOG.warning(
@@ -88,12 +113,14 @@ class Replica:
                 if not log.write_back():
                     raise StoreError(f"{self._file.parent}: the disk is full", self._file.parent)
                 count = page_count()
-                self._at = self._log.register(instance, self._owner, _images(file, count), count)
+                first = self._log.register(instance, self._owner, _images(file, count), count)
+                # The copy may have taken longer than a lease.
+                self._at = self._take(first.epoch)
                 self._read = log.end()
-                self._note()
             else:
                 self._read = LogPosition(log.end().salts, 0)
                 self.append(log)
+            self._note()
 
     def append(self, log: WriteAheadLog) -> None:
         """Append what was committed since the last append, and return when PostgreSQL has it.
@@ -112,8 +139,34 @@ class Replica:
         self._at, self._read = at, end
         self._note()
 
+    def _take(self, own_epoch: int) -> Position:
+        """Take the queue manager when it is free, and begin to renew the lease.
+
+        A lease that is not renewed is waited for. The owner of ``own_epoch`` had this folder, so it
+        has ended. Raises Owned when another owner renews its lease.
+        """
+        pause, seen = self._runtime.event(), None
+        while True:
+            began_ms = elapsed_through_suspend_ms()
+            try:
+                taken = self._log.take(self._instance, self._owner, self._lease_ms, own_epoch)
+            except Owned as error:
+                if seen not in (None, error.standing.lease_end):
+                    raise
+                seen = error.standing.lease_end
+                pause.wait(_LOOK_SECONDS)
+            else:
+                self._lease.begin(self._instance, taken.epoch, began_ms)
+                return taken
+
+    def _lose(self, reason: str) -> None:
+        """Keep why the lease is lost, and tell the store if it is there already."""
+        self.loss = reason
+        self.on_lost(reason)
+
     def close(self) -> None:
-        """Close the connection and the file ``replica``; nothing is given up."""
+        """Give the lease up, and close the connections and the file ``replica``."""
+        self._lease.close()
         self._log.close()
         if self._state is not None:
             self._state.close()
@@ -122,12 +175,16 @@ class Replica:
     def _note(self) -> None:
         """Write into the folder which row of the log it has."""
         assert self._state is not None
-        self._state.write(FolderState(self._instance, self._at, self._read))
+        self._state.write(FolderState(self._instance, self._at, self._read, self._at.epoch))
 
 
-def opened_replica(url: str, manager_name: str, runtime: Runtime) -> Replica:
-    """Return the replica of a queue manager; machine and process are the name of its owner."""
-    return Replica(url, manager_name, f"{os.uname().nodename}, process {os.getpid()}", runtime)
+def opened_replica(url: str, manager_name: str, runtime: Runtime, lease_ms: int) -> Replica:
+    """Return the replica of a queue manager; machine and process are the name of its owner.
+
+    Raises as :class:`Replica`.
+    """
+    owner = f"{os.uname().nodename}, process {os.getpid()}"
+    return Replica(url, manager_name, owner, runtime, lease_ms)
 
 
 def _images(file: int, page_count: int) -> Iterator[tuple[int, bytes]]:
