@@ -225,7 +225,8 @@ class Store:
                 raise StoreError(self._replica.loss, self.database.folder or Path())
         if self._log is not None and ballast is not None:
             self.database.write_first_identity()
-            self._log_keeper = Checkpointer(self.database, self._log, ballast, self._runtime)
+            sync = None if self._replica is None else partial(self._replica.sync, self._log)
+            self._log_keeper = Checkpointer(self.database, self._log, ballast, self._runtime, sync)
 
     def _begin_replica(self) -> Callable[[], None] | None:
         """Append what the opening has written; return what appends later commits, None without."""
@@ -237,6 +238,8 @@ class Store:
             return int(database.writer.pragma("page_count"))
 
         replica.begin(database.instance_id, log, database.file, page_count)
+        # From here on the log of the replica makes commits durable.
+        database.writer.execute("PRAGMA synchronous = NORMAL")
         return partial(replica.append, log)
 
     def _guard(self, name: str) -> Lock:
@@ -439,6 +442,9 @@ class Store:
         self.group.stop()
         for reader in self._readers:
             reader.stop()
+        if self._replica is not None and self._log is not None and not is_broken:
+            with contextlib.suppress(OSError):
+                self._replica.sync(self._log)
         with self.engine_lock:
             self.held_gets.close()
             if self.database.is_durable and not is_broken:
@@ -541,13 +547,20 @@ class Checkpointer:
     PAGES_BEFORE_CHECKPOINT: ClassVar = 16_000
 
     def __init__(
-        self, database: Database, log: WriteAheadLog, ballast: Ballast, runtime: Runtime
+        self,
+        database: Database,
+        log: WriteAheadLog,
+        ballast: Ballast,
+        runtime: Runtime,
+        sync: Callable[[], None] | None,
     ) -> None:
         """Start the thread, which opens another connection to the database.
 
         ``log`` is the write-ahead log of the database, ``ballast`` the file that reserves disk
-        space. ``runtime`` makes the thread.
+        space. ``runtime`` makes the thread. ``sync`` syncs the log after a checkpoint, for a
+        database whose commits do not; it may raise OSError.
         """
+        self._sync = sync
         self._database, self._log, self._ballast = database, log, ballast
         self._needed = runtime.event()
         self._stopped = False
@@ -628,6 +641,8 @@ class Checkpointer:
                 with self._log.guard:
                     self._close_keeper()
                     self._log.write_back_beside_writers(connection)
+            if self._sync is not None:
+                self._sync()
             self._database.write_identity(connection)
         except apsw.FullError as error:
             # The log may still have space for puts, but the database will have none.

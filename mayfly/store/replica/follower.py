@@ -20,7 +20,7 @@ class Follower:
         Raises FolderInUse, and as :class:`PostgresLog`.
         """
         self.folder = folder
-        self._lock = FolderLock(folder)
+        self._files, self._lock = runtime.files, FolderLock(folder)
         try:
             self._lock.make_private(DATABASE_FILE)
             self._log = PostgresLog(url, manager_name, runtime)
@@ -34,7 +34,7 @@ class Follower:
         It is on the disk then. Raises LogUnreachable, after which it may be called again;
         ReplicaError, StoreDamaged, OSError.
         """
-        return bring_to_end(self.folder, self._log)
+        return bring_to_end(self.folder, self._log, self._files)
 
     def close(self) -> None:
         """Close the connection and release the folder."""

@@ -56,6 +56,9 @@ class Replica:
         self._owner, self._instance = owner, ""
         self._state: StateFile | None = None
         self._at, self._read = Position(0, 0), NO_LOG
+        #: A row, and the end of SQLite's log then, before which all is on the disk.
+        self._synced, self._synced_end = self._at, NO_LOG
+        self._boot_id = runtime.files.boot_id()
         self._file = Path()
         #: Why the lease is lost; empty while it is not.
         self.loss = ""
@@ -86,7 +89,7 @@ class Replica:
         taken = self._take(state.owned_epoch)
         if state != NOTHING:
             self._state.write(state._replace(owned_epoch=taken.epoch))
-        applied = bring_to_end(folder, self._log)
+        applied = bring_to_end(folder, self._log, self._runtime.files)
         if applied.page_count:
             _LOG.warning(
                 "%s: %d pages were fetched from the log, of which %d had been written by commits "
@@ -96,6 +99,7 @@ class Replica:
                 applied.discarded_pages,
             )
         self._at = Position(applied.position.number, taken.epoch)
+        self._synced, self._synced_end = self._state.read()[3:5]
 
     def begin(
         self, instance: str, log: WriteAheadLog, file: int, page_count: Callable[[], int]
@@ -116,7 +120,8 @@ class Replica:
                 first = self._log.register(instance, self._owner, _images(file, count), count)
                 # The copy may have taken longer than a lease.
                 self._at = self._take(first.epoch)
-                self._read = log.end()
+                # SQLite has synced the database when it wrote the log back.
+                self._synced, self._read = self._at, log.end()
             else:
                 self._read = LogPosition(log.end().salts, 0)
                 self.append(log)
@@ -138,6 +143,25 @@ class Replica:
         self._log.append(self._instance, Entry(at, change.page_count, packed(change.pages)))
         self._at, self._read = at, end
         self._note()
+
+    def sync(self, log: WriteAheadLog) -> None:
+        """Sync SQLite's log beside commits, which do not, and note that its rows are on the disk.
+
+        When that fails, the folder counts from now on as it was at the sync before. Raises OSError.
+        """
+        with log.guard:
+            at, end = self._at, self._read
+        try:
+            if end.frames:
+                log.files.sync(log.file)
+        except OSError:
+            with log.guard:
+                self._boot_id = ""
+                self._note()
+            raise
+        with log.guard:
+            self._synced, self._synced_end = at, end
+            self._note()
 
     def _take(self, own_epoch: int) -> Position:
         """Take the queue manager when it is free, and begin to renew the lease.
@@ -175,7 +199,17 @@ class Replica:
     def _note(self) -> None:
         """Write into the folder which row of the log it has."""
         assert self._state is not None
-        self._state.write(FolderState(self._instance, self._at, self._read, self._at.epoch))
+        self._state.write(
+            FolderState(
+                self._instance,
+                self._at,
+                self._read,
+                self._synced,
+                self._synced_end,
+                self._boot_id,
+                self._at.epoch,
+            )
+        )
 
 
 def opened_replica(url: str, manager_name: str, runtime: Runtime, lease_ms: int) -> Replica:
