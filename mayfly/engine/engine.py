@@ -104,10 +104,13 @@ class Engine(Core):
         self.users = self.registry.authority.users.file = users
         self.registry.authority.opener = user[:USER_CHARACTERS]
         folder = None if path is None else local_path(path)
-        copy = None
+        #: Its replica in a database, None without one.
+        self.replica = None
         if replica is not None:
-            copy = opened_replica(replica, name, runtime, replica_lease_ms)
-        self.store = Store(folder, self.engine_lock, partial(now_ms_of, self), runtime, copy)
+            self.replica = opened_replica(replica, name, runtime, replica_lease_ms)
+        self.store = Store(
+            folder, self.engine_lock, partial(now_ms_of, self), runtime, self.replica
+        )
         self.store.on_stop = self._stop_with_store
         self.start_of_ids = start_of_ids(name, self.store.sequence.instance)
         #: Where it keeps everything, None in memory; and its record of ended lives.

@@ -297,8 +297,16 @@ def test_an_append_has_the_next_number_and_the_epoch_of_its_owner(url: str, tmp_
         log.take("I1", "three", 60_000)
     assert log.take("I1", "two again", 60_000, own_epoch=2) == Position(3, 3)
     with pytest.raises(Fenced, match="epoch 2 is over"):
-        log.renew("I1", 2, 60_000)
-    assert log.renew("I1", 3, 60_000) == 2
+        log.renew("I1", 2, 60_000, {})
+    log.want(3, is_wanted=True)
+    assert log.renew("I1", 3, 60_000, {"mq": "a:1"}) == (True, 2)
+    standing = log.standing()
+    assert standing is not None
+    assert (standing.owner, standing.addresses) == ("two again", {"mq": "a:1"})
+    log.follow("I1", "four", 2)
+    assert [(each.name, each.number) for each in log.standbys("I1")] == [("four", 2)]
+    log.stop_following("I1", "four")
+    assert log.standbys("I1") == []
     log.release("I1", 3)
     assert log.take("I1", "three", 60_000) == Position(3, 4)
     assert rows_of(url) == [(1, 1), (2, 1), (3, 2)]

@@ -23,7 +23,8 @@ class Follower:
         self._files, self._lock = runtime.files, FolderLock(folder)
         try:
             self._lock.make_private(DATABASE_FILE)
-            self._log = PostgresLog(url, manager_name, runtime)
+            #: The log that it follows.
+            self.log = PostgresLog(url, manager_name, runtime)
         except BaseException:
             self._lock.release()
             raise
@@ -34,9 +35,9 @@ class Follower:
         It is on the disk then. Raises LogUnreachable, after which it may be called again;
         ReplicaError, StoreDamaged, OSError.
         """
-        return bring_to_end(self.folder, self._log, self._files)
+        return bring_to_end(self.folder, self.log, self._files)
 
     def close(self) -> None:
         """Close the connection and release the folder."""
-        self._log.close()
+        self.log.close()
         self._lock.release()

@@ -9,11 +9,11 @@ is counted here. A process that was stopped finds its lease over when it goes on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from mayfly.runtime import Loop, Runtime, elapsed_through_suspend_ms
-from mayfly.store.replica.log import LogUnreachable, PostgresLog, ReplicaError
+from mayfly.store.replica.log import LogUnreachable, PostgresLog, ReplicaError, StandbyState
 
 #: How long a lease lasts unless something else is asked for, and the shortest one.
 LEASE_MS: Final = 4_000
@@ -27,6 +27,10 @@ _LOG = logging.getLogger("mayfly.store")
 def own_lease_ms(lease_ms: int) -> int:
     """Return how long an owner counts on a lease of so many ms: a quarter less."""
     return lease_ms * 3 // 4
+
+
+def _nothing() -> None:
+    """Do nothing: what a lease calls that nobody listens to."""
 
 
 class Lease:
@@ -49,6 +53,13 @@ class Lease:
         self._instance, self._epoch, self._end_ms = "", 0, 0
         self._stopped, self._lock = runtime.event(), runtime.lock("lease")
         self._is_lost = False
+        #: Where the owner listens, by the names of listeners: others are told that.
+        self.addresses: Mapping[str, str] = {}
+        #: Those that follow, as of the last renewal.
+        self.standbys: list[StandbyState] = []
+        #: Whether somebody wants a standby to become the owner; what is called then.
+        self.is_wanted = False
+        self.on_wanted: Callable[[], None] = _nothing
         self._failure = "it was not renewed"
         self._loops: list[Loop] = []
 
@@ -98,9 +109,13 @@ class Lease:
             return False
         began_ms = elapsed_through_suspend_ms()
         try:
-            rows = self._log.renew(self._instance, self._epoch, self._lease_ms)
+            renewed = self._log.renew(self._instance, self._epoch, self._lease_ms, self.addresses)
             self._end_ms = began_ms + own_lease_ms(self._lease_ms)
-            if rows >= self.LEFT_ROWS + self.LEAST_MERGED_ROWS:
+            if renewed.is_wanted and not self.is_wanted:
+                self.is_wanted = True
+                self.on_wanted()
+            self.standbys = self._log.standbys(self._instance)
+            if renewed.rows >= self.LEFT_ROWS + self.LEAST_MERGED_ROWS:
                 self._log.merge(_MOST_MERGED_ROWS, self.LEFT_ROWS)
         except LogUnreachable as error:
             self._failure = error.message

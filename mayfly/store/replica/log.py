@@ -1,13 +1,14 @@
 """The log of a queue manager in PostgreSQL: an image of its database, and all commits since.
 
-Three tables in the schema ``mayfly``:
+Four tables in the schema ``mayfly``:
 
 * ``replica``: one row for each queue manager: the instance id of its database, the epoch of its
   owner, the number of the last row of the log, and the lease: until when nobody else takes it, by
   the clock of the database;
 * ``replica_log``: a row for each append: its number, the epoch of the owner that wrote it, the
   number of pages of the database after it, and the images of the pages that changed;
-* ``replica_page``: one image of each page; a merge moves older rows of the log there.
+* ``replica_page``: one image of each page; a merge moves older rows of the log there;
+* ``replica_standby``: one row for each process that follows and would become the owner.
 
 An owner takes the next epoch when it opens the queue manager, and renews its lease from then on
 (lease.py). Nobody takes the queue manager before the lease has ended. Each append changes the row
@@ -19,8 +20,9 @@ the other.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -43,7 +45,8 @@ _SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS mayfly.replica (
         manager text PRIMARY KEY, instance text UNIQUE NOT NULL, epoch bigint NOT NULL,
         owner text NOT NULL, last bigint NOT NULL,
-        lease_end timestamptz NOT NULL) WITH (fillfactor = 10)""",
+        lease_end timestamptz NOT NULL, addresses text NOT NULL, is_wanted boolean NOT NULL)
+        WITH (fillfactor = 10)""",
     """CREATE TABLE IF NOT EXISTS mayfly.replica_log (
         instance text, number bigint, epoch bigint NOT NULL, page_count bigint NOT NULL,
         pages bytea NOT NULL, PRIMARY KEY (instance, number))""",
@@ -55,13 +58,18 @@ _SCHEMA: Final = (
     "ALTER TABLE mayfly.replica_page ALTER image SET STORAGE EXTERNAL",
     """CREATE INDEX IF NOT EXISTS replica_page_by_number
         ON mayfly.replica_page (instance, number)""",
+    """CREATE TABLE IF NOT EXISTS mayfly.replica_standby (
+        instance text, name text, number bigint NOT NULL, seen timestamptz NOT NULL,
+        PRIMARY KEY (instance, name)) WITH (fillfactor = 10)""",
     # The first version of the table had no lease.
-    """ALTER TABLE mayfly.replica ADD COLUMN IF NOT EXISTS
-        lease_end timestamptz NOT NULL DEFAULT 'epoch'""",
+    """ALTER TABLE mayfly.replica
+        ADD COLUMN IF NOT EXISTS lease_end timestamptz NOT NULL DEFAULT 'epoch',
+        ADD COLUMN IF NOT EXISTS addresses text NOT NULL DEFAULT '{}',
+        ADD COLUMN IF NOT EXISTS is_wanted boolean NOT NULL DEFAULT false""",
 )
 _IS_SET_UP: Final = """
     SELECT count(*) > 0 FROM pg_attribute
-    WHERE attrelid = to_regclass('mayfly.replica') AND attname = 'lease_end'"""
+    WHERE attrelid = to_regclass('mayfly.replica') AND attname = 'is_wanted'"""
 _APPEND: Final = """
     WITH owned AS (
         UPDATE mayfly.replica SET last = %(number)s
@@ -72,14 +80,21 @@ _APPEND: Final = """
     RETURNING number"""
 _LEASE_END: Final = "clock_timestamp() + %(lease_ms)s * interval '1 ms'"
 _TAKE: Final = f"""
-    UPDATE mayfly.replica SET epoch = epoch + 1, owner = %(owner)s, lease_end = {_LEASE_END}
+    UPDATE mayfly.replica SET epoch = epoch + 1, owner = %(owner)s, lease_end = {_LEASE_END},
+        addresses = '{{}}', is_wanted = false
     WHERE manager = %(manager)s AND instance = %(instance)s
         AND (lease_end <= clock_timestamp() OR epoch = %(own_epoch)s)
     RETURNING epoch, last"""
 _RENEW: Final = f"""
-    UPDATE mayfly.replica SET lease_end = {_LEASE_END}
-    WHERE instance = %(instance)s AND epoch = %(epoch)s RETURNING last - (
+    UPDATE mayfly.replica SET lease_end = {_LEASE_END}, addresses = %(addresses)s
+    WHERE instance = %(instance)s AND epoch = %(epoch)s
+    RETURNING is_wanted, last - (
         SELECT coalesce(min(number), 0) FROM mayfly.replica_log WHERE instance = %(instance)s)"""
+_FOLLOW: Final = """
+    INSERT INTO mayfly.replica_standby VALUES (%s, %s, %s, clock_timestamp())
+    ON CONFLICT (instance, name) DO UPDATE SET number = excluded.number, seen = excluded.seen"""
+#: One that was not seen for so long has ended.
+_STANDBY_SECONDS: Final = 10
 _RELEASE: Final = """
     UPDATE mayfly.replica SET lease_end = 'epoch' WHERE instance = %s AND epoch = %s"""
 _IMAGE: Final = (
@@ -126,7 +141,8 @@ class Registered(NamedTuple):
 class Standing(NamedTuple):
     """Who has a queue manager: its owner, epoch, last row, and ms to the end of its lease.
 
-    ``instance`` is the instance id of its database.
+    ``instance`` is the instance id of its database, ``addresses`` where its owner listens, by the
+    names of listeners, ``now_ms`` the database's clock.
     ``lease_ms`` is 0 when the lease has ended, or was given up. ``lease_end`` is that moment by the
     database's clock, and changes when the lease is renewed.
     """
@@ -135,8 +151,29 @@ class Standing(NamedTuple):
     owner: str
     epoch: int
     last: int
+    addresses: dict[str, str]
     lease_end: str
     lease_ms: int
+    now_ms: int
+
+
+class Renewed(NamedTuple):
+    """What an owner learns when it renews its lease.
+
+    ``is_wanted`` is True once somebody wants a standby to become the owner. ``rows`` is how many
+    rows the log has before its last one.
+    """
+
+    is_wanted: bool
+    rows: int
+
+
+class StandbyState(NamedTuple):
+    """A process that follows: its name, the last row that it has, and when it was last seen."""
+
+    name: str
+    number: int
+    age_ms: int
 
 
 class Owned(ReplicaError):
@@ -231,14 +268,54 @@ class PostgresLog:
             row = (
                 self._connected()
                 .execute(
-                    "SELECT instance, owner, epoch, last, lease_end::text, greatest(0, "
-                    "extract(epoch FROM lease_end - clock_timestamp()) * 1000)::bigint "
+                    "SELECT instance, owner, epoch, last, addresses, lease_end::text, greatest(0, "
+                    "extract(epoch FROM lease_end - clock_timestamp()) * 1000)::bigint, "
+                    "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                     "FROM mayfly.replica WHERE manager = %s",
                     (self.manager_name,),
                 )
                 .fetchone()
             )
-        return None if row is None else Standing(*row)
+        if row is None:
+            return None
+        standing = Standing(*row)
+        return standing._replace(addresses=json.loads(row[4]))
+
+    def standbys(self, instance: str) -> list[StandbyState]:
+        """Return the processes that follow, by name; raises ReplicaError."""
+        with self._errors():
+            rows = self._connected().execute(
+                "SELECT name, number, "
+                "(extract(epoch FROM clock_timestamp() - seen) * 1000)::bigint AS age_ms "
+                "FROM mayfly.replica_standby WHERE instance = %s "
+                "AND seen > clock_timestamp() - %s * interval '1 s' ORDER BY name",
+                (instance, _STANDBY_SECONDS),
+            )
+            return [StandbyState(*row) for row in rows]
+
+    def follow(self, instance: str, name: str, number: int) -> None:
+        """Note that a standby has the log up to a row; raises ReplicaError."""
+        with self._errors():
+            self._connected().execute(_FOLLOW, (instance, name, number))
+
+    def stop_following(self, instance: str, name: str) -> None:
+        """Forget a standby; raises ReplicaError."""
+        with self._errors():
+            self._connected().execute(
+                "DELETE FROM mayfly.replica_standby WHERE instance = %s AND name = %s",
+                (instance, name),
+            )
+
+    def want(self, epoch: int, *, is_wanted: bool) -> None:
+        """Ask the owner of an epoch to give the queue manager up, or ask no longer.
+
+        Does nothing when there is another owner by now. Raises ReplicaError.
+        """
+        with self._errors():
+            self._connected().execute(
+                "UPDATE mayfly.replica SET is_wanted = %s WHERE manager = %s AND epoch = %s",
+                (is_wanted, self.manager_name, epoch),
+            )
 
     def register(
         self,
@@ -257,7 +334,7 @@ class PostgresLog:
             connection = self._connected()
             with connection.transaction():
                 connection.execute(
-                    "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, %s, 'epoch')",
+                    "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, %s, 'epoch', '{}', false)",
                     (self.manager_name, instance, position.epoch, owner, position.number),
                 )
                 with connection.cursor() as cursor, cursor.copy(_IMAGE) as copying:
@@ -301,19 +378,26 @@ class PostgresLog:
         epoch, last = row
         return Position(last, epoch)
 
-    def renew(self, instance: str, epoch: int, lease_ms: int) -> int:
+    def renew(
+        self, instance: str, epoch: int, lease_ms: int, addresses: Mapping[str, str]
+    ) -> Renewed:
         """Let the lease of the owner of an epoch end in ``lease_ms`` ms.
 
-        Returns how many rows the log has before its last one.
+        ``addresses`` are where the owner listens, by the names of listeners, to be shown to others.
 
         Raises Fenced when another owner has taken the queue manager, LogUnreachable, ReplicaError.
         """
-        values = {"instance": instance, "epoch": epoch, "lease_ms": lease_ms}
+        values = {
+            "instance": instance,
+            "epoch": epoch,
+            "lease_ms": lease_ms,
+            "addresses": json.dumps(dict(addresses)),
+        }
         with self._errors():
             row = self._connected().execute(_RENEW, values).fetchone()
             if row is None:
                 raise self._refusal(instance, Position(0, epoch))
-        return int(row[0])
+        return Renewed(*row)
 
     def release(self, instance: str, epoch: int) -> None:
         """End the lease of the owner of an epoch, unless another has it; raises ReplicaError."""

@@ -52,7 +52,8 @@ class Replica:
         except BaseException:
             self._log.close()
             raise
-        self._lease = Lease(lease_log, lease_ms, self._lose, runtime)
+        #: The lease, which tells who follows, and whether one of these is wanted as the owner.
+        self.lease = Lease(lease_log, lease_ms, self._lose, runtime)
         self._owner, self._instance = owner, ""
         self._state: StateFile | None = None
         self._at, self._read = Position(0, 0), NO_LOG
@@ -180,7 +181,7 @@ class Replica:
                 seen = error.standing.lease_end
                 pause.wait(_LOOK_SECONDS)
             else:
-                self._lease.begin(self._instance, taken.epoch, began_ms)
+                self.lease.begin(self._instance, taken.epoch, began_ms)
                 return taken
 
     def _lose(self, reason: str) -> None:
@@ -190,7 +191,7 @@ class Replica:
 
     def close(self) -> None:
         """Give the lease up, and close the connections and the file ``replica``."""
-        self._lease.close()
+        self.lease.close()
         self._log.close()
         if self._state is not None:
             self._state.close()
@@ -213,12 +214,16 @@ class Replica:
 
 
 def opened_replica(url: str, manager_name: str, runtime: Runtime, lease_ms: int) -> Replica:
-    """Return the replica of a queue manager; machine and process are the name of its owner.
+    """Return the replica of a queue manager, with this process as its owner.
 
     Raises as :class:`Replica`.
     """
-    owner = f"{os.uname().nodename}, process {os.getpid()}"
-    return Replica(url, manager_name, owner, runtime, lease_ms)
+    return Replica(url, manager_name, process_name(), runtime, lease_ms)
+
+
+def process_name() -> str:
+    """Return machine and process, by which owners and standbys know each other."""
+    return f"{os.uname().nodename}, process {os.getpid()}"
 
 
 def _images(file: int, page_count: int) -> Iterator[tuple[int, bytes]]:
