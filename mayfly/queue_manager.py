@@ -34,6 +34,7 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
 from mayfly.runtime import Runtime
+from mayfly.store.replica.lease import LEASE_MS
 from mayfly.verbs.checks import Identifier, folder_in_home
 from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
@@ -77,6 +78,7 @@ class QueueManager:
         runtime: Runtime | None = None,
         sharing_group: QueueSharingGroup | None = None,
         replica: str | None = None,
+        replica_lease_ms: int = LEASE_MS,
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open.
 
@@ -85,13 +87,16 @@ class QueueManager:
         are None stay as stored in the folder, or are the defaults. Sessions of ``user``, and
         sessions without a user, may do everything. ``runtime`` replaces threads, locks and files in
         tests. ``sharing_group`` is the group to join. ``replica`` is the URL of a database of
-        PostgreSQL: what is acknowledged is there too (docs/REPLICA.md).
+        PostgreSQL: what is acknowledged is there too (docs/REPLICA.md). After
+        ``replica_lease_ms`` without a word from this process another may open the queue manager;
+        commits wait for the database for three quarters of that.
 
-        Raises ValueError for an invalid platform, command level or setting. In a group, raises
-        ValueError for another clock, and for a name that is open already. Raises
+        Raises ValueError for an invalid platform, command level, setting or lease. In a group, it
+        raises ValueError for another clock, and for a name that is open already. Raises
         MQRC_Q_MGR_NAME_ERROR for an invalid name. Raises FolderInUse, NewerSchema, StoreDamaged or
         StoreError for a folder that cannot be used or belongs to another group,
-        and ReplicaError, a StoreError, when the database cannot be used.
+        and ReplicaError, a StoreError, when the database cannot be used or another process owns the
+        queue manager.
         """
         if replica is not None and (path is None or sharing_group is not None):
             raise ValueError("replica: a queue manager with a folder and without a group has one")
@@ -115,6 +120,7 @@ class QueueManager:
                 membership=membership,
                 users=users,
                 replica=replica,
+                replica_lease_ms=replica_lease_ms,
             )
         self.name, self.platform, self.clock = name, engine.platform, engine.clock
         #: Its time, in ms since 1970, UTC; and the function that does all work due by then.

@@ -78,6 +78,23 @@ class Postgres:
         self._process.kill()
         self._process.wait()
 
+    def pause(self) -> None:
+        """Stop all its processes, which keep their connections and answer nothing."""
+        for process in self._processes():
+            os.kill(process, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        for process in self._processes():
+            os.kill(process, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        """Return the server, which makes no more processes once it is stopped, and its children."""
+        assert self._process is not None
+        first = self._process.pid
+        os.kill(first, signal.SIGSTOP)
+        children = Path(f"/proc/{first}/task/{first}/children").read_text()
+        return [*map(int, children.split()), first]
+
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)

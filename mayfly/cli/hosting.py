@@ -36,9 +36,18 @@ from mayfly.admin.security.users import users_of
 from mayfly.cli.lake_engine import LakeArchive
 from mayfly.cli.managers import acting_user, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.served import IMPAIRED, READY, Served, ServedFile, opened_when_free
+from mayfly.cli.served import (
+    IMPAIRED,
+    OWNER,
+    READY,
+    STANDBY,
+    Served,
+    ServedFile,
+    opened_when_free,
+)
 from mayfly.cli.show import note, print_json
 from mayfly.cli.signals import arriving_signals
+from mayfly.cli.standby import reachable, stand_by
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQCHT_SVRCONN, MQEXPI_OFF
@@ -74,6 +83,7 @@ from mayfly.servers.settings import (
 from mayfly.servers.status import ServerStatus
 from mayfly.services.command_server import start_command_server
 from mayfly.store.database import DATABASE_FILE
+from mayfly.store.replica.log import Owned
 from mayfly.store.stored_objects import stored_objects
 from mayfly.verbs.contracts.access import (
     MQ_SOCKET_FILE,
@@ -96,6 +106,10 @@ _TOKEN_BYTES = 32
 _APPLIED = "applied.json"
 #: A queue manager that has stopped by itself is noticed this soon.
 _LOOK_SECONDS = 1.0
+#: Arrives as a signal does when a standby is to become the owner. No signal has this number.
+SWITCH = 0
+#: Programs have so long to end their work then; what is open after that is backed out.
+_SWITCH_DRAIN_MS = 300
 _LOG = logging.getLogger("mayfly.serve")
 _TRACES, _METRICS = "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"
 #: The groups of entry points by which packages of exporters name them.
@@ -105,6 +119,10 @@ _GROUPS = {
 }
 _CHANNEL_KEYS = ("amqp_channel", "http_channel", "http_admin_channel")
 _CHANNEL_WORDS = ("CHANNEL", "CHL")
+
+
+class _AllStopped(CommandFailed):
+    """All queue managers of the server have stopped by themselves."""
 
 
 class _OpenManagers(NamedTuple):
@@ -219,6 +237,62 @@ def run_server(
         stack.enter_context(log_to(sys.stderr, settings.log))
         stack.enter_context(_failures_in_the_log())
         arrived = stack.enter_context(arriving_signals(*signals))
+        if settings.queue_managers[0].replica is None:
+            _serve_open(settings, read, arrived, as_json=as_json)
+        else:
+            _serve_in_turn(settings, read, arrived, as_json=as_json)
+
+
+def _serve_in_turn(
+    settings: ServeSettings,
+    read: Callable[[], ServeSettings],
+    arrived: SimpleQueue[int],
+    *,
+    as_json: bool,
+) -> None:
+    """Serve a queue manager with a replica: as a standby, as the owner, and so on until a signal.
+
+    The parameters are those of :func:`_serve_open`.
+    """
+    served = settings.queue_managers[0]
+    folder, has_owned, gives_way = folder_of(served.name, served.path), False, False
+    announce = partial(print_standby, served.name, as_json=as_json)
+    while True:
+        stand_by(
+            settings,
+            served,
+            folder,
+            partial(_pause, arrived),
+            announce,
+            gives_way=gives_way,
+            waits=has_owned,
+        )
+        has_owned = True
+        try:
+            gives_way = _serve_open(settings, read, arrived, as_json=as_json)
+            if not gives_way:
+                return
+        except Owned as error:
+            _LOG.warning("%s", error)
+        except _AllStopped:
+            # It has lost its lease or the database, or its disk fails, and then following does.
+            _LOG.error("%s follows from now on", served.name)
+            _pause(arrived, _LOOK_SECONDS)
+
+
+def _serve_open(
+    settings: ServeSettings,
+    read: Callable[[], ServeSettings],
+    arrived: SimpleQueue[int],
+    *,
+    as_json: bool,
+) -> bool:
+    """Open queue managers and serve them until a signal; then drain and close them.
+
+    ``arrived`` gets the numbers of signals, and SWITCH. SIGHUP calls ``read``. Returns True when a
+    standby is to be the owner. Raises CommandFailed, MQError, StoreError.
+    """
+    with contextlib.ExitStack() as stack:
         opened = stack.enter_context(_open_managers(settings, partial(_pause, arrived)))
         _prepare(opened, settings.queue_managers)
         stack.enter_context(telemetry_of(opened.managers))
@@ -235,7 +309,8 @@ def run_server(
             manager.name: stack.enter_context(FigureHistory(manager)) for manager in opened.managers
         }
         server_status = ServerStatus(opened.managers)
-        served = Served(_absolute(token_file), _absolute(tls.certificate))
+        role = None if settings.queue_managers[0].replica is None else OWNER
+        served = Served(_absolute(token_file), _absolute(tls.certificate), role=role)
         budget = Budget(settings.limits.memory_bytes)
         announced = contextlib.ExitStack()
         mq = MqListener(
@@ -270,11 +345,27 @@ def run_server(
         addresses = _start(host)
         for serving in opened.files:
             serving.set_ready(READY)
+        for manager in opened.managers:
+            _tell_of_owner(manager, addresses, arrived)
         print_ready(list(opened.folders), addresses, credentials, served, as_json=as_json)
-        _serve(host, mq, settings, read, arrived, opened.files)
+        gives_way = _serve(host, mq, settings, read, arrived, opened.files)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
-        os._exit(ExitCode.DONE)
+        os._exit(ExitCode.PIPELINE if gives_way else ExitCode.DONE)
+    return gives_way
+
+
+def _tell_of_owner(
+    manager: QueueManager, addresses: Mapping[str, str], arrived: SimpleQueue[int]
+) -> None:
+    """Let standbys name the addresses of this owner, and let SWITCH arrive when one is wanted."""
+    replica = manager.engine.replica
+    if replica is None:
+        return
+    replica.lease.addresses = reachable(addresses)
+    replica.lease.on_wanted = partial(arrived.put, SWITCH)
+    if replica.lease.is_wanted:
+        arrived.put(SWITCH)
 
 
 def _allow_many_files() -> None:
@@ -317,8 +408,8 @@ def _serve(
     read: Callable[[], ServeSettings],
     arrived: SimpleQueue[int],
     files: Sequence[ServedFile],
-) -> None:
-    """Handle signals until one ends the server; then drain it, and return.
+) -> bool:
+    """Handle signals until one ends the server; then drain it. Return True for SWITCH.
 
     To drain is to let clients end their units of work, for at most ``settings.drain_seconds``.
     ``arrived`` gets the numbers of signals. SIGHUP calls ``read`` for the settings; settings that
@@ -333,13 +424,16 @@ def _serve(
             settings = _reloaded(host, mq, settings, read())
         except CommandFailed as error:
             _LOG.error("nothing is reloaded: %s", error.text)
-    _LOG.info("ends: %s", signal.Signals(number).name)
-    draining = host.drain(settings.drain_seconds * 1000)
+    gives_way = number == SWITCH
+    _LOG.info("ends: %s", "another is the owner" if gives_way else signal.Signals(number).name)
+    drain_ms = settings.drain_seconds * 1000
+    draining = host.drain(min(drain_ms, _SWITCH_DRAIN_MS) if gives_way else drain_ms)
     while draining.is_alive():
         with contextlib.suppress(Empty):
-            if arrived.get(timeout=0.02) != signal.SIGHUP:
+            if (number := arrived.get(timeout=0.02)) not in (signal.SIGHUP, SWITCH):
                 _LOG.warning("ends at once: told so twice")
-                return
+                return False
+    return gives_way
 
 
 def next_signal(host: Host, arrived: SimpleQueue[int], files: Sequence[ServedFile]) -> int:
@@ -357,7 +451,7 @@ def next_signal(host: Host, arrived: SimpleQueue[int], files: Sequence[ServedFil
                 serving.set_ready(IMPAIRED)
         stopped = host.stopped_managers()
         if len(stopped) == len(host.managers):
-            raise CommandFailed(
+            raise _AllStopped(
                 ExitCode.FILE, f"{', '.join(stopped)}: stopped by an error of the disk"
             )
 
@@ -446,6 +540,8 @@ def _open_manager(
         command_level=command_level,
         settings=settings,
         runtime=runtime,
+        replica=served.replica,
+        replica_lease_ms=served.replica_lease_ms,
     )
     with wrong_values():
         manager = opened_when_free(opens, folder, pause)
@@ -718,6 +814,8 @@ def print_ready(
     facts: dict[str, str | None] = dict(addresses)
     if credentials is not None:
         facts |= {"user": APP, "password": credentials.app}
+    if served.role is not None:
+        facts["role"] = served.role
     facts["token_file"] = served.token_file
     facts["tls_certificate"] = served.tls_certificate
     if as_json:
@@ -725,6 +823,17 @@ def print_ready(
     else:
         text = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
         print(f"serving {', '.join(names)}: {text}")
+    sys.stdout.flush()
+
+
+def print_standby(name: str, addresses: Mapping[str, str], *, as_json: bool) -> None:
+    """Print the line of a standby, with the ports that refuse clients until it is the owner."""
+    if as_json:
+        facts = {"ready": False, "role": STANDBY, "queue_managers": [name], **addresses}
+        print_json(facts, indent=None)
+    else:
+        ports = ", ".join(f"{key} {value}" for key, value in addresses.items())
+        print(f"standby of {name}: {ports}")
     sys.stdout.flush()
 
 

@@ -10,7 +10,7 @@ import typer
 
 from mayfly.cli.managers import FolderOption, Name, folder_of, operating
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, read_served
+from mayfly.cli.served import IMPAIRED, SERVED_FILE, STANDBY, Served, is_served, read_served
 from mayfly.cli.show import JsonOption, print_json
 from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc
@@ -85,6 +85,8 @@ def health_of(name: str, folder: Path) -> ProbeResult:
     served = _served_or_none(folder)
     if served is None or not served.is_ready:
         return ProbeResult(ServingState.STARTING)
+    if served.role == STANDBY:
+        return ProbeResult(ServingState.STANDBY)
     try:
         if not _answers(folder):
             return ProbeResult(ServingState.SILENT)

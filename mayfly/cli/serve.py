@@ -133,6 +133,16 @@ LakeOption = Annotated[
         "mayfly-mq[lake].",
     ),
 ]
+ReplicaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--replica",
+        metavar="URL",
+        help="A database of PostgreSQL: commits are there before they are acknowledged, and of "
+        "several servers one owns the queue manager while the others follow. Needs "
+        "mayfly-mq[replica].",
+    ),
+]
 ScriptOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -194,6 +204,7 @@ def serve(
     setting: SettingOption = None,
     mqsc: ScriptOption = None,
     lake: LakeOption = None,
+    replica: ReplicaOption = None,
     path: FolderOption = None,
     dev: DevOption = False,
     virtual_clock: VirtualClockOption = False,
@@ -211,11 +222,14 @@ def serve(
     \b
     Examples:
       mayfly serve QM1 --mq 127.0.0.1:1414 --flight 127.0.0.1:9414
+      mayfly serve QM1 --replica postgresql://mayfly@db.example/queues
       mayfly serve /etc/mayfly/config.toml --check
     """
     configuration = configuration_of(platform, command_level, setting)
     scripts = tuple(mqsc or ())
-    served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds, lake)
+    served = ServedFolder(
+        names[0], path, configuration, scripts, expiry_interval_seconds, lake, replica
+    )
     tls_files = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
     given_addresses = {"mq": mq, "flight": flight, "amqp": amqp, "http": http}
     listen = Listen(**{name: _address(f"--{name}", text) for name, text in given_addresses.items()})

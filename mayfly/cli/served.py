@@ -20,6 +20,8 @@ from mayfly.store.folder_lock import holder_of
 SERVED_FILE = "served.json"
 #: Values of ``Served.is_ready``: all listeners are there; one of the server's loops is gone.
 READY, IMPAIRED = 1, 2
+#: Values of ``Served.role``.
+OWNER, STANDBY = "owner", "standby"
 #: A server starts within two seconds on a quiet machine, and within fifteen under load.
 _PATIENCE_SECONDS = 30
 _LOOK_SECONDS = 0.02
@@ -34,13 +36,15 @@ class Served(NamedTuple):
     """The content of ``served.json``: how to reach a server. None: no file, no TLS, no socket.
 
     ``token_file`` None means a token in MAYFLY_TOKEN. ``mq_socket`` is the socket in the folder,
-    which listens first. ``is_ready`` is 0 while other listeners start, then READY, and IMPAIRED if
+    which listens first. ``role`` is that in a pair with a replica: ``owner`` or ``standby``.
+    ``is_ready`` is 0 while other listeners start, then READY, and IMPAIRED if
     a thread of the server has ended.
     """
 
     token_file: str | None
     tls_certificate: str | None = None
     mq_socket: str | None = None
+    role: str | None = None
     is_ready: int = 0
 
 

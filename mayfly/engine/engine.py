@@ -50,6 +50,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.event_constants import MQIACF_REASON_QUALIFIER, MQRQ_Q_MGR_STOPPING
 from mayfly.runtime import Runtime, SystemClock
 from mayfly.store.keys import start_of_ids
+from mayfly.store.replica.lease import LEASE_MS
 from mayfly.store.replica.owner import opened_replica
 from mayfly.store.store import Store
 from mayfly.verbs.checks import check_manager_name
@@ -82,6 +83,7 @@ class Engine(Core):
         membership: Membership[Engine] | None = None,
         users: FileOfUsers | None = None,
         replica: str | None = None,
+        replica_lease_ms: int = LEASE_MS,
     ) -> None:
         """Open the engine of a folder, made when missing; ``path`` None keeps all in memory.
 
@@ -89,8 +91,8 @@ class Engine(Core):
         are the configuration; what is left out is as stored in the folder. ``user`` has opened the
         queue manager and may do everything. ``runtime`` replaces threads, locks and files in tests.
         ``users`` has the groups of users with a password, ``membership`` is that of a queue-sharing
-        group. ``replica`` is the URL of a database with a log of all commits. The
-        errors are those of ``mayfly.QueueManager``.
+        group. ``replica`` is the URL of a database with a log of all commits, whose owner has
+        a lease of ``replica_lease_ms``. The errors are those of ``mayfly.QueueManager``.
         """
         given = checked_configuration(platform, command_level, settings)
         check_manager_name(name)
@@ -102,8 +104,14 @@ class Engine(Core):
         self.users = self.registry.authority.users.file = users
         self.registry.authority.opener = user[:USER_CHARACTERS]
         folder = None if path is None else local_path(path)
-        copy = None if replica is None else opened_replica(replica, name, runtime)
-        self.store = Store(folder, self.engine_lock, partial(now_ms_of, self), runtime, copy)
+        #: Its replica in a database, None without one.
+        self.replica = None
+        if replica is not None:
+            self.replica = opened_replica(replica, name, runtime, replica_lease_ms)
+        self.store = Store(
+            folder, self.engine_lock, partial(now_ms_of, self), runtime, self.replica
+        )
+        self.store.on_stop = self._stop_with_store
         self.start_of_ids = start_of_ids(name, self.store.sequence.instance)
         #: Where it keeps everything, None in memory; and its record of ended lives.
         self.folder, self.ledger = folder, self.store.ledger
@@ -233,6 +241,12 @@ class Engine(Core):
             if not self.is_stopped:
                 self.stop_now("crash() was called")
         self.close()
+
+    def _stop_with_store(self) -> None:
+        """Stop because the store has stopped by itself."""
+        with self.engine_lock:
+            if not self.is_stopped:
+                self.stop_now(self.store.stop_reason)
 
     def stop_in_child(self) -> None:
         """Stop the copy of the engine in a forked child, without touching its files."""

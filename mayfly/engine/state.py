@@ -137,9 +137,9 @@ class EngineState:
     def check_running(self) -> None:
         """Raise MQRC_CONNECTION_BROKEN after a stop, MQRC_Q_MGR_STOPPING during a close."""
         if self.store.group.is_broken and not self.is_stopped:
-            # The store has read damage since.
+            # The store has read damage since, or lost its lease.
             with self.engine_lock:
-                self.stop_now("damage was read")
+                self.stop_now(self.store.stop_reason)
         if self.is_stopped:
             raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
         if self.is_closing:

@@ -1,6 +1,6 @@
 """The runtime: access to the machine's clocks, threads, locks, randomness and files."""
 
-from mayfly.runtime.clocks import SystemClock, elapsed_ms
+from mayfly.runtime.clocks import SystemClock, elapsed_ms, elapsed_through_suspend_ms
 from mayfly.runtime.files import Files
 from mayfly.runtime.runtime import Condition, EngineLock, Event, Lock, Loop, Runtime, Signal, Thread
 from mayfly.runtime.virtual_clock import VirtualClock
@@ -18,4 +18,5 @@ __all__ = [
     "Thread",
     "VirtualClock",
     "elapsed_ms",
+    "elapsed_through_suspend_ms",
 ]

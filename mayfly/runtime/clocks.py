@@ -31,6 +31,14 @@ def elapsed_ms() -> int:
     return time.monotonic_ns() // _NS_PER_MS
 
 
+def elapsed_through_suspend_ms() -> int:
+    """Return the ms of a clock that runs on while the machine is suspended, for differences.
+
+    It is for what ends in the world outside at the same moment, such as a lease.
+    """
+    return _BOOT_NS() // _NS_PER_MS
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SystemClock:
     """The queue manager's time: the machine's time, protected against steps of its wall clock.

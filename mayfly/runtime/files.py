@@ -24,6 +24,7 @@ _WITH_BIRTHS = (0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x2FC12FC1, 0xF2F520
 #: ``struct statx``: mask, inode, birth time; ``struct statfs`` begins with the kind.
 _STATX = struct.Struct("=I28xQ40xqI164x")
 _STATFS_BYTES = 256
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _AT_FDCWD = -100
 _STATX_INO_BTIME = 0x100 | 0x800
 
@@ -56,6 +57,16 @@ class Files:
         ``_WITH_BIRTHS``, and without the system call statx.
         """
         return _birth_of(file)
+
+    def boot_id(self) -> str:
+        """Return 32 characters that differ after each start of the machine; empty if unknown.
+
+        What a killed process has written is still there while they are the same, synced or not.
+        """
+        try:
+            return _BOOT_ID.read_text("ascii").replace("-", "").strip()
+        except FileNotFoundError:
+            return ""
 
     def open(self, file: Path) -> BinaryIO:
         """Open an existing file for reading; raises FileNotFoundError when it does not exist."""

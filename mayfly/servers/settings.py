@@ -12,6 +12,7 @@ from mayfly.engine import PLATFORMS, Configuration, SettingValue, setting_value
 from mayfly.servers.addresses import ListenAddress, is_loopback, listen_address
 from mayfly.servers.budget import LIMIT_BYTES
 from mayfly.servers.logs import LogForm
+from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS
 from mayfly.verbs.contracts.files import Table, read_tables
 
 
@@ -62,6 +63,9 @@ class ServedFolder(NamedTuple):
     mqsc: tuple[Path, ...] = ()
     expiry_interval_seconds: int | None = None
     lake: Path | None = None
+    #: The URL of a database with a log of all commits (docs/REPLICA.md).
+    replica: str | None = None
+    replica_lease_ms: int = LEASE_MS
 
 
 class TlsFiles(NamedTuple):
@@ -153,6 +157,7 @@ def check_settings(settings: ServeSettings) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"queue manager {name} is named twice")
+    _check_replica(settings)
     tls = settings.tls
     if (tls.certificate is None) != (tls.key is None):
         raise ValueError("certificate and key go together (--tls-certificate, --tls-key)")
@@ -164,6 +169,19 @@ def check_settings(settings: ServeSettings) -> None:
             has_roots=tls.client_roots is not None,
             is_open=tls.without_client_certificates,
         )
+
+
+def _check_replica(settings: ServeSettings) -> None:
+    """Raise ValueError if a queue manager has a replica, and others or a virtual clock beside it.
+
+    A server is owner or standby as a whole, and a virtual clock is that of one process.
+    """
+    if all(each.replica is None for each in settings.queue_managers):
+        return
+    if len(settings.queue_managers) > 1:
+        raise ValueError("a queue manager with a replica (--replica) has a server of its own")
+    if settings.development.has_virtual_clock:
+        raise ValueError("--virtual-clock and --replica contradict each other")
 
 
 def _check_development(settings: ServeSettings) -> None:
@@ -196,6 +214,7 @@ def _check_development(settings: ServeSettings) -> None:
 _LONGEST_DRAIN_SECONDS = 3_600
 _LONGEST_INTERVAL_SECONDS = 99_999_999
 _HIGHEST_LEVEL = 999
+_LONGEST_LEASE_MS = 3_600_000
 _LEAST_MEMORY_BYTES, _MAX_MEMORY_BYTES = 1_048_576, 1_099_511_627_776
 _MAX_CONNECTIONS, _MAX_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
 
@@ -248,6 +267,8 @@ def _queue_manager(table: Table) -> ServedFolder:
         tuple(table.places("mqsc")),
         table.number("expiry_interval_seconds", 0, _LONGEST_INTERVAL_SECONDS),
         table.local_place("lake"),
+        table.plain_text("replica"),
+        _number(table, "replica_lease_ms", LEAST_LEASE_MS, _LONGEST_LEASE_MS, LEASE_MS),
     )
     table.refuse_unknown_keys()
     return served

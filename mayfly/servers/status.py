@@ -15,6 +15,8 @@ class ServingState(StrEnum):
 
     STOPPED = "stopped"
     STARTING = "starting"
+    #: Another server owns the queue manager, and this one follows.
+    STANDBY = "standby"
     READY = "ready"
     DRAINING = "draining"
     DISK_FULL = "disk full"

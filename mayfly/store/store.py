@@ -165,6 +165,8 @@ class Store:
         self._memory = Database(None, self._runtime)
         self.high_water_ms = self.database.read_meta("high_water_ms", 0)
         self.database.on_damage = self._stop
+        #: Why the store has stopped by itself, and what is called then.
+        self.stop_reason, self.on_stop = "damage was read", _nothing
         guard = self._guard("transaction")
         writer, lock = self.database.writer, self.engine_lock
         self.persistent = Messages(writer, self.database.reader, lock, self._stop)
@@ -217,9 +219,14 @@ class Store:
         reserved = self.database.read_meta("sequence", 0)
         self.sequence = Sequence(reserved, self.group.commit, self._runtime)
         self._log_keeper: Checkpointer | None = None
+        if self._replica is not None:
+            self._replica.on_lost = self._lose
+            if self._replica.loss:
+                raise StoreError(self._replica.loss, self.database.folder or Path())
         if self._log is not None and ballast is not None:
             self.database.write_first_identity()
-            self._log_keeper = Checkpointer(self.database, self._log, ballast, self._runtime)
+            sync = None if self._replica is None else partial(self._replica.sync, self._log)
+            self._log_keeper = Checkpointer(self.database, self._log, ballast, self._runtime, sync)
 
     def _begin_replica(self) -> Callable[[], None] | None:
         """Append what the opening has written; return what appends later commits, None without."""
@@ -231,6 +238,8 @@ class Store:
             return int(database.writer.pragma("page_count"))
 
         replica.begin(database.instance_id, log, database.file, page_count)
+        # From here on the log of the replica makes commits durable.
+        database.writer.execute("PRAGMA synchronous = NORMAL")
         return partial(replica.append, log)
 
     def _guard(self, name: str) -> Lock:
@@ -433,14 +442,18 @@ class Store:
         self.group.stop()
         for reader in self._readers:
             reader.stop()
+        if self._replica is not None and self._log is not None and not is_broken:
+            with contextlib.suppress(OSError):
+                self._replica.sync(self._log)
         with self.engine_lock:
             self.held_gets.close()
             if self.database.is_durable and not is_broken:
                 self.database.write_identity(self.database.writer)
             self.database.close(keeps_log=is_broken)
-            if self._replica is not None:
-                self._replica.close()
             self._memory.close()
+        if self._replica is not None:
+            # Without the lock, for which a thread of the lease may wait.
+            self._replica.close()
 
     def stop_in_child(self, engine_lock: EngineLock) -> None:
         """Stop the store in a forked child, whose files and threads belong to its parent.
@@ -456,6 +469,12 @@ class Store:
     def _stop(self) -> None:
         """Refuse all later commits, because damage was read; the queue manager then stops."""
         self.group.is_broken = True
+
+    def _lose(self, reason: str) -> None:
+        """Stop, because another may own the queue manager from now on; ``reason`` says why."""
+        self.stop_reason = reason
+        self.group.is_broken = True
+        self.on_stop()
 
     def _apply(self, unit: Unit) -> None:
         """Write messages and SQL statements of a unit to disk, inside the caller's transaction."""
@@ -511,6 +530,10 @@ class Store:
         pending.error = None
 
 
+def _nothing() -> None:
+    """Do nothing: what a store calls that nobody listens to."""
+
+
 class Checkpointer:
     """A thread that writes the log back, and lengthens its file, beside the commit path.
 
@@ -524,13 +547,20 @@ class Checkpointer:
     PAGES_BEFORE_CHECKPOINT: ClassVar = 16_000
 
     def __init__(
-        self, database: Database, log: WriteAheadLog, ballast: Ballast, runtime: Runtime
+        self,
+        database: Database,
+        log: WriteAheadLog,
+        ballast: Ballast,
+        runtime: Runtime,
+        sync: Callable[[], None] | None,
     ) -> None:
         """Start the thread, which opens another connection to the database.
 
         ``log`` is the write-ahead log of the database, ``ballast`` the file that reserves disk
-        space. ``runtime`` makes the thread.
+        space. ``runtime`` makes the thread. ``sync`` syncs the log after a checkpoint, for a
+        database whose commits do not; it may raise OSError.
         """
+        self._sync = sync
         self._database, self._log, self._ballast = database, log, ballast
         self._needed = runtime.event()
         self._stopped = False
@@ -611,6 +641,8 @@ class Checkpointer:
                 with self._log.guard:
                     self._close_keeper()
                     self._log.write_back_beside_writers(connection)
+            if self._sync is not None:
+                self._sync()
             self._database.write_identity(connection)
         except apsw.FullError as error:
             # The log may still have space for puts, but the database will have none.

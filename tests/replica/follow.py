@@ -1,5 +1,6 @@
-"""A follower that goes on until it is killed: ``URL FOLDER``; it merges the log as well."""
+"""A follower that goes on until it is killed: ``URL FOLDER``."""
 
+import contextlib
 import sys
 import threading
 from pathlib import Path
@@ -12,9 +13,6 @@ if __name__ == "__main__":
     follower = Follower(sys.argv[1], "QM1", Path(sys.argv[2]), Runtime())
     print("ready", flush=True)
     while True:
-        try:
+        with contextlib.suppress(LogUnreachable):
             follower.catch_up()
-            follower.merge(50)
-        except LogUnreachable:
-            pass
         threading.Event().wait(0.02)

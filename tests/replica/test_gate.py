@@ -82,7 +82,8 @@ def commit_and_kill(
     chance = random.Random(seed)
     for number in range(round_count):
         lines = lines_in(journals) + unit_count // round_count
-        [owner] = started(("tests.replica.units", server.url, owned, journals, f"{seed}-{number}"))
+        name = f"{seed}-{number}"
+        [owner] = started(("tests.replica.units", server.url, owned, journals, name, 20_000))
         with following(server.url, followed) as follower:
             victim = ("server", "follower", "nobody")[(number + seed) % 3]
             middle = lines - chance.randrange(unit_count // round_count)

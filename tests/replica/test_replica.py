@@ -12,7 +12,7 @@ from mayfly.mqi.errors import ConnectionBroken, LostAnswer, StoreDamaged, StoreE
 from mayfly.runtime import Runtime
 from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
 from mayfly.store.replica.follower import Follower
-from mayfly.store.replica.log import Entry, Fenced, Position, PostgresLog, ReplicaError
+from mayfly.store.replica.log import Entry, Fenced, Owned, Position, PostgresLog, ReplicaError
 from mayfly.store.replica.pages import packed, unpacked
 from mayfly.store.write_ahead_log import PAGE_BYTES
 from mayfly.testing import VirtualClock
@@ -23,8 +23,12 @@ from tests.postgres import Postgres, connect
 NOW_MS = 1_700_000_000_000
 
 
-def opened(url: str, folder: Path) -> QueueManager:
-    qm = QueueManager("QM1", folder, VirtualClock(NOW_MS), replica=url)
+#: No thread of an owner with it does anything while a test runs.
+LONG_LEASE_MS = 3_600_000
+
+
+def opened(url: str, folder: Path, lease_ms: int = LONG_LEASE_MS) -> QueueManager:
+    qm = QueueManager("QM1", folder, VirtualClock(NOW_MS), replica=url, replica_lease_ms=lease_ms)
     qm.define_queue("Q1", replace=True)
     return qm
 
@@ -40,10 +44,16 @@ def bodies(qm: QueueManager) -> list[bytes]:
 
 
 def take(url: str, qm: QueueManager) -> None:
-    """Let another owner take a queue manager."""
+    """Let another owner take a queue manager, which has not renewed its lease."""
     log = PostgresLog(url, "QM1", Runtime())
-    log.take(qm.engine.store.database.instance_id, "another")
+    end_lease(url)
+    log.take(qm.engine.store.database.instance_id, "another", 0)
     log.close()
+
+
+def end_lease(url: str) -> None:
+    with connect(url) as connection:
+        connection.execute("UPDATE mayfly.replica SET lease_end = 'epoch'")
 
 
 def followed(url: str, folder: Path) -> bytes:
@@ -68,9 +78,10 @@ def test_an_old_owner_cannot_acknowledge_and_its_folder_gives_up_what_the_log_la
     old = opened(url, tmp_path / "old")
     put(old, b"first")
     followed(url, tmp_path / "new")
+    end_lease(url)
     with opened(url, tmp_path / "new") as new:
         assert bodies(new) == [b"first"]
-        with pytest.raises(LostAnswer, match=r"is owned by .* since epoch 2; epoch 1 is over"):
+        with pytest.raises(LostAnswer, match=r"is owned by .* since epoch 3; epoch 2 is over"):
             put(old, b"never acknowledged")
         with pytest.raises(ConnectionBroken, match="queue manager QM1 has stopped"):
             put(old, b"nor later")
@@ -195,13 +206,14 @@ def test_a_merge_leaves_one_image_of_each_page_and_the_last_row(url: str, tmp_pa
         for _ in range(10):
             put(qm, b"body")
         followed(url, tmp_path / "early")
-        follower = Follower(url, "QM1", tmp_path / "late", Runtime())
+        log = PostgresLog(url, "QM1", Runtime())
         count = len(rows_of(url))
-        assert follower.merge(5) == 5
-        assert follower.merge(1_000) == count - 6
-        assert follower.merge(1_000) == 0
+        assert log.merge(5) == 5
+        assert log.merge(1_000, leaves_rows=3) == count - 8
+        assert log.merge(1_000) == 2
+        assert log.merge(1_000) == 0
         assert len(rows_of(url)) == 1
-        follower.close()
+        log.close()
         put(qm, b"more")
     whole = (tmp_path / "QM1" / DATABASE_FILE).read_bytes()
     assert followed(url, tmp_path / "late") == whole
@@ -270,15 +282,33 @@ def test_an_append_has_the_next_number_and_the_epoch_of_its_owner(url: str, tmp_
     log = PostgresLog(url, "QM1", Runtime())
     page = bytes(PAGE_BYTES)
     assert log.register("I1", "one", [(1, page)], 1) == Position(1, 1)
+    with pytest.raises(ReplicaError, match="has no instance I2"):
+        log.take("I2", "two", 1_000)
     log.append("I1", Entry(Position(2, 1), 1, b""))
     # What is there already is taken for the answer that was lost.
     log.append("I1", Entry(Position(2, 1), 1, b""))
     with pytest.raises(ReplicaError, match="ends at 2, and 3 was acknowledged"):
         log.append("I1", Entry(Position(4, 1), 1, b""))
-    assert log.take("I1", "two") == Position(2, 2)
+    assert log.take("I1", "two", 60_000) == Position(2, 2)
     with pytest.raises(Fenced, match="QM1 is owned by two since epoch 2; epoch 1 is over"):
         log.append("I1", Entry(Position(3, 1), 1, b""))
     log.append("I1", Entry(Position(3, 2), 1, b""))
+    with pytest.raises(Owned, match=r"is owned by two, whose lease runs for another .* seconds"):
+        log.take("I1", "three", 60_000)
+    assert log.take("I1", "two again", 60_000, own_epoch=2) == Position(3, 3)
+    with pytest.raises(Fenced, match="epoch 2 is over"):
+        log.renew("I1", 2, 60_000, {})
+    log.want(3, is_wanted=True)
+    assert log.renew("I1", 3, 60_000, {"mq": "a:1"}) == (True, 2)
+    standing = log.standing()
+    assert standing is not None
+    assert (standing.owner, standing.addresses) == ("two again", {"mq": "a:1"})
+    log.follow("I1", "four", 2)
+    assert [(each.name, each.number) for each in log.standbys("I1")] == [("four", 2)]
+    log.stop_following("I1", "four")
+    assert log.standbys("I1") == []
+    log.release("I1", 3)
+    assert log.take("I1", "three", 60_000) == Position(3, 4)
     assert rows_of(url) == [(1, 1), (2, 1), (3, 2)]
     log.close()
 

@@ -1,4 +1,4 @@
-"""An owner that commits random units until it is killed: ``URL FOLDER JOURNALS SEED``.
+"""An owner that commits random units until it is killed: ``URL FOLDER JOURNALS SEED LEASE_MS``.
 
 Puts with delays, expiries and reports, gets and backouts. Each line of its journal is a unit that
 was acknowledged: the MsgIds that it has put and those that it has got.
@@ -16,13 +16,13 @@ from mayfly.store.store import Checkpointer
 QUEUES = ("Q1", "Q2")
 
 
-def run(url: str, folder: Path, journals: Path, seed: str) -> None:
+def run(url: str, folder: Path, journals: Path, seed: str, lease_ms: int) -> None:
     # The log of SQLite begins anew a few times a second.
     Checkpointer.PAGES_BEFORE_CHECKPOINT = 300
     chance = random.Random(seed)
     with (
         (journals / seed).open("w") as journal,
-        QueueManager("QM1", folder, replica=url) as qm,
+        QueueManager("QM1", folder, replica=url, replica_lease_ms=lease_ms) as qm,
         qm.session(transacted=True) as session,
     ):
         for name in (*QUEUES, "REPLIES"):
@@ -52,4 +52,4 @@ def run(url: str, folder: Path, journals: Path, seed: str) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
+    run(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5]))

@@ -25,6 +25,7 @@ _ERROR = 0x1D
 _HEAD: Final = Struct(">IBBH")
 _HEAD_BYTES: Final = 8
 #: The protocol header, which comes before the frames.
+_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _PROTOCOL_BYTES: Final = 8
 #: The head of a transfer, and its fields up to the handle, are not longer.
 _FRONT_BYTES: Final = 64
@@ -325,10 +326,24 @@ class ServerFrames:
         return b""
 
 
+def open_as(container: str) -> bytes:
+    """Return the protocol header and an encoded open frame of a container, without proton."""
+    return _HEADER + _frame(0, _OPEN, [Scalar(Data.STRING, container)])
+
+
 def close_with(error: AmqpError) -> bytes:
-    """Return an encoded close frame with an error, to send when the client has sent no open."""
+    """Return an encoded close frame with an error, where proton sends none."""
     condition = Scalar(Data.SYMBOL, error.condition)
     fields: list[Value] = [condition, Scalar(Data.STRING, error.description)]
+    if error.info:
+        fields.append(
+            {
+                codec.symbol(name): codec.text(str(value))
+                if not isinstance(value, int)
+                else Scalar(Data.UINT, value)
+                for name, value in error.info.items()
+            }
+        )
     return _frame(0, _CLOSE, [codec.Described(Scalar(Data.ULONG, _ERROR), fields)])
 
 

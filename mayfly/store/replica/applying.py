@@ -1,14 +1,16 @@
 """Makes the database of a folder that of the end of the log, and knows up to where a folder is.
 
-The file ``replica`` in the folder says which row of the log its database has at least. It is
-written after each append, without a sync: a crash leaves it at an earlier row, never at a later
-one. So the database may be *ahead* of the log, by a commit whose append failed or was fenced, and
-behind it, when another owner has appended meanwhile.
+The file ``replica`` in the folder says which row of the log its database has. It is written after
+each append, without a sync, as SQLite's own commits are. After a kill it is right, or names an
+earlier row. After a power cut anything that was not synced may be missing: the file also names the
+start of the machine in which it was written, and the last row before which everything is on the
+disk. In another start of the machine the folder counts as being at that row.
 
-Both ends are mended alike: pages that SQLite's log holds beyond that row, and pages that were
-written later than it, are fetched from the log. They are written over the database file, then
-SQLite's log is removed, then the file ``replica`` names the end. A kill in between is mended by
-doing it again.
+So the database may be *ahead* of the row, by commits that were not noted, not appended, or fenced,
+and behind the log, when another owner has appended meanwhile. Both ends are mended alike: pages
+that SQLite's log holds beyond the row, and pages that were written later than it, are fetched from
+the log. They are written over the database file, then SQLite's log is removed, then the file
+``replica`` names the end. A kill in between is mended by doing it again.
 """
 
 from __future__ import annotations
@@ -32,23 +34,39 @@ from mayfly.store.followers import NO_LOG, Followers, LogPosition
 from mayfly.store.replica.log import LogSnapshot, Position, PostgresLog, ReplicaError
 from mayfly.store.write_ahead_log import PAGE_BYTES, last_commit, salts_of
 
-#: Instance id, number, epoch, salts and frames of SQLite's log, and the CRC-32 of these.
-_STATE: Final = struct.Struct(">32sQQ8sQI")
+#: Instance id; number, epoch, salts and frames of SQLite's log, twice; start of the machine, the
+#: epoch in which this folder was the owner's, and the CRC-32 of these.
+_STATE: Final = struct.Struct(">32sQQ8sQQQ8sQ32sQI")
 _ALL_FRAMES: Final = 2**63
+_MAGIC: Final = b"SQLite format 3\0"
 
 
 class FolderState(NamedTuple):
     """Which row of the log a folder has, and the position of SQLite's log that it ends at.
 
-    ``instance`` is that of its database; empty in a folder that has nothing of the log.
+    ``instance`` is that of its database; empty in a folder that has nothing of the log. ``synced``
+    and ``synced_end`` are a row and a position up to which all is on the disk. The others are those
+    of the start of the machine that ``boot_id`` names. ``owned_epoch`` is the last epoch whose
+    owner had this folder open; 0 for none.
     """
 
     instance: str
     position: Position
     end: LogPosition
+    synced: Position
+    synced_end: LogPosition
+    boot_id: str
+    owned_epoch: int = 0
+
+    def as_left(self, boot_id: str) -> FolderState:
+        """Return what is certain in a start of the machine."""
+        if boot_id and boot_id == self.boot_id:
+            return self
+        return self._replace(position=self.synced, end=self.synced_end)
 
 
-NOTHING: Final = FolderState("", Position(0, 0), NO_LOG)
+_START: Final = Position(0, 0)
+NOTHING: Final = FolderState("", _START, NO_LOG, _START, NO_LOG, "")
 
 
 class StateFile:
@@ -66,16 +84,31 @@ class StateFile:
         if not content:
             return NOTHING
         if len(content) == _STATE.size and zlib.crc32(content[:-4]) == _STATE.unpack(content)[-1]:
-            instance, number, epoch, salts, frames, _sum = _STATE.unpack(content)
-            end = LogPosition(salts, frames) if frames else NO_LOG
-            return FolderState(instance.decode(), Position(number, epoch), end)
+            instance, *places, boot_id, owned_epoch, _sum = _STATE.unpack(content)
+            return FolderState(
+                instance.decode(),
+                Position(*places[:2]),
+                _log_position(*places[2:4]),
+                Position(*places[4:6]),
+                _log_position(*places[6:]),
+                boot_id.rstrip(b"\0").decode(),
+                owned_epoch,
+            )
         text = f"{self._file} is damaged: remove it, and the folder is fetched from the log again"
         raise StoreDamaged(text, self._file)
 
     def write(self, state: FolderState, *, syncs: bool = False) -> None:
         """Replace what the file says; ``syncs`` waits until it is on the disk. Raises OSError."""
-        salts = state.end.salts.ljust(8, b"\0")
-        fields = _STATE.pack(state.instance.encode(), *state.position, salts, state.end.frames, 0)
+        fields = _STATE.pack(
+            state.instance.encode(),
+            *state.position,
+            *state.end,
+            *state.synced,
+            *state.synced_end,
+            state.boot_id.encode(),
+            state.owned_epoch,
+            0,
+        )
         content = fields[:-4] + struct.pack(">I", zlib.crc32(fields[:-4]))
         os.pwrite(self._descriptor, content, 0)
         if syncs:
@@ -97,10 +130,11 @@ class Applied(NamedTuple):
     discarded_pages: int
 
 
-def bring_to_end(folder: Path, log: PostgresLog) -> Applied:
+def bring_to_end(folder: Path, log: PostgresLog, files: Files) -> Applied:
     """Make the database of a folder that of the end of the log, whatever it has.
 
-    Call it with the folder locked and its database closed. Raises ReplicaError for a folder with
+    Call it with the folder locked and its database closed. ``files`` are those of the runtime. All
+    of it is on the disk on return. Raises ReplicaError for a folder with
     another database, and when the log ends before what the folder has; StoreDamaged, OSError.
     """
     file = StateFile(folder)
@@ -108,21 +142,26 @@ def bring_to_end(folder: Path, log: PostgresLog) -> Applied:
         with log.snapshot() as snapshot:
             state = file.read()
             if state == NOTHING:
-                _check_same(folder, snapshot.instance)
+                _check_same(folder, snapshot.instance, files)
             elif state.instance != snapshot.instance:
                 raise _other_instance(folder, state.instance, snapshot.instance)
             else:
                 snapshot.check_holds(state.position)
-            return _apply(folder, snapshot, file, state)
+            return _apply(folder, snapshot, file, state, files)
     except apsw.Error as error:
         raise StoreError(f"{folder / DATABASE_FILE}: {error}", folder) from error
     finally:
         file.close()
 
 
-def _check_same(folder: Path, instance: str) -> None:
+def _log_position(salts: bytes, frames: int) -> LogPosition:
+    """Return a position in SQLite's log as the file ``replica`` has it."""
+    return LogPosition(salts, frames) if frames else NO_LOG
+
+
+def _check_same(folder: Path, instance: str, files: Files) -> None:
     """Raise ReplicaError if a folder without a file ``replica`` has another database."""
-    identity = read_identity(folder, Files())
+    identity = read_identity(folder, files)
     if identity is not None and identity.instance != instance:
         raise _other_instance(folder, identity.instance, instance)
 
@@ -133,12 +172,18 @@ def _other_instance(folder: Path, found: str, expected: str) -> ReplicaError:
     return ReplicaError(f"{folder} {text}", folder)
 
 
-def _apply(folder: Path, snapshot: LogSnapshot, file: StateFile, state: FolderState) -> Applied:
+def _apply(
+    folder: Path, snapshot: LogSnapshot, file: StateFile, noted: FolderState, files: Files
+) -> Applied:
     """Write what a folder lacks over its database, and remove what it has beyond the log."""
-    database, log, files = folder / DATABASE_FILE, folder / f"{DATABASE_FILE}-wal", Files()
+    database, log = folder / DATABASE_FILE, folder / f"{DATABASE_FILE}-wal"
+    boot_id = files.boot_id()
+    state = noted.as_left(boot_id)
     first = _first_page(database)
     ours, beyond = _pages_in_log(log, state, files) if first else ({}, set())
-    if first and snapshot.end == state.position and not beyond:
+    # After a power cut SQLite's log may end in pieces, which look like damage.
+    is_whole = first and noted.boot_id == boot_id
+    if is_whole and snapshot.end == state.position and not beyond:
         return Applied(state.position, 0, 0)
     page_count = snapshot.page_count()
     pages = snapshot.pages_since(state.position.number if first else 0, beyond)
@@ -159,7 +204,11 @@ def _apply(folder: Path, snapshot: LogSnapshot, file: StateFile, state: FolderSt
     for name in (log, folder / f"{DATABASE_FILE}-shm", folder / IDENTITY_FILE):
         # identity.json may tell of a commit that is gone; the opening writes it again.
         files.remove(name)
-    file.write(FolderState(snapshot.instance, snapshot.end, NO_LOG), syncs=True)
+    end = snapshot.end
+    file.write(
+        FolderState(snapshot.instance, end, NO_LOG, end, NO_LOG, boot_id, state.owned_epoch),
+        syncs=True,
+    )
     return Applied(snapshot.end, len(written), len(beyond - ours.keys()))
 
 
@@ -173,16 +222,19 @@ def _pages_in_log(log: Path, state: FolderState, files: Files) -> tuple[dict[int
         return {}, set()
     end = LogPosition(salts_of(log, files), frames)
     known = state.end if state.end.salts == end.salts else LogPosition(end.salts, 0)
+    if known.frames > end.frames:
+        text = f"{log} has {end.frames} frames, and {known.frames} were on the disk: remove the"
+        raise StoreDamaged(f"{text} folder, and it is fetched from the log again", log.parent)
     ours = read_change(log, LogPosition(end.salts, 0), known, _ALL_FRAMES)
     later = read_change(log, known, end, _ALL_FRAMES)
     return {} if ours is None else ours.pages, set() if later is None else {*later.pages}
 
 
 def _first_page(database: Path) -> bytes:
-    """Return page 1 of a database file; empty for a missing one, and one that a kill left empty."""
+    """Return page 1 of a database file; empty for a missing one, and one without its beginning."""
     try:
         with database.open("rb") as file:
             page = file.read(PAGE_BYTES)
     except FileNotFoundError:
         return b""
-    return page if len(page) == PAGE_BYTES else b""
+    return page if len(page) == PAGE_BYTES and page.startswith(_MAGIC) else b""

@@ -20,10 +20,11 @@ class Follower:
         Raises FolderInUse, and as :class:`PostgresLog`.
         """
         self.folder = folder
-        self._lock = FolderLock(folder)
+        self._files, self._lock = runtime.files, FolderLock(folder)
         try:
             self._lock.make_private(DATABASE_FILE)
-            self._log = PostgresLog(url, manager_name, runtime)
+            #: The log that it follows.
+            self.log = PostgresLog(url, manager_name, runtime)
         except BaseException:
             self._lock.release()
             raise
@@ -34,13 +35,9 @@ class Follower:
         It is on the disk then. Raises LogUnreachable, after which it may be called again;
         ReplicaError, StoreDamaged, OSError.
         """
-        return bring_to_end(self.folder, self._log)
-
-    def merge(self, most_rows: int) -> int:
-        """Move the oldest rows of the log into its image; return how many. Raises ReplicaError."""
-        return self._log.merge(most_rows)
+        return bring_to_end(self.folder, self.log, self._files)
 
     def close(self) -> None:
         """Close the connection and release the folder."""
-        self._log.close()
+        self.log.close()
         self._lock.release()

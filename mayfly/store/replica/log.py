@@ -1,15 +1,18 @@
 """The log of a queue manager in PostgreSQL: an image of its database, and all commits since.
 
-Three tables in the schema ``mayfly``:
+Four tables in the schema ``mayfly``:
 
 * ``replica``: one row for each queue manager: the instance id of its database, the epoch of its
-  owner, the number of the last row of the log;
+  owner, the number of the last row of the log, and the lease: until when nobody else takes it, by
+  the clock of the database;
 * ``replica_log``: a row for each append: its number, the epoch of the owner that wrote it, the
   number of pages of the database after it, and the images of the pages that changed;
-* ``replica_page``: one image of each page; a merge moves older rows of the log there.
+* ``replica_page``: one image of each page; a merge moves older rows of the log there;
+* ``replica_standby``: one row for each process that follows and would become the owner.
 
-An owner takes the next epoch when it opens the queue manager. Each append changes the row in
-``replica`` under the condition that epoch and last number are as the owner knows them; the same
+An owner takes the next epoch when it opens the queue manager, and renews its lease from then on
+(lease.py). Nobody takes the queue manager before the lease has ended. Each append changes the row
+in ``replica`` under the condition that epoch and last number are as the owner knows them; the same
 statement inserts the row of the log. The append of an earlier owner changes no row, and is refused
 (:class:`Fenced`). PostgreSQL locks the row, so an append and the next owner's taking come one after
 the other.
@@ -17,37 +20,33 @@ the other.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mayfly.mqi.errors import StoreError
-from mayfly.runtime import Runtime
+from mayfly.runtime import Runtime, elapsed_ms
 from mayfly.store.replica.pages import packed, unpacked
 
 #: PostgreSQL 15 is the first that is tested.
 _LEAST_VERSION: Final = 150_000
-#: How long an append waits for a database that does not answer, and between two tries.
-PATIENCE_SECONDS: Final = 10.0
+#: How long an answer of the database is waited for unless something else is asked for.
+PATIENCE_MS: Final = 10_000
+#: The pause between two tries of an append.
 _PAUSE_SECONDS: Final = 0.1
-#: A database that is cut off is given up after so long.
-_CONNECTING: Final = {
-    "connect_timeout": 5,
-    "keepalives_idle": 2,
-    "keepalives_interval": 1,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 5_000,
-    "application_name": "mayfly",
-}
-#: Any number: two that set up the schema at the same time come one after the other.
-_SETUP_LOCK: Final = 5_124_877
+#: Any numbers: two that set up the schema at the same time come one after the other, and of two
+#: that merge a log the second does nothing.
+_SETUP_LOCK, _MERGE_LOCK = 5_124_877, 5_124_878
 _SCHEMA: Final = (
     "CREATE SCHEMA IF NOT EXISTS mayfly",
     """CREATE TABLE IF NOT EXISTS mayfly.replica (
         manager text PRIMARY KEY, instance text UNIQUE NOT NULL, epoch bigint NOT NULL,
-        owner text NOT NULL, last bigint NOT NULL) WITH (fillfactor = 10)""",
+        owner text NOT NULL, last bigint NOT NULL,
+        lease_end timestamptz NOT NULL, addresses text NOT NULL, is_wanted boolean NOT NULL)
+        WITH (fillfactor = 10)""",
     """CREATE TABLE IF NOT EXISTS mayfly.replica_log (
         instance text, number bigint, epoch bigint NOT NULL, page_count bigint NOT NULL,
         pages bytea NOT NULL, PRIMARY KEY (instance, number))""",
@@ -59,7 +58,18 @@ _SCHEMA: Final = (
     "ALTER TABLE mayfly.replica_page ALTER image SET STORAGE EXTERNAL",
     """CREATE INDEX IF NOT EXISTS replica_page_by_number
         ON mayfly.replica_page (instance, number)""",
+    """CREATE TABLE IF NOT EXISTS mayfly.replica_standby (
+        instance text, name text, number bigint NOT NULL, seen timestamptz NOT NULL,
+        PRIMARY KEY (instance, name)) WITH (fillfactor = 10)""",
+    # The first version of the table had no lease.
+    """ALTER TABLE mayfly.replica
+        ADD COLUMN IF NOT EXISTS lease_end timestamptz NOT NULL DEFAULT 'epoch',
+        ADD COLUMN IF NOT EXISTS addresses text NOT NULL DEFAULT '{}',
+        ADD COLUMN IF NOT EXISTS is_wanted boolean NOT NULL DEFAULT false""",
 )
+_IS_SET_UP: Final = """
+    SELECT count(*) > 0 FROM pg_attribute
+    WHERE attrelid = to_regclass('mayfly.replica') AND attname = 'is_wanted'"""
 _APPEND: Final = """
     WITH owned AS (
         UPDATE mayfly.replica SET last = %(number)s
@@ -68,9 +78,25 @@ _APPEND: Final = """
     INSERT INTO mayfly.replica_log
     SELECT instance, %(number)s, %(epoch)s, %(page_count)s, %(pages)b FROM owned
     RETURNING number"""
-_TAKE: Final = """
-    UPDATE mayfly.replica SET epoch = epoch + 1, owner = %s WHERE manager = %s AND instance = %s
+_LEASE_END: Final = "clock_timestamp() + %(lease_ms)s * interval '1 ms'"
+_TAKE: Final = f"""
+    UPDATE mayfly.replica SET epoch = epoch + 1, owner = %(owner)s, lease_end = {_LEASE_END},
+        addresses = '{{}}', is_wanted = false
+    WHERE manager = %(manager)s AND instance = %(instance)s
+        AND (lease_end <= clock_timestamp() OR epoch = %(own_epoch)s)
     RETURNING epoch, last"""
+_RENEW: Final = f"""
+    UPDATE mayfly.replica SET lease_end = {_LEASE_END}, addresses = %(addresses)s
+    WHERE instance = %(instance)s AND epoch = %(epoch)s
+    RETURNING is_wanted, last - (
+        SELECT coalesce(min(number), 0) FROM mayfly.replica_log WHERE instance = %(instance)s)"""
+_FOLLOW: Final = """
+    INSERT INTO mayfly.replica_standby VALUES (%s, %s, %s, clock_timestamp())
+    ON CONFLICT (instance, name) DO UPDATE SET number = excluded.number, seen = excluded.seen"""
+#: One that was not seen for so long has ended.
+_STANDBY_SECONDS: Final = 10
+_RELEASE: Final = """
+    UPDATE mayfly.replica SET lease_end = 'epoch' WHERE instance = %s AND epoch = %s"""
 _IMAGE: Final = (
     "COPY mayfly.replica_page (instance, page, number, image) FROM STDIN (FORMAT BINARY)"
 )
@@ -78,6 +104,9 @@ _MERGE: Final = """
     INSERT INTO mayfly.replica_page VALUES (%s, %s, %s, %s)
     ON CONFLICT (instance, page) DO UPDATE SET number = excluded.number, image = excluded.image"""
 _LOG = logging.getLogger("mayfly.store")
+
+if TYPE_CHECKING:
+    from mayfly.store.replica.connection import BoundedConnection
 
 
 class ReplicaError(StoreError):
@@ -109,6 +138,53 @@ class Registered(NamedTuple):
     end: Position
 
 
+class Standing(NamedTuple):
+    """Who has a queue manager: its owner, epoch, last row, and ms to the end of its lease.
+
+    ``instance`` is the instance id of its database, ``addresses`` where its owner listens, by the
+    names of listeners, ``now_ms`` the database's clock.
+    ``lease_ms`` is 0 when the lease has ended, or was given up. ``lease_end`` is that moment by the
+    database's clock, and changes when the lease is renewed.
+    """
+
+    instance: str
+    owner: str
+    epoch: int
+    last: int
+    addresses: dict[str, str]
+    lease_end: str
+    lease_ms: int
+    now_ms: int
+
+
+class Renewed(NamedTuple):
+    """What an owner learns when it renews its lease.
+
+    ``is_wanted`` is True once somebody wants a standby to become the owner. ``rows`` is how many
+    rows the log has before its last one.
+    """
+
+    is_wanted: bool
+    rows: int
+
+
+class StandbyState(NamedTuple):
+    """A process that follows: its name, the last row that it has, and when it was last seen."""
+
+    name: str
+    number: int
+    age_ms: int
+
+
+class Owned(ReplicaError):
+    """Another owner has the queue manager, and its lease has not ended."""
+
+    def __init__(self, message: str, place: str, standing: Standing) -> None:
+        """Keep who has it, and for how long."""
+        super().__init__(message, place)
+        self.standing = standing
+
+
 class Entry(NamedTuple):
     """A row of the log: what one append has written, and the pages of the database after it."""
 
@@ -123,22 +199,28 @@ class PostgresLog:
     For one thread at a time. psycopg is imported here, at the first use.
     """
 
-    def __init__(self, url: str, manager_name: str, runtime: Runtime) -> None:
+    def __init__(
+        self, url: str, manager_name: str, runtime: Runtime, patience_ms: int = PATIENCE_MS
+    ) -> None:
         """Connect, and create the tables if the database lacks them.
 
         ``url`` is that of a database (``postgresql://user@host/name``) or a connection string of
-        libpq, ``runtime`` waits. Raises ReplicaError for a version before 15, with
-        ``synchronous_commit`` off, for a database that refuses, and without psycopg;
-        LogUnreachable.
+        libpq, ``runtime`` waits. Each answer is waited for ``patience_ms`` at most, and a new
+        connection two seconds more; then the database counts as unreachable. Raises
+        ReplicaError for a version before 15, with ``synchronous_commit`` off, for a database that
+        refuses, and without psycopg; LogUnreachable.
         """
         try:
             import psycopg
+
+            from mayfly.store.replica.connection import BoundedConnection
         except ModuleNotFoundError:
             text = "a replica needs psycopg: pip install 'mayfly-mq[replica]'"
             raise ReplicaError(text, manager_name) from None
         self._psycopg, self.manager_name, self._url = psycopg, manager_name, url
-        self._pause = runtime.event()
-        self._connection: Any = None
+        self._patience_ms, self._pause = patience_ms, runtime.event()
+        self._open = BoundedConnection.opened
+        self._connection: BoundedConnection | None = None
         self._name = f"the log of {manager_name}"
         try:
             self._set_up()
@@ -152,9 +234,7 @@ class PostgresLog:
             connection = self._connected()
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
-                [found] = connection.execute(
-                    "SELECT to_regclass('mayfly.replica_page_by_number') IS NOT NULL"
-                ).fetchone()
+                [found] = connection.execute(_IS_SET_UP).fetchone()
                 for statement in () if found else _SCHEMA:
                     connection.execute(statement)
 
@@ -179,20 +259,82 @@ class PostgresLog:
             )
         return None if row is None else Registered(row[0], Position(row[1], row[2]))
 
+    def standing(self) -> Standing | None:
+        """Return who has the queue manager, None if the log knows nothing of it.
+
+        Raises ReplicaError.
+        """
+        with self._errors():
+            row = (
+                self._connected()
+                .execute(
+                    "SELECT instance, owner, epoch, last, addresses, lease_end::text, greatest(0, "
+                    "extract(epoch FROM lease_end - clock_timestamp()) * 1000)::bigint, "
+                    "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
+                    "FROM mayfly.replica WHERE manager = %s",
+                    (self.manager_name,),
+                )
+                .fetchone()
+            )
+        if row is None:
+            return None
+        standing = Standing(*row)
+        return standing._replace(addresses=json.loads(row[4]))
+
+    def standbys(self, instance: str) -> list[StandbyState]:
+        """Return the processes that follow, by name; raises ReplicaError."""
+        with self._errors():
+            rows = self._connected().execute(
+                "SELECT name, number, "
+                "(extract(epoch FROM clock_timestamp() - seen) * 1000)::bigint AS age_ms "
+                "FROM mayfly.replica_standby WHERE instance = %s "
+                "AND seen > clock_timestamp() - %s * interval '1 s' ORDER BY name",
+                (instance, _STANDBY_SECONDS),
+            )
+            return [StandbyState(*row) for row in rows]
+
+    def follow(self, instance: str, name: str, number: int) -> None:
+        """Note that a standby has the log up to a row; raises ReplicaError."""
+        with self._errors():
+            self._connected().execute(_FOLLOW, (instance, name, number))
+
+    def stop_following(self, instance: str, name: str) -> None:
+        """Forget a standby; raises ReplicaError."""
+        with self._errors():
+            self._connected().execute(
+                "DELETE FROM mayfly.replica_standby WHERE instance = %s AND name = %s",
+                (instance, name),
+            )
+
+    def want(self, epoch: int, *, is_wanted: bool) -> None:
+        """Ask the owner of an epoch to give the queue manager up, or ask no longer.
+
+        Does nothing when there is another owner by now. Raises ReplicaError.
+        """
+        with self._errors():
+            self._connected().execute(
+                "UPDATE mayfly.replica SET is_wanted = %s WHERE manager = %s AND epoch = %s",
+                (is_wanted, self.manager_name, epoch),
+            )
+
     def register(
-        self, instance: str, owner: str, images: Iterable[tuple[int, bytes]], page_count: int
+        self,
+        instance: str,
+        owner: str,
+        images: Iterable[tuple[int, bytes]],
+        page_count: int,
     ) -> Position:
         """Begin the log with an image of the whole database; return its end, of epoch 1.
 
-        ``images`` are all pages with their numbers. All of it is one transaction. Raises
-        ReplicaError, also when another owner was first.
+        ``images`` are all pages with their numbers. All of it is one transaction. The epoch has no
+        lease. Raises ReplicaError, also when another owner was first.
         """
         position = Position(1, 1)
         with self._errors():
             connection = self._connected()
             with connection.transaction():
                 connection.execute(
-                    "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, %s)",
+                    "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, %s, 'epoch', '{}', false)",
                     (self.manager_name, instance, position.epoch, owner, position.number),
                 )
                 with connection.cursor() as cursor, cursor.copy(_IMAGE) as copying:
@@ -206,29 +348,72 @@ class PostgresLog:
                 )
         return position
 
-    def take(self, instance: str, owner: str) -> Position:
+    def take(self, instance: str, owner: str, lease_ms: int, own_epoch: int = 0) -> Position:
         """Become the owner; return the end of the log, with the epoch of this owner.
 
-        From then on the owner before can append nothing. ``owner`` is shown to that one. Raises
-        ReplicaError, also when the log has another instance of the queue manager.
+        From then on the owner before can append nothing, and nobody else becomes the owner within
+        ``lease_ms`` ms. ``owner`` is shown to others. ``own_epoch`` is an epoch whose owner is
+        known to have ended: its lease is not waited for. Raises Owned while the lease of another
+        runs, and ReplicaError, also when the log has another instance of the queue manager.
         """
+        values = {
+            "owner": owner,
+            "manager": self.manager_name,
+            "instance": instance,
+            "lease_ms": lease_ms,
+            "own_epoch": own_epoch,
+        }
         with self._errors():
-            row = self._connected().execute(_TAKE, (owner, self.manager_name, instance)).fetchone()
+            row = self._connected().execute(_TAKE, values).fetchone()
         if row is None:
+            standing = self.standing()
+            if standing is not None and standing.instance == instance:
+                text = f"is owned by {standing.owner}, whose lease runs for another"
+                raise Owned(
+                    f"{self.manager_name} {text} {standing.lease_ms / 1000:.1f} seconds",
+                    self.manager_name,
+                    standing,
+                )
             raise ReplicaError(f"{self._name} has no instance {instance}", self.manager_name)
         epoch, last = row
         return Position(last, epoch)
+
+    def renew(
+        self, instance: str, epoch: int, lease_ms: int, addresses: Mapping[str, str]
+    ) -> Renewed:
+        """Let the lease of the owner of an epoch end in ``lease_ms`` ms.
+
+        ``addresses`` are where the owner listens, by the names of listeners, to be shown to others.
+
+        Raises Fenced when another owner has taken the queue manager, LogUnreachable, ReplicaError.
+        """
+        values = {
+            "instance": instance,
+            "epoch": epoch,
+            "lease_ms": lease_ms,
+            "addresses": json.dumps(dict(addresses)),
+        }
+        with self._errors():
+            row = self._connected().execute(_RENEW, values).fetchone()
+            if row is None:
+                raise self._refusal(instance, Position(0, epoch))
+        return Renewed(*row)
+
+    def release(self, instance: str, epoch: int) -> None:
+        """End the lease of the owner of an epoch, unless another has it; raises ReplicaError."""
+        with self._errors():
+            self._connected().execute(_RELEASE, (instance, epoch))
 
     def append(self, instance: str, entry: Entry) -> None:
         """Append an entry behind the one before, and return when PostgreSQL has it.
 
         A database that goes away is waited for. It is asked whether the entry is there before the
         append is tried again. Raises Fenced when another owner has taken the queue manager;
-        LogUnreachable when the database stays away, which leaves it unknown whether the entry is
-        there; ReplicaError when it refuses.
+        LogUnreachable when the database stays away for the patience of this log, which leaves it
+        unknown whether the entry is there; ReplicaError when it refuses.
         """
-        is_unsure, gone = False, "no reason"
-        for _ in range(round(PATIENCE_SECONDS / _PAUSE_SECONDS)):
+        is_unsure, gone, end_ms = False, "", elapsed_ms() + self._patience_ms
+        while not gone or elapsed_ms() < end_ms:
             try:
                 with self._errors():
                     if is_unsure and self._has(instance, entry.position):
@@ -242,7 +427,8 @@ class PostgresLog:
                     _LOG.warning("%s, commits wait", error.message)
                 gone = error.message
                 self._pause.wait(_PAUSE_SECONDS)
-        raise LogUnreachable(f"{gone}, for {PATIENCE_SECONDS:.0f} seconds", self.manager_name)
+        text = f"{gone}; given up after {self._patience_ms / 1000:g} seconds"
+        raise LogUnreachable(text, self.manager_name)
 
     def gone(self, folder: Path) -> ReplicaError:
         """Return the error for a folder with rows of the log, of which the database has none."""
@@ -264,22 +450,20 @@ class PostgresLog:
                     raise ReplicaError(f"{self._name} is not in this database", self.manager_name)
                 yield LogSnapshot(connection, self._name, registered)
 
-    def merge(self, most_rows: int) -> int:
+    def merge(self, most_rows: int, leaves_rows: int = 1) -> int:
         """Move the oldest rows of the log into the image of the database; return how many.
 
-        At most ``most_rows`` are moved, in one transaction, and never the last one, by which a lost
-        answer is found. Raises ReplicaError.
+        At most ``most_rows`` are moved, in one transaction, and never the last ``leaves_rows``, of
+        which there is at least one: by it a lost answer is found. Does nothing while another merges
+        a log. Raises ReplicaError.
         """
         with self._errors():
             connection = self._connected()
             with connection.transaction():
-                rows = connection.execute(
-                    "SELECT r.instance, l.number, l.pages FROM mayfly.replica r "
-                    "JOIN mayfly.replica_log l ON l.instance = r.instance AND l.number < r.last "
-                    "WHERE manager = %s ORDER BY l.number LIMIT %s FOR UPDATE OF l",
-                    (self.manager_name, most_rows),
-                    binary=True,
-                ).fetchall()
+                [is_free] = connection.execute(
+                    "SELECT pg_try_advisory_xact_lock(%s)", (_MERGE_LOCK,)
+                ).fetchone()
+                rows = self._oldest(most_rows, leaves_rows) if is_free else []
                 images: dict[int, tuple[int, bytes]] = {}
                 for _instance, number, pages in rows:
                     for page, image in unpacked(pages, f"row {number} of {self._name}"):
@@ -300,16 +484,32 @@ class PostgresLog:
                     )
         return len(rows)
 
+    def _oldest(self, most_rows: int, leaves_rows: int) -> list[tuple[str, int, bytes]]:
+        """Return (instance, number, pages) of the oldest rows of the log, but for its last ones."""
+        found: list[tuple[str, int, bytes]] = (
+            self._connected()
+            .execute(
+                "SELECT r.instance, l.number, l.pages FROM mayfly.replica r "
+                "JOIN mayfly.replica_log l "
+                "ON l.instance = r.instance AND l.number <= r.last - %s "
+                "WHERE manager = %s ORDER BY l.number LIMIT %s",
+                (leaves_rows, self.manager_name, most_rows),
+                binary=True,
+            )
+            .fetchall()
+        )
+        return found
+
     def _connected(self) -> Any:
         """Return the connection, made if needed; raises psycopg.Error, ReplicaError."""
         if self._connection is None:
-            connection = self._psycopg.connect(self._url, autocommit=True, **_CONNECTING)
+            connection = self._open(self._url)
+            connection.patience_ms = self._patience_ms
             try:
                 self._check(connection)
             except BaseException:
                 connection.close()
                 raise
-            connection.prepare_threshold = 0
             self._connection = connection
         return self._connection
 

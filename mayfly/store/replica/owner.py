@@ -2,7 +2,9 @@
 
 The order is SQLite's commit, then the append, then callers are told. While an append is under way
 no other commit begins, so at most one transaction is ahead of the log. When an append fails, the
-store stops; the next opening discards that transaction (applying.py).
+store stops; the next opening discards that transaction (applying.py). An append waits for the
+database as long as the owner counts on its lease (lease.py), and the store stops as well when that
+is over.
 """
 
 from __future__ import annotations
@@ -14,32 +16,55 @@ from pathlib import Path
 from typing import Final
 
 from mayfly.mqi.errors import StoreError
-from mayfly.runtime import Runtime
+from mayfly.runtime import Runtime, elapsed_through_suspend_ms
 from mayfly.store.changes import read_change
 from mayfly.store.followers import NO_LOG, LogPosition
 from mayfly.store.replica.applying import NOTHING, FolderState, StateFile, bring_to_end
-from mayfly.store.replica.log import Entry, Position, PostgresLog
+from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS, Lease, own_lease_ms
+from mayfly.store.replica.log import Entry, Owned, Position, PostgresLog
 from mayfly.store.replica.pages import packed
 from mayfly.store.write_ahead_log import PAGE_BYTES, WriteAheadLog
 
 _PAGES_AT_ONCE: Final = 256
 _ALL_FRAMES: Final = 2**63
+#: The pause between two looks at the lease of another owner.
+_LOOK_SECONDS: Final = 0.02
 _LOG = logging.getLogger("mayfly.store")
 
 
 class Replica:
     """The replica of one queue manager, while this process has its folder open."""
 
-    def __init__(self, url: str, manager_name: str, owner: str, runtime: Runtime) -> None:
+    def __init__(
+        self, url: str, manager_name: str, owner: str, runtime: Runtime, lease_ms: int = LEASE_MS
+    ) -> None:
         """Connect to the log in a database; ``owner`` names this process to other owners.
 
-        Raises as :class:`PostgresLog`.
+        Another owner has to wait for ``lease_ms`` ms from the last time that this one was heard
+        of. Raises ValueError for less than a second, and as :class:`PostgresLog`.
         """
-        self._log = PostgresLog(url, manager_name, runtime)
+        if lease_ms < LEAST_LEASE_MS:
+            raise ValueError(f"replica_lease_ms: {lease_ms} is less than {LEAST_LEASE_MS}")
+        self._runtime, self._lease_ms = runtime, lease_ms
+        self._log = PostgresLog(url, manager_name, runtime, own_lease_ms(lease_ms))
+        try:
+            lease_log = PostgresLog(url, manager_name, runtime, lease_ms // 4)
+        except BaseException:
+            self._log.close()
+            raise
+        #: The lease, which tells who follows, and whether one of these is wanted as the owner.
+        self.lease = Lease(lease_log, lease_ms, self._lose, runtime)
         self._owner, self._instance = owner, ""
         self._state: StateFile | None = None
         self._at, self._read = Position(0, 0), NO_LOG
+        #: A row, and the end of SQLite's log then, before which all is on the disk.
+        self._synced, self._synced_end = self._at, NO_LOG
+        self._boot_id = runtime.files.boot_id()
         self._file = Path()
+        #: Why the lease is lost; empty while it is not.
+        self.loss = ""
+        #: Called with the reason when the lease is lost; the store must stop.
+        self.on_lost: Callable[[str], None] = lambda _reason: None
 
     @property
     def position(self) -> Position:
@@ -49,19 +74,23 @@ class Replica:
     def prepare(self, folder: Path) -> None:
         """Take the queue manager, and make the database of a folder that of the log's end.
 
-        Without a log nothing is done: :meth:`begin` makes one. Call it with the folder locked and
-        its database closed. Raises ReplicaError, StoreDamaged, OSError.
+        The lease of an owner that has ended is waited for. Without a log nothing is done:
+        :meth:`begin` makes one. Call it with the folder locked and its database closed. Raises
+        Owned for an owner that goes on, ReplicaError, StoreDamaged, OSError.
         """
         self._state = StateFile(folder)
+        state = self._state.read()
         registered = self._log.registered()
         if registered is None:
-            if self._state.read() != NOTHING:
+            if state != NOTHING:
                 raise self._log.gone(folder)
             return
         self._instance = registered.instance
         # First the epoch: from here on nobody else appends, so the end stays the end.
-        taken = self._log.take(self._instance, self._owner)
-        applied = bring_to_end(folder, self._log)
+        taken = self._take(state.owned_epoch)
+        if state != NOTHING:
+            self._state.write(state._replace(owned_epoch=taken.epoch))
+        applied = bring_to_end(folder, self._log, self._runtime.files)
         if applied.page_count:
             _LOG.warning(
                 "%s: %d pages were fetched from the log, of which %d had been written by commits "
@@ -71,6 +100,7 @@ class Replica:
                 applied.discarded_pages,
             )
         self._at = Position(applied.position.number, taken.epoch)
+        self._synced, self._synced_end = self._state.read()[3:5]
 
     def begin(
         self, instance: str, log: WriteAheadLog, file: int, page_count: Callable[[], int]
@@ -88,12 +118,15 @@ class Replica:
                 if not log.write_back():
                     raise StoreError(f"{self._file.parent}: the disk is full", self._file.parent)
                 count = page_count()
-                self._at = self._log.register(instance, self._owner, _images(file, count), count)
-                self._read = log.end()
-                self._note()
+                first = self._log.register(instance, self._owner, _images(file, count), count)
+                # The copy may have taken longer than a lease.
+                self._at = self._take(first.epoch)
+                # SQLite has synced the database when it wrote the log back.
+                self._synced, self._read = self._at, log.end()
             else:
                 self._read = LogPosition(log.end().salts, 0)
                 self.append(log)
+            self._note()
 
     def append(self, log: WriteAheadLog) -> None:
         """Append what was committed since the last append, and return when PostgreSQL has it.
@@ -112,8 +145,53 @@ class Replica:
         self._at, self._read = at, end
         self._note()
 
+    def sync(self, log: WriteAheadLog) -> None:
+        """Sync SQLite's log beside commits, which do not, and note that its rows are on the disk.
+
+        When that fails, the folder counts from now on as it was at the sync before. Raises OSError.
+        """
+        with log.guard:
+            at, end = self._at, self._read
+        try:
+            if end.frames:
+                log.files.sync(log.file)
+        except OSError:
+            with log.guard:
+                self._boot_id = ""
+                self._note()
+            raise
+        with log.guard:
+            self._synced, self._synced_end = at, end
+            self._note()
+
+    def _take(self, own_epoch: int) -> Position:
+        """Take the queue manager when it is free, and begin to renew the lease.
+
+        A lease that is not renewed is waited for. The owner of ``own_epoch`` had this folder, so it
+        has ended. Raises Owned when another owner renews its lease.
+        """
+        pause, seen = self._runtime.event(), None
+        while True:
+            began_ms = elapsed_through_suspend_ms()
+            try:
+                taken = self._log.take(self._instance, self._owner, self._lease_ms, own_epoch)
+            except Owned as error:
+                if seen not in (None, error.standing.lease_end):
+                    raise
+                seen = error.standing.lease_end
+                pause.wait(_LOOK_SECONDS)
+            else:
+                self.lease.begin(self._instance, taken.epoch, began_ms)
+                return taken
+
+    def _lose(self, reason: str) -> None:
+        """Keep why the lease is lost, and tell the store if it is there already."""
+        self.loss = reason
+        self.on_lost(reason)
+
     def close(self) -> None:
-        """Close the connection and the file ``replica``; nothing is given up."""
+        """Give the lease up, and close the connections and the file ``replica``."""
+        self.lease.close()
         self._log.close()
         if self._state is not None:
             self._state.close()
@@ -122,12 +200,30 @@ class Replica:
     def _note(self) -> None:
         """Write into the folder which row of the log it has."""
         assert self._state is not None
-        self._state.write(FolderState(self._instance, self._at, self._read))
+        self._state.write(
+            FolderState(
+                self._instance,
+                self._at,
+                self._read,
+                self._synced,
+                self._synced_end,
+                self._boot_id,
+                self._at.epoch,
+            )
+        )
 
 
-def opened_replica(url: str, manager_name: str, runtime: Runtime) -> Replica:
-    """Return the replica of a queue manager; machine and process are the name of its owner."""
-    return Replica(url, manager_name, f"{os.uname().nodename}, process {os.getpid()}", runtime)
+def opened_replica(url: str, manager_name: str, runtime: Runtime, lease_ms: int) -> Replica:
+    """Return the replica of a queue manager, with this process as its owner.
+
+    Raises as :class:`Replica`.
+    """
+    return Replica(url, manager_name, process_name(), runtime, lease_ms)
+
+
+def process_name() -> str:
+    """Return machine and process, by which owners and standbys know each other."""
+    return f"{os.uname().nodename}, process {os.getpid()}"
 
 
 def _images(file: int, page_count: int) -> Iterator[tuple[int, bytes]]:

@@ -1,0 +1,132 @@
+"""The lease of an owner: a time within which nobody else takes the queue manager.
+
+One thread renews the lease, and merges the log behind it. Another closes the queue manager before
+the lease ends, whatever the first one waits for. It goes by a clock of this machine that no one
+sets: the lease in the database begins after the renewal was asked for, so it ends later than what
+is counted here. A process that was stopped finds its lease over when it goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final
+
+from mayfly.runtime import Loop, Runtime, elapsed_through_suspend_ms
+from mayfly.store.replica.log import LogUnreachable, PostgresLog, ReplicaError, StandbyState
+
+#: How long a lease lasts unless something else is asked for, and the shortest one.
+LEASE_MS: Final = 4_000
+LEAST_LEASE_MS: Final = 1_000
+#: A lease is renewed so many times while it lasts.
+_RENEWALS: Final = 16
+_MOST_MERGED_ROWS: Final = 2_000
+_LOG = logging.getLogger("mayfly.store")
+
+
+def own_lease_ms(lease_ms: int) -> int:
+    """Return how long an owner counts on a lease of so many ms: a quarter less."""
+    return lease_ms * 3 // 4
+
+
+def _nothing() -> None:
+    """Do nothing: what a lease calls that nobody listens to."""
+
+
+class Lease:
+    """The lease of one owner, from :meth:`begin` until it is lost or closed."""
+
+    #: Rows that stay in the log, and the least that are merged: the same pages are in many of them.
+    LEFT_ROWS: ClassVar = 1_000
+    LEAST_MERGED_ROWS: ClassVar = 500
+
+    def __init__(
+        self, log: PostgresLog, lease_ms: int, on_lost: Callable[[str], None], runtime: Runtime
+    ) -> None:
+        """Hold no lease yet; ``log`` is a connection for this lease alone, which it closes.
+
+        ``on_lost`` is called once, with the reason, by a thread of the lease, before the lease ends
+        by the clock of the database.
+        """
+        self._log, self._lease_ms, self._on_lost = log, lease_ms, on_lost
+        self._runtime = runtime
+        self._instance, self._epoch, self._end_ms = "", 0, 0
+        self._stopped, self._lock = runtime.event(), runtime.lock("lease")
+        self._is_lost = False
+        #: Where the owner listens, by the names of listeners: others are told that.
+        self.addresses: Mapping[str, str] = {}
+        #: Those that follow, as of the last renewal.
+        self.standbys: list[StandbyState] = []
+        #: Whether somebody wants a standby to become the owner; what is called then.
+        self.is_wanted = False
+        self.on_wanted: Callable[[], None] = _nothing
+        self._failure = "it was not renewed"
+        self._loops: list[Loop] = []
+
+    def begin(self, instance: str, epoch: int, began_ms: int) -> None:
+        """Renew the lease of an epoch from now on.
+
+        ``began_ms`` is :func:`elapsed_through_suspend_ms` from before it was taken.
+        """
+        self._instance, self._epoch = instance, epoch
+        self._end_ms = began_ms + own_lease_ms(self._lease_ms)
+        for turn, name in ((self._watch, "mayfly-lease-end"), (self._renew, "mayfly-lease")):
+            loop = Loop(self._runtime, turn, name)
+            self._loops.append(loop)
+            loop.start()
+
+    @property
+    def age_ms(self) -> int:
+        """How long ago the lease was renewed, in ms."""
+        return elapsed_through_suspend_ms() - self._end_ms + own_lease_ms(self._lease_ms)
+
+    def close(self) -> None:
+        """End the threads and the connection, and give the lease up: another may have it at once.
+
+        The queue manager must be closed. A database that does not answer is not waited for long.
+        """
+        self._stopped.set()
+        for loop in self._loops:
+            loop.join()
+        if self._loops and not self._is_lost:
+            try:
+                self._log.release(self._instance, self._epoch)
+            except ReplicaError as error:
+                _LOG.warning("the lease is not given up, and ends by itself: %s", error.message)
+        self._log.close()
+
+    def _watch(self) -> bool:
+        """Wait for the end of the lease as it is counted here; then lose it."""
+        left_ms = self._end_ms - elapsed_through_suspend_ms()
+        if left_ms <= 0:
+            self._lose(f"its lease is over: {self._failure}")
+            return False
+        return not self._stopped.wait(left_ms / 1_000)
+
+    def _renew(self) -> bool:
+        """Wait for the next turn, then renew the lease, and merge the log if it is long."""
+        if self._stopped.wait(self._lease_ms / _RENEWALS / 1_000):
+            return False
+        began_ms = elapsed_through_suspend_ms()
+        try:
+            renewed = self._log.renew(self._instance, self._epoch, self._lease_ms, self.addresses)
+            self._end_ms = began_ms + own_lease_ms(self._lease_ms)
+            if renewed.is_wanted and not self.is_wanted:
+                self.is_wanted = True
+                self.on_wanted()
+            self.standbys = self._log.standbys(self._instance)
+            if renewed.rows >= self.LEFT_ROWS + self.LEAST_MERGED_ROWS:
+                self._log.merge(_MOST_MERGED_ROWS, self.LEFT_ROWS)
+        except LogUnreachable as error:
+            self._failure = error.message
+        except ReplicaError as error:
+            self._lose(error.message)
+            return False
+        return True
+
+    def _lose(self, reason: str) -> None:
+        """Tell once that the lease is lost."""
+        with self._lock:
+            is_first, self._is_lost = not self._is_lost, True
+        if is_first:
+            self._on_lost(reason)
