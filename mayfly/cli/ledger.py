@@ -320,7 +320,6 @@ _BOOK_COLUMNS = (
 _TEN_MINUTES_MS = 600 * SECOND_MS
 ledger = group()
 ledger.command()(analyze)
-ledger.command()(iceberg)
 
 
 class LakeFormat(StrEnum):
@@ -1186,6 +1185,7 @@ class LedgerWatch:
 # Iceberg
 
 
+@ledger.command()
 def iceberg(
     lake: Lake,
     folder: Annotated[

@@ -618,9 +618,9 @@ def _cursor(after: str, queue: LocalQueue) -> tuple[str, int]:
 # Operators move, copy and delete messages on queues, and undo moves and cancels
 #
 # A change is one transaction with its audit. MsgId, CorrelId, context, time of the put in the MQMD
-# and deadline stay; only a CAPEXPRY of the new queue may shorten the life. Backouts are counted anew.
-# No report is made by a change. A message that is locked, uncommitted, delayed or gone is left as it
-# is, and the receipt says so.
+# and deadline stay; only a CAPEXPRY of the new queue may shorten the life. Backouts are counted
+# anew. No report is made by a change. A message that is locked, uncommitted, delayed or gone is
+# left as it is, and the receipt says so.
 
 
 #: Receipts for messages that are left as they are, by their state.
