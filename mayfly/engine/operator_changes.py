@@ -226,11 +226,7 @@ def _transfer(
     *,
     keeps: bool,
 ) -> Receipts:
-    """Put messages of a queue to another one, and with ``keeps`` False remove them here.
-
-    ``places`` are the tokens of the messages. Returns how many were moved or copied, and where the
-    moved ones are now. Raises MQRC_OPTIONS_ERROR if both queues are the same.
-    """
+    """Put messages of a queue to another one, and with ``keeps`` False remove them here."""
     check_browse(session, name)
     _check(session, target, words.PUT)
     queue, counts, moved = local_queue(engine, name), Counter[str](), list[MovedMessage]()

@@ -1,4 +1,4 @@
-"""The batches of a Spark query by its checkpoint, read without Spark.
+"""What the checkpoint of a Spark query says about its batches, read without Spark.
 
 Spark writes ``offsets/N`` before batch N begins and ``commits/N`` when it is written completely.
 """

@@ -50,7 +50,7 @@ class CBD(
         number("MaxMsgLength", CMQC.MQCBD_FULL_MSG_LENGTH),
     ],
 ):
-    """The descriptor of a callback, MQCBD: CallbackFunction, with CallbackArea for it."""
+    """What is called for which messages, MQCBD: CallbackFunction, with CallbackArea for it."""
 
     _OBJECTS = ("CallbackFunction", "CallbackArea")
 

@@ -14,10 +14,10 @@ _LOCK = struct.Struct("hhqqi4x")
 
 
 def locked_file(file: Path, *, empties: bool = True) -> int:
-    """Return a descriptor of the file, which is made if needed, and locked.
+    """Return a descriptor of the file, which is made if needed, locked and, if wished, emptied.
 
-    ``empties`` truncates the file once it is locked. The lock ends when the descriptor is closed.
-    Raises BlockingIOError if another process has locked the file, OSError if it cannot be made.
+    The lock ends when the descriptor is closed. Raises BlockingIOError if another process has
+    locked the file, OSError if it cannot be made.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:

@@ -16,7 +16,7 @@ from mayfly.mqi.errors import mq_error
 #: one that does is replaced. No MQLONG has these bits.
 UNIQUE: Final = 1 << 40
 REPLACES: Final = 1 << 41
-#: The choices if a message waits under the key already, and their put options.
+#: What happens when a message waits under the key, and the put options that say so.
 IF_EXISTS: Final = {"refuse": UNIQUE, "replace": UNIQUE | REPLACES}
 _PREFIX: Final = b"KEY "
 

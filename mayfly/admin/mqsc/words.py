@@ -1,4 +1,4 @@
-"""Completion of a command that is being typed, and help about commands."""
+"""What may come next in a command that is being typed, and help about commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayfly.admin.mqsc.grammar import nearest, statements
 from mayfly.engine.api.administration import Attribute
 
 HELP: Final = "HELP"
-#: The words that end a conversation; a script has END alone.
+#: What ends a conversation; a script has END alone.
 ENDS: Final = ("END", "EXIT", "QUIT")
 _SETTING_VERBS: Final = ("DEFINE", "ALTER")
 _DISPLAY: Final = "DISPLAY"
@@ -24,7 +24,7 @@ _BESIDE: Final[Mapping[str, tuple[str, ...]]] = {
 #: A word, and a value in parentheses with what is quoted in it, which may be open.
 _WORDS = re.compile(r"[A-Za-z]+|\((?:'[^']*(?:'|$)|[^')])*(?:\)|$)")
 _WIDTH = 78
-#: The characters that end a word that is being typed.
+#: What ends a word that is being typed.
 DELIMITERS: Final = " \t\n(),;"
 _CONTINUED: Final = ("+", "-")
 

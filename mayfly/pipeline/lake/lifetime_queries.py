@@ -39,7 +39,7 @@ _OF_QUEUES = f"{IS_LIFE} AND queue <> '{STAGING_QUEUE}'"
 
 
 class Dialect(NamedTuple):
-    """The SQL that differs between DuckDB and Spark: functions that make SQL of SQL."""
+    """What DuckDB and Spark spell differently: functions that make SQL of SQL."""
 
     percentiles: Percentiles
     #: The last value that is not null, as a window function without its window.
@@ -49,7 +49,7 @@ class Dialect(NamedTuple):
 
 
 class By(StrEnum):
-    """The keys of groups of messages; dates and hours (UTC) are those of their delivery time."""
+    """What messages are grouped by; dates and hours (UTC) are those of their delivery time."""
 
     QUEUE = "queue"
     DATE = "date"

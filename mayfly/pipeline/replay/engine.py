@@ -10,12 +10,12 @@ from typing import NamedTuple
 #: Memory for one message of a comparison, in bytes, at its peak: measured 540 with a correlation
 #: id, of which 75 are the trace. The rows of a lake, from which a trace is made, are the rest.
 BYTES_PER_MESSAGE = 800
-#: The memory limit of a container, by cgroup version 2; "max" without a limit.
+#: What a container may use at most, by cgroup version 2; "max" without a limit.
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class ReplayEngine(StrEnum):
-    """The engine that computes a replay: this process, or the workers of Spark."""
+    """What computes a replay: this process, or the workers of Spark."""
 
     PROCESS = "process"
     SPARK = "spark"
