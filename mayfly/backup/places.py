@@ -43,7 +43,7 @@ class FolderPlace:
         self._folder = folder
 
     def check_room(self, size_bytes: int) -> None:
-        """Raise NoRoom unless the disk has so many bytes free, besides RESERVED_BYTES."""
+        """Raise NoRoom unless the disk has ``size_bytes`` free, besides RESERVED_BYTES."""
         existing = self._folder
         while not existing.exists():
             existing = existing.parent

@@ -843,7 +843,7 @@ def _copy(
 ) -> int:
     """Copy a ledger into a lake, and return the number of rows.
 
-    It ends at SIGINT or SIGTERM, after the batch in work. With ``available_now`` it also ends when
+    It ends at SIGINT or SIGTERM, after the running batch. With ``available_now`` it also ends when
     the present end of the ledger is reached. The lake is of Delta tables with ``as_delta``, else of
     Parquet files. It is compacted every ``compact_every_ms`` milliseconds, never for 0. ``watch``
     is told of each batch. Raises CommandFailed for errors of the server and the lake.

@@ -210,7 +210,10 @@ def may_browse_queue(session: Session, name: str) -> bool:
 def audit(
     session: Session, action: str, msg_id: bytes, detail: str, receipt: str, message_count: int
 ) -> None:
-    """Write what the user of a session has done into the audit; durable on return."""
+    """Write an action of a session's user into the audit; durable on return.
+
+    The arguments are fields of :class:`AuditEntry`.
+    """
     transaction = Transaction()
     entry = audit_entry(session, action, msg_id, detail, receipt, message_count)
     note_audit(entry, transaction, None)
@@ -220,7 +223,10 @@ def audit(
 def audit_entry(
     session: Session, action: str, msg_id: bytes, detail: str, receipt: str, message_count: int
 ) -> AuditEntry:
-    """Return an audit entry of the user of a session, with the present time."""
+    """Return an audit entry of the user of a session, with the present time.
+
+    The arguments are fields of :class:`AuditEntry`.
+    """
     user = session.context.user_identifier.strip()
     return AuditEntry(session.core.now_ms(), user, action, msg_id, detail, receipt, message_count)
 

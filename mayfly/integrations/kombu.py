@@ -519,7 +519,7 @@ class KombuChannel(base.StdChannel):
         return list(self._consumers.values())
 
     def close(self) -> None:
-        """End the consumers and back unsettled messages out, without a rise of BackoutCount.
+        """End the consumers and back unsettled messages out; their BackoutCount stays.
 
         Does nothing on a channel that is closed already.
         """
@@ -631,7 +631,7 @@ class KombuConnection:
         return made
 
     def close(self) -> None:
-        """End the conversation; messages that are not settled are backed out, without a count."""
+        """End the conversation; unsettled messages are backed out, and their BackoutCount stays."""
         for channel in list(self.channels):
             channel.close()
         with suppress(MQError), self.lock:

@@ -36,6 +36,7 @@ from mayfly.mqi.properties import (
     property_element,
     read_header,
 )
+from mayfly.properties.life import as_said
 from mayfly.properties.selectors.fields import SelectorFields
 from mayfly.properties.selectors.names import (
     JMS_MAYFLY_DELAYED,
@@ -47,7 +48,6 @@ from mayfly.properties.selectors.names import (
     timestamp_of,
     type_of,
 )
-from mayfly.properties.times import as_said
 from mayfly.verbs.messages import Message as QueueMessage
 
 _CCSIDS = {

@@ -314,7 +314,10 @@ def _get(
     buffer_at: int,
     data_length_at: int,
 ) -> None:
-    """Get with structures that ask for more than ``repeated`` knows; ``handle`` is that of us."""
+    """Get with structures that ask for more than ``repeated`` knows.
+
+    ``handle`` is the object handle of the connection, not that of the C program.
+    """
     md, gmo = InMemory(MD, md_at), InMemory(GMO, gmo_at)
     try:
         body = get_message(connection, handle, length, md.value, gmo.value)

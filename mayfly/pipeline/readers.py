@@ -87,7 +87,7 @@ class Readers:
         return True
 
     def quiesce(self) -> None:
-        """Tell each queue manager to reserve no more messages: the batch in work is the last one.
+        """Tell each queue manager to reserve no more messages: the running batch is the last one.
 
         A server that cannot be reached is passed over.
         """

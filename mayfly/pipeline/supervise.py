@@ -28,7 +28,7 @@ class Query(Protocol):
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The state of the query: ``isTriggerActive`` is True while a batch is in work."""
+        """The state of the query: ``isTriggerActive`` is True while a batch runs."""
 
     @property
     def lastProgress(self) -> Mapping[str, Any] | None:  # noqa: N802  # Spark's name
@@ -71,7 +71,7 @@ class SourceClaims(Protocol):
         """
 
     def quiesce(self) -> None:
-        """Reserve no more messages, so that the batch in work is the last one."""
+        """Reserve no more messages, so that the running batch is the last one."""
 
     def give_back(self) -> None:
         """Return reserved messages that are in no batch to their queues; for the end of a run."""
@@ -103,7 +103,7 @@ DEFAULT_LIMITS = RestartLimits()
 class Termination(Enum):
     """How a run has ended.
 
-    DONE: nothing is left to do. STOPPED: after the batch in work. INTERRUPTED: within a batch, by a
+    DONE: nothing is left to do. STOPPED: after the running batch. INTERRUPTED: within a batch, by a
     second request. FAILED: by an error.
     """
 
@@ -121,14 +121,14 @@ class RunResult(NamedTuple):
     text: str = ""
 
 
-#: Interval of the looks for the end of the batch in work, after a request for the end.
+#: Interval of the looks for the end of the running batch, after a request for the end.
 _STOP_POLL_MS = 20
 
 
 class Supervisor:
     """Runs one pipeline to its end, with a restart after each error that a restart may cure.
 
-    After the first stop request the batch in work is finished. A batch that begins after the
+    After the first stop request the running batch is finished. A batch that begins after the
     request is broken off, and repeated at the next start. A second stop request breaks off at once.
     """
 
@@ -275,13 +275,13 @@ class Supervisor:
             self._progress = self._progress.all_released()
 
     def _stop(self, query: Query) -> Termination | QueryFailure:
-        """Stop the query after the batch in work, or at once after a second stop request.
+        """Stop the query after the running batch, or at once after a second stop request.
 
         Returns STOPPED or INTERRUPTED; if the query fails meanwhile, a failure that is final.
         """
         if self._claims is not None:
             self._claims.quiesce()
-        # Nothing is claimed any more: claimed messages are in the batch in work, or in one that
+        # Nothing is claimed any more: claimed messages are in the running batch, or in one that
         # was finished a moment ago.
         self._take(query)
         batch = self._batch
@@ -320,9 +320,9 @@ class _BatchWatch:
         self._since_ms = self._stops.now_ms()
 
     def look(self, *, is_busy: bool) -> QueryFailure | None:
-        """Return the failure if the batch in work has exceeded its limit, else None.
+        """Return the failure if the running batch has exceeded its limit, else None.
 
-        ``is_busy`` False restarts the time: no batch is in work.
+        ``is_busy`` False restarts the time: no batch runs.
         """
         now_ms = self._stops.now_ms()
         if not is_busy:

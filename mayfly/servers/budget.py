@@ -42,7 +42,7 @@ class Reservation:
         self.is_granted = self.is_over = False
 
     def end(self) -> None:
-        """Return the bytes to the budget, or stop to wait for them; a second call does nothing."""
+        """Return the bytes to the budget, or end the wait for them; a second call does nothing."""
         self._budget.end(self)
 
 

@@ -59,7 +59,7 @@ class _Formatter(logging.Formatter):
 def log_to(stream: TextIO, form: LogForm) -> Iterator[None]:
     """Write the log of this process to a stream for a ``with`` block.
 
-    At the end the level and handlers of before are restored.
+    At the end the earlier level and handlers are restored.
     """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Formatter(form))

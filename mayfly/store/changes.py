@@ -186,7 +186,7 @@ class PageWriter:
         self._file.xWrite(page, (number - 1) * PAGE_BYTES)
 
     def finish(self, page_count: int) -> None:
-        """Cut the file to so many pages, sync and close it; raises apsw.Error."""
+        """Cut the file to ``page_count`` pages, sync and close it; raises apsw.Error."""
         self._file.xTruncate(page_count * PAGE_BYTES)
         self._file.xSync(apsw.SQLITE_SYNC_FULL)
         self._file.xClose()

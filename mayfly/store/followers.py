@@ -132,10 +132,10 @@ class Followers:
         return bool(_files_of(self._folder))
 
     def wait_until_read(self, end: Callable[[], LogPosition], pages: int, seconds: float) -> bool:
-        """Wait until all that run have read the log but for its last ``pages`` frames.
+        """Wait until all running followers have read the log but for its last ``pages`` frames.
 
-        ``end`` returns the end of the log. Returns False after so many seconds; True at once when
-        none runs. Raises OSError.
+        ``end`` returns the end of the log. Returns False after ``seconds``; True at once when no
+        follower runs. Raises OSError.
         """
         for _ in range(max(round(seconds / _LOOK_SECONDS), 1)):
             salts, frames = end()

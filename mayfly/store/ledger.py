@@ -186,9 +186,9 @@ class LedgerIds:
         return self._next_block * BLOCK_ROWS
 
     def is_behind(self) -> bool:
-        """Return True if so many ledger rows lack hashes that :meth:`write_next` should be called.
+        """Return True if the next block of ledger rows can be indexed: see :meth:`write_next`.
 
-        The hashes are an index by id.
+        The newest LEFT_ROWS rows are never indexed.
         """
         begin = max(self.until_position, self.retention.first_position - 1)
         return self.retention.ledger_writer.last_position - begin >= LEFT_ROWS + BLOCK_ROWS

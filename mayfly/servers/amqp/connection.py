@@ -353,7 +353,7 @@ class AmqpConnection(asyncio.Protocol):
             wire.pause_reading()
 
     def _await_no_more(self) -> None:
-        """Stop to wait for memory for a message: cancel the time limit and read if possible."""
+        """End the wait of a message for memory: cancel its time limit, and read if possible."""
         self._awaited = None
         if self._refusal is not None:
             self._refusal.cancel()
