@@ -13,10 +13,6 @@ from typing import Annotated, Final
 import typer
 
 from mayfly import __version__
-from mayfly.backup.copying import Copied, Copier
-from mayfly.backup.files import Secrets, secret_names
-from mayfly.backup.restoring import Plan, plan_of
-from mayfly.backup.restoring import restore as restore_folder
 from mayfly.cli.managers import (
     FolderOption,
     Name,
@@ -33,6 +29,10 @@ from mayfly.client.connection import Administration
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock, VirtualClock
+from mayfly.store.backup.copying import Copied, Copier
+from mayfly.store.backup.files import Secrets, secret_names
+from mayfly.store.backup.restoring import Plan, plan_of
+from mayfly.store.backup.restoring import restore as restore_folder
 
 AcceptOption = Annotated[
     bool,
