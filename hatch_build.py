@@ -42,6 +42,7 @@ INTERPRETED = {
     "mayfly/runtime/files.py": "a class that others extend",
     "mayfly/runtime/runtime.py": "classes that others extend; one is of the interpreter's lock",
     "mayfly/runtime/virtual_clock.py": "a class that others extend",
+    "mayfly/store/backup/": "a process of its own, beside the queue manager",
     "mayfly/store/prepare_records.py": "JSON, in which lists stand for tuples",
     "mayfly/store/replica/": "waits for a database",
 }

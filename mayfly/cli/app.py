@@ -45,8 +45,7 @@ COMMANDS = {
 }
 #: Modules with several commands; any other command is in the module of its name.
 _MODULES = {
-    **dict.fromkeys(("verify", "compact"), "folders"),
-    **dict.fromkeys(("backup", "restore"), "backup"),
+    **dict.fromkeys(("verify", "compact", "backup", "restore"), "folders"),
     **dict.fromkeys(("put", "get", "browse"), "messages"),
 }
 

@@ -58,10 +58,10 @@ from mayfly.runtime.files import Files
 from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.servers.budget import Budget
 from mayfly.servers.figure_history import FigureHistory
-from mayfly.servers.host import Host
 from mayfly.servers.listeners import (
     AmqpListener,
     FlightListener,
+    Host,
     HttpListener,
     Listener,
     MqListener,

@@ -42,7 +42,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, StoreDamaged, mq_error
-from mayfly.properties.life import as_expired
+from mayfly.properties.folders import as_expired
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy

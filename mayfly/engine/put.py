@@ -9,14 +9,13 @@ from mayfly.engine import queue_state
 from mayfly.engine.attributes import QALIAS, QREMOTE
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
+from mayfly.engine.delay.delayed_puts import UniquePut, check_delay_is_safe
 from mayfly.engine.delay.staging import (
     Delayed,
     row_of_staged_body,
     staged_row,
     staging_path,
 )
-from mayfly.engine.delay.unique_put import UniquePut
-from mayfly.engine.delay.unsafe_delays import check_delay_is_safe
 from mayfly.engine.delivery import (
     check_open,
     new_id,

@@ -11,8 +11,7 @@ import apsw
 
 from mayfly.engine.alike_warnings import AlikeWarnings
 from mayfly.engine.callbacks import Callbacks
-from mayfly.engine.delay.redeliveries import Redeliveries
-from mayfly.engine.delay.staging_state import StagingState
+from mayfly.engine.delay.staging_state import Redeliveries, StagingState
 from mayfly.engine.finding.read_ahead import RowMemory
 from mayfly.engine.lateness import Lateness
 from mayfly.engine.marks import Marks, OnDeparture

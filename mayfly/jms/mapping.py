@@ -36,7 +36,7 @@ from mayfly.mqi.properties import (
     property_element,
     read_header,
 )
-from mayfly.properties.life import as_said
+from mayfly.properties.folders import as_said
 from mayfly.properties.selectors.fields import SelectorFields
 from mayfly.properties.selectors.names import (
     JMS_MAYFLY_DELAYED,

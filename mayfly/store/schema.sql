@@ -213,7 +213,7 @@ CREATE TABLE claimed (
     topic TEXT,
     capped_by TEXT
 );
--- What a claim of the staging queue holds: its messages stay where they are (engine/claims/staging_queue.py).
+-- What a claim of the staging queue holds: its messages stay where they are (engine/claims/claims.py).
 CREATE TABLE due_claim (
     consumer_id INTEGER NOT NULL,
     number INTEGER NOT NULL,

@@ -4,8 +4,8 @@ import signal
 import sys
 from pathlib import Path
 
-from mayfly.backup.copying import Copier
-from mayfly.backup.files import Secrets
+from mayfly.store.backup.copying import Copier
+from mayfly.store.backup.files import Secrets
 
 if __name__ == "__main__":
     copier = Copier(Path(sys.argv[1]), "QM1", sys.argv[2], Secrets(None), "0")

@@ -10,13 +10,13 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.admin.security.users import Users
-from mayfly.backup import copying, places
-from mayfly.backup.copying import Copied, Copier
-from mayfly.backup.epochs import ChangeName, EpochContents, chain
-from mayfly.backup.files import Secrets
-from mayfly.backup.places import FolderPlace, NoRoom
-from mayfly.backup.restoring import Restored, plan_of, restore
 from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.store.backup import copying, places
+from mayfly.store.backup.copying import Copied, Copier
+from mayfly.store.backup.epochs import ChangeName, EpochContents, chain
+from mayfly.store.backup.files import Secrets
+from mayfly.store.backup.places import FolderPlace, NoRoom
+from mayfly.store.backup.restoring import Restored, plan_of, restore
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.followers import followers_of
 from tests.store.scene import raw

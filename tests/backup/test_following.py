@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.backup.restoring import plan_of, restore, write_database
 from mayfly.runtime import SystemClock
 from mayfly.store import store
+from mayfly.store.backup.restoring import plan_of, restore, write_database
 from mayfly.store.changes import log_end
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.followers import MAX_KEPT_PAGES, NO_LOG, FollowerFile, followers_of

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.backup import copying
-from mayfly.backup.copying import Copied, Copier
-from mayfly.backup.epochs import ChangeName, EpochContents, read_epoch
-from mayfly.backup.files import Secrets
-from mayfly.backup.places import FolderPlace
-from mayfly.backup.restoring import plan_of, restore
 from mayfly.runtime import SystemClock
+from mayfly.store.backup import copying
+from mayfly.store.backup.copying import Copied, Copier
+from mayfly.store.backup.epochs import ChangeName, EpochContents, read_epoch
+from mayfly.store.backup.files import Secrets
+from mayfly.store.backup.places import FolderPlace
+from mayfly.store.backup.restoring import plan_of, restore
 from mayfly.store.followers import followers_of
 from tests.facts import wait_until
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.backup.copying import Copier
-from mayfly.backup.files import Secrets
-from mayfly.backup.places import place_of
-from mayfly.backup.restoring import plan_of, restore
+from mayfly.store.backup.copying import Copier
+from mayfly.store.backup.files import Secrets
+from mayfly.store.backup.places import place_of
+from mayfly.store.backup.restoring import plan_of, restore
 from tests.object_store import needs_object_store, store
 
 pytestmark = [pytest.mark.object_store, needs_object_store]

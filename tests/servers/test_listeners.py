@@ -24,8 +24,7 @@ from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.addresses import ListenAddress
-from mayfly.servers.host import Host
-from mayfly.servers.listeners import MqListener
+from mayfly.servers.listeners import Host, MqListener
 from mayfly.servers.settings import ClientLimits, TlsFiles
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ServedQueueManager

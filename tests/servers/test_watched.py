@@ -24,8 +24,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Loop
 from mayfly.servers.addresses import ListenAddress
-from mayfly.servers.host import Host
-from mayfly.servers.listeners import AmqpListener, Listener
+from mayfly.servers.listeners import AmqpListener, Host, Listener
 from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.servers.wire.link import Outbox
 from mayfly.servers.wire.server import WireServer

@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def row(body: bytes | None, queue: str | None = "Q1", **values: Any) -> Row:
-    """Return a row: its data, its queue, and columns of engine/bulk/staged_rows.py."""
+    """Return a row: its data, its queue, and columns of engine/bulk/stages.py."""
     return {"queue": queue, "payload": None if body is None else body.hex(), **values}
 
 

@@ -25,7 +25,10 @@ from mayfly.cli.airport import plots, summary, wall_clock
 from mayfly.cli.airport.day import (
     Day,
     DaySnapshot,
+    LedgerCopy,
+    book_problems,
     drive_day,
+    ends_in_lake,
     make_token,
     open_queue_manager,
     problems_of,
@@ -39,7 +42,6 @@ from mayfly.cli.airport.flights import (
     flights_table,
     trace_of,
 )
-from mayfly.cli.airport.lake import LedgerCopy, book_problems, ends_in_lake
 from mayfly.cli.airport.plots import draw_wall_png
 from mayfly.cli.airport.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
 from mayfly.lifetime.times import SECOND_MS

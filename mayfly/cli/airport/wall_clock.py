@@ -33,9 +33,16 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from mayfly.cli.airport.day import REPORTS, define_queues, make_token, run_mqsc
+from mayfly.cli.airport.day import (
+    REPORTS,
+    LedgerCopy,
+    book_problems,
+    define_queues,
+    ends_in_lake,
+    make_token,
+    run_mqsc,
+)
 from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
-from mayfly.cli.airport.lake import LedgerCopy, book_problems, ends_in_lake
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION, MQRO_PASS_CORREL_ID

@@ -5,8 +5,7 @@ Servers use it for pipelines, and commands to show and end reservations ("claims
 
 from mayfly.engine.bulk.bulk_browse import page as browsable_page
 from mayfly.engine.bulk.bulk_browse import ranges as browsable_ranges
-from mayfly.engine.bulk.staged_rows import StagedRows
-from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
+from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StagedRows, StageMissing
 from mayfly.engine.claims.consumer import ClaimError, ClaimLimit
 
 __all__ = [

@@ -1,8 +1,8 @@
 """One consumer of a queue: its epoch, its open claims, and the interface to its queue.
 
 A claim is a numbered batch of messages that a consumer has reserved. The queue decides how claims
-hold messages: those of an ordinary queue move into the claim (`ordinary_queue.py`), those of the
-staging queue stay where they are (`staging_queue.py`).
+hold messages: those of an ordinary queue move into the claim, those of the staging queue stay
+where they are.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class DelayProcessor:
 
     It runs while the staging queue is usable. On z/OS it also shuts down when the queue is defined
     wrongly, until an operator restarts it (D28). With DDELAY(SPARK) a pipeline releases the
-    messages instead, by the methods of this class (claims/staging_queue.py).
+    messages instead, by the methods of this class (claims/claims.py).
     """
 
     def __init__(self, core: Core) -> None:

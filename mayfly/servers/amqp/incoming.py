@@ -30,7 +30,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, format_value
 from mayfly.mqi.reasons import MQRC_NONE
-from mayfly.properties import life
+from mayfly.properties import folders
 from mayfly.properties.folders import Property, checked_name
 from mayfly.properties.selectors.names import correlation_bytes, id_bytes, id_text
 from mayfly.servers.amqp import addresses, codec
@@ -343,11 +343,11 @@ def _keep_times(
     """
     expiry, created = fields.properties[8:10]
     if created is not None and (created_ms := integer("creation-time", created)) >= 0:
-        _keep(properties, life.CREATION, str(created_ms))
+        _keep(properties, folders.CREATION, str(created_ms))
     if expiry is not None and life_ms is not None:
         named_ms = integer("absolute-expiry-time", expiry)
         if named_ms:
-            _keep(properties, life.EXPIRY, life.as_kept(named_ms, now_ms + life_ms))
+            _keep(properties, folders.EXPIRY, folders.as_kept(named_ms, now_ms + life_ms))
     time = fields.annotations.get(DELIVERY_TIME)
     if time is not None:
         named_ms, base_ms = integer(DELIVERY_TIME, time), now_ms
@@ -359,7 +359,7 @@ def _keep_times(
         if delay_ms and created is None:
             # The client's own moment counts, and need not be kept as well.
             return named_ms
-        _keep(properties, life.DELIVERY, life.as_kept(named_ms, now_ms + delay_ms))
+        _keep(properties, folders.DELIVERY, folders.as_kept(named_ms, now_ms + delay_ms))
     return None
 
 

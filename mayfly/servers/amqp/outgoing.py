@@ -23,8 +23,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import CannotBeGiven, MQError
 from mayfly.mqi.properties import Typed, parse
 from mayfly.mqi.reasons import cause_name
-from mayfly.properties.folders import Parts, parts_of
-from mayfly.properties.life import EXPIRED_AT, ORIGINAL_QUEUE, REASON, as_said
+from mayfly.properties.folders import EXPIRED_AT, ORIGINAL_QUEUE, REASON, Parts, as_said, parts_of
 from mayfly.properties.selectors.names import JMS_MAYFLY_DELAYED, correlation_text, timestamp_of
 from mayfly.servers.amqp import addresses, codec
 from mayfly.servers.amqp.addresses import is_temporary_queue

@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mayfly.backup.epochs import (
+from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.runtime import Runtime
+from mayfly.runtime.files import FOLDER_MODE
+from mayfly.store.backup.epochs import (
     ChangeName,
     Epoch,
     EpochContents,
@@ -17,11 +20,8 @@ from mayfly.backup.epochs import (
     read_epoch,
     unpacked_pages,
 )
-from mayfly.backup.files import read_files, restore_files
-from mayfly.backup.places import place_of
-from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
-from mayfly.runtime import Runtime
-from mayfly.runtime.files import FOLDER_MODE
+from mayfly.store.backup.files import read_files, restore_files
+from mayfly.store.backup.places import place_of
 from mayfly.store.changes import PageWriter, check_page_bytes
 from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION
 from mayfly.store.restoring import make_own

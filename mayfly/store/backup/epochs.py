@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from mayfly.backup.places import BackupPlace
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.store.backup.places import BackupPlace
 from mayfly.store.followers import LogPosition
 from mayfly.store.write_ahead_log import PAGE_BYTES
 

@@ -15,7 +15,10 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mayfly.backup.epochs import (
+from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.runtime import Files, Loop, Runtime, SystemClock
+from mayfly.runtime.runtime import Event
+from mayfly.store.backup.epochs import (
     FORMAT,
     ChangeName,
     Epoch,
@@ -31,17 +34,14 @@ from mayfly.backup.epochs import (
     unpacked_pages,
     write_epoch,
 )
-from mayfly.backup.files import (
+from mayfly.store.backup.files import (
     FileStamp,
     Secrets,
     databases_left_out,
     stamps_of,
     write_files,
 )
-from mayfly.backup.places import BackupPlace, NoRoom, place_of
-from mayfly.mqi.errors import StoreDamaged, StoreError
-from mayfly.runtime import Files, Loop, Runtime, SystemClock
-from mayfly.runtime.runtime import Event
+from mayfly.store.backup.places import BackupPlace, NoRoom, place_of
 from mayfly.store.changes import (
     LogLost,
     PageCheck,
@@ -74,7 +74,7 @@ _MINUTE_MS: Final = 60_000
 #: An epoch ends when its changes are longer than its image, but not before this length.
 _EPOCH_BYTES: Final = 256 * 2**20
 _KEPT_MS: Final = 7 * 24 * 3_600_000
-_LOG = logging.getLogger("mayfly.backup")
+_LOG = logging.getLogger("mayfly.store.backup")
 
 
 class Copied(NamedTuple):

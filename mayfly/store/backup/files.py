@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mayfly.backup.epochs import files_path
-from mayfly.backup.places import BackupPlace
 from mayfly.mqi.errors import StoreDamaged, StoreError
 from mayfly.runtime import Runtime
 from mayfly.runtime.files import FILE_MODE
+from mayfly.store.backup.epochs import files_path
+from mayfly.store.backup.places import BackupPlace
 
 #: Who the server is now, and what is made anew.
 _NEVER: Final = ("identity.json", "served.json", "ballast", "users.lock", "server.log")
