@@ -83,7 +83,7 @@ MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py)
 RULES := tests/spec tests/connection tests/pymqi tests/jms
 
 # Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
-# Then every example of the state machines, of which make test takes an eighth, and all tests of
+# Then every example of the state machines, of which make test takes a sixteenth, and all tests of
 # rules over sockets, of which it takes a sample, and the mutants. On the disk, where make test may put its folders
 # into memory.
 soak: export PYTEST_DEBUG_TEMPROOT ?= $(or $(TMPDIR),/tmp)

@@ -25,10 +25,10 @@ from tests.over import SESSION, SOCKET, WAYS, NewSession, Servers, is_in_sample
 from tests.workers import OneSparkWorker, file_of, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
-# on the program alone: it always takes the same examples, of each state machine an eighth
-# (tests/examples.py) and of each property a quarter. make soak takes all of those, and make
+# on the program alone: it always takes the same examples, of each state machine a sixteenth
+# (tests/examples.py) and of each property a seventh. make soak takes all of those, and make
 # search takes others.
-settings.register_profile("mayfly", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("mayfly", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("soak", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.load_profile("mayfly")
@@ -131,14 +131,6 @@ def _forget_this_machine(patch: pytest.MonkeyPatch, home: Path) -> None:
 def costly_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hash passwords as the product does."""
     monkeypatch.setattr(users, "_hasher", _PRODUCT_HASHER)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_command_line() -> Iterator[None]:
-    """Make the command line once for all commands that run in this process, as a process does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("typer.testing._get_command", cache(get_command))
-        yield
 
 
 #: A file system in memory, where a sync costs nothing, and how much room it must have.

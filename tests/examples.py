@@ -1,4 +1,4 @@
-"""How many examples a test with many takes: an eighth in make test, all of them in make soak."""
+"""How many examples a test with many takes: a sixteenth in make test, all of them in make soak."""
 
 from hypothesis import settings
 
@@ -8,4 +8,4 @@ SHORT_PROFILE = "mayfly"
 
 def examples(count: int) -> int:
     """Return how many of ``count`` examples the profile in force takes; at least one."""
-    return -(-count // 8) if settings.get_current_profile_name() == SHORT_PROFILE else count
+    return -(-count // 16) if settings.get_current_profile_name() == SHORT_PROFILE else count

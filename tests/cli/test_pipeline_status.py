@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -329,12 +330,16 @@ def test_a_ledger_run_is_told_by_the_positions_of_its_delta_tables_and_its_ledge
         code, [told] = asked(mayfly, lake)
         lines = mayfly("pipeline", "status").stdout.splitlines()
     assert (code, told["name"], told["kind"], told["state"]) == (0, "QM1", "ledger", "running")
-    end = info.last_position
-    assert (told["position"], told["end_position"], told["lag_rows"]) == (3, end, end - 3)
+    # Balance rows come in their own time.
+    end = told["end_position"]
+    assert info.last_position <= end <= manager.ledger.last_position()
+    assert (told["position"], told["lag_rows"]) == (3, end - 3)
     assert told["batch_ended_ms"] == 1_700_000_000_000
     assert lines[0].startswith("ledger of QM1: running since ")
     assert lines[1].startswith("  last commit: 2023-11-14 22:13:20 UTC, ")
-    assert lines[2] == f"  position 3 of {end}: {end - 3} rows behind"
+    shown = re.fullmatch(r"  position 3 of (\d+): (\d+) rows behind", lines[2])
+    assert shown is not None
+    assert int(shown[1]) - 3 == int(shown[2]) >= end - 3
 
 
 def test_a_ledger_run_into_parquet_is_told_by_the_mark_of_its_lake(
@@ -353,8 +358,9 @@ def test_a_ledger_run_into_parquet_is_told_by_the_mark_of_its_lake(
         assert note is not None
         note.show(LedgerProgress("QM1", str(lake)), is_up=True)
         code, [told] = asked(mayfly, lake)
-    assert (code, told["position"], told["end_position"]) == (0, 5, info.last_position)
-    assert (told["lag_rows"], told["batches"]) == (info.last_position - 5, None)
+    end = told["end_position"]
+    assert info.last_position <= end <= manager.ledger.last_position()
+    assert (code, told["position"], told["lag_rows"], told["batches"]) == (0, 5, end - 5, None)
 
 
 def test_two_ledgers_of_one_lake_are_two_runs(mayfly: Invoke, tmp_path: Path) -> None:
@@ -436,9 +442,15 @@ def test_a_ledger_run_shows_itself_works_is_killed_and_goes_on(queue: Invoke, ho
         queue("put", "QM1", "Q1", "y")
         queue("get", "QM1", "Q1")
         assert asked(queue)[1][0]["lag_rows"] > 0
-        assert queue(*words, "--available-now").exit_code == 0
-        code, [told] = asked(queue)
-        assert (code, told["state"], told["lag_rows"]) == (0, "done", 0)
+
+        def has_all() -> bool:
+            assert queue(*words, "--available-now").exit_code == 0
+            code, [told] = asked(queue)
+            assert (code, told["state"]) == (0, "done")
+            return bool(told["lag_rows"] == 0)
+
+        # Balance rows come in their own time.
+        wait_until(has_all)
     assert queue("ledger", "verify", lake).exit_code == 0
 
 

@@ -8,12 +8,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.client.connection import Connection
-from mayfly.mqi import constants as c
 from mayfly.verbs import requests as ask
 from tests.conftest import Connect
 from tests.connection.cut import Cut
-
-BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT | c.MQOO_BROWSE
+from tests.connection.scene import BOTH_WAYS
 
 
 @pytest.fixture

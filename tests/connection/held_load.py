@@ -10,8 +10,7 @@ from mayfly import QueueManager
 from mayfly.client.connection import LocalConnection
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import got
+from tests.connection.scene import BOTH_WAYS, got
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
 JOIN_SECONDS = 120.0
+BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT | c.MQOO_BROWSE
 PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)
 VOLATILE = Descriptor(persistence=c.MQPER_NOT_PERSISTENT)
 

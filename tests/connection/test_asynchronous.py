@@ -21,8 +21,7 @@ from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, PutResult, Settlement
 from tests.conftest import Connect
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
 from tests.facts import wait_until
 
 WAIT = c.MQGMO_WAIT

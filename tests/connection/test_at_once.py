@@ -17,8 +17,7 @@ from mayfly.runtime.virtual_clock import frames_of_threads
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import GetResult, PutResult
 from mayfly.verbs.requests import Get
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import VOLATILE, Told, put
+from tests.connection.scene import BOTH_WAYS, VOLATILE, Told, put
 from tests.facts import wait_until
 from tests.spec.scene import refused
 

@@ -18,8 +18,7 @@ from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 from tests.conftest import Connect
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import PERSISTENT, Told, got, put
+from tests.connection.scene import BOTH_WAYS, PERSISTENT, Told, got, put
 from tests.facts import wait_until
 from tests.spec.scene import ends, refused
 

@@ -11,8 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.client.connection import LocalConnection
 from mayfly.verbs import requests as ask
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import PERSISTENT, put
+from tests.connection.scene import BOTH_WAYS, PERSISTENT, put
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,8 +16,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import put
+from tests.connection.scene import BOTH_WAYS, put
 from tests.examples import examples
 
 ONE_OF_MANY = st.integers(0, 9)

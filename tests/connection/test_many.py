@@ -16,9 +16,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.verbs import requests as ask
 from tests.client.ways import connect
-from tests.connection.conftest import BOTH_WAYS
 from tests.connection.cut import Cut
-from tests.connection.scene import PERSISTENT, VOLATILE, put
+from tests.connection.scene import BOTH_WAYS, PERSISTENT, VOLATILE, put
 from tests.connection.serving import serving
 from tests.spec.scene import alter, ends, refused
 

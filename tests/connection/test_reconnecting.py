@@ -18,9 +18,8 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
-from tests.connection.conftest import BOTH_WAYS
 from tests.connection.cut import SHORT, Cut, put, reason_of
-from tests.connection.scene import JOIN_SECONDS
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS
 from tests.facts import wait_until
 
 

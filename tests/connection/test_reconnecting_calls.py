@@ -19,9 +19,8 @@ from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 from mayfly.verbs.requests import Commit, WaitUntil
-from tests.connection.conftest import BOTH_WAYS
 from tests.connection.cut import SHORT, Cut, put, reason_of
-from tests.connection.scene import Told
+from tests.connection.scene import BOTH_WAYS, Told
 from tests.facts import wait_until
 
 WAIT = c.MQGMO_WAIT

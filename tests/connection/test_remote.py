@@ -24,8 +24,7 @@ from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import HEADER, MAGIC, PREAMBLE
 from mayfly.verbs.messages import Settlement
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
 from tests.connection.serving import HOST, Served, serving
 from tests.facts import wait_until
 

@@ -19,8 +19,7 @@ from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.runtime import Runtime
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import OURS
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, Told
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS, Told
 from tests.connection.serving import Served, serving
 from tests.facts import wait_until
 

@@ -18,8 +18,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, put
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS, put
 from tests.connection.serving import HOST, Served, serving
 from tests.facts import wait_until
 

@@ -15,8 +15,7 @@ from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement, token_of
 from tests.conftest import Connect
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, Told, got, put
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS, Told, got, put
 from tests.spec.scene import refused
 
 WAIT = c.MQGMO_WAIT

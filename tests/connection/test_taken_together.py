@@ -16,8 +16,7 @@ from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 from tests.conftest import Connect
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import PERSISTENT, VOLATILE, put
+from tests.connection.scene import BOTH_WAYS, PERSISTENT, VOLATILE, put
 from tests.connection.test_deliveries import seen
 from tests.facts import wait_until
 from tests.spec.scene import ends, refused

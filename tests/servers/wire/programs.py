@@ -13,8 +13,7 @@ from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.verbs import requests as ask
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import got
+from tests.connection.scene import BOTH_WAYS, got
 from tests.connection.serving import HOST, serving
 
 

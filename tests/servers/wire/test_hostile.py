@@ -34,8 +34,7 @@ from mayfly.verbs.contracts.wire import (
     packed_descriptor,
     verb_of,
 )
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, VOLATILE, put
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS, VOLATILE, put
 from tests.connection.serving import Served, serving
 from tests.facts import wait_until
 

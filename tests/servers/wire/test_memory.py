@@ -16,8 +16,7 @@ from mayfly.mqi.errors import ResourceError
 from mayfly.servers.budget import Budget
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import ALIVE, DONE, HEADER, framed, verb_of
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import VOLATILE, put
+from tests.connection.scene import BOTH_WAYS, VOLATILE, put
 from tests.connection.serving import Served, serving
 from tests.facts import wait_until
 from tests.servers.wire.test_hostile import Raw, _put_fields

@@ -24,8 +24,7 @@ from mayfly.verbs.contracts.wire import (
     packed_descriptor,
     verb_of,
 )
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, VOLATILE, Told
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS, VOLATILE, Told
 from tests.connection.serving import Served, serving
 from tests.servers.wire.test_hostile import Raw
 from tests.spec.scene import refused

@@ -13,8 +13,7 @@ from mayfly import QueueManager
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.verbs import requests as ask
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS
 from tests.connection.serving import serving
 from tests.facts import wait_until
 from tests.store.scene import Disk, forget_checksum_vfs

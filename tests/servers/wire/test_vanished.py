@@ -23,8 +23,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer, MQError
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
-from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, put
+from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS, PERSISTENT, VOLATILE, Told, put
 from tests.connection.serving import HOST, Served, serving
 from tests.facts import wait_until
 
