@@ -362,7 +362,7 @@ def _tell_of_owner(
     replica = manager.engine.replica
     if replica is None:
         return
-    replica.lease.addresses = reachable(addresses)
+    replica.lease.announce(reachable(addresses))
     replica.lease.on_wanted = partial(arrived.put, SWITCH)
     if replica.lease.is_wanted:
         arrived.put(SWITCH)

@@ -14,7 +14,15 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.served import SERVED_FILE, Served, is_served, polls, read_served, served_at
+from mayfly.cli.served import (
+    SERVED_FILE,
+    Served,
+    check_owner,
+    is_served,
+    polls,
+    read_served,
+    served_at,
+)
 from mayfly.cli.show import note
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Connection, LocalConnection
@@ -324,6 +332,7 @@ def _connect_when_served(
         served = read_served(folder / SERVED_FILE)
         if served is None:
             continue
+        check_owner(served, folder)
         check()
         try:
             return _connect_by_socket(name, folder, served, program)

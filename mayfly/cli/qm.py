@@ -39,9 +39,11 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import FolderInUse, MQError, mq_error
 from mayfly.runtime import SystemClock
 from mayfly.servers.status import ServingState
-from mayfly.store.database import DATABASE_FILE
+from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
 from mayfly.store.folder_lock import FolderLock, holder_of
 from mayfly.store.followers import FOLLOWERS_FOLDER, FollowerState, followers_of
+from mayfly.store.replica.applying import noted_position
+from mayfly.store.replica.log import Position
 from mayfly.verbs.checks import home_folder
 
 qm = group()
@@ -60,6 +62,7 @@ _OWN_FILES: Final = (
     "applied.*",
     "figures.db*",
     "mq.sock",
+    REPLICA_FILE,
     LOG_FILE,
 )
 _LOOK_SECONDS: Final = 0.05
@@ -72,7 +75,8 @@ class ManagerStatus(NamedTuple):
     ``process_id`` is that of its server, or of another program that has it open. ``depth`` is the
     sum of CURDEPTH, ``delayed`` the number of messages that wait for their delivery time,
     ``oldest_seconds`` the age of the oldest message on a queue; all are None while no server
-    answers. ``backups`` follow the queue manager, running or not.
+    answers. ``backups`` follow the queue manager, running or not. ``replica`` is the row of the log
+    that its folder has, and the epoch of the owner that wrote it; None without a replica.
     """
 
     queue_manager: str
@@ -84,6 +88,7 @@ class ManagerStatus(NamedTuple):
     oldest_seconds: int | None = None
     connections: int | None = None
     backups: tuple[FollowerState, ...] = ()
+    replica: Position | None = None
 
 
 @qm.command()
@@ -301,6 +306,7 @@ def status_of(name: str, folder: Path) -> ManagerStatus:
         str(folder),
         holder_of(folder),
         backups=tuple(followers_of(folder)),
+        replica=noted_position(folder),
     )
     if not health.is_ready:
         return found
@@ -328,7 +334,9 @@ def _print(found: list[ManagerStatus], *, as_json: bool) -> None:
         now_ms = SystemClock().now_ms()
         print_json(
             [
-                each._asdict() | {"backups": [_backup_json(of, now_ms) for of in each.backups]}
+                each._asdict()
+                | {"backups": [_backup_json(of, now_ms) for of in each.backups]}
+                | {"replica": None if each.replica is None else each.replica._asdict()}
                 for each in found
             ]
         )
@@ -340,6 +348,9 @@ def _print(found: list[ManagerStatus], *, as_json: bool) -> None:
     for one in found:
         for backup in one.backups:
             print(f"backup of {one.queue_manager} to {backup.target}: {_backup_text(backup)}")
+        if one.replica is not None:
+            number, epoch = one.replica
+            print(f"replica of {one.queue_manager}: its folder has row {number}, of epoch {epoch}")
 
 
 def _backup_json(state: FollowerState, now_ms: int) -> dict[str, object]:

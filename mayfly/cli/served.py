@@ -100,15 +100,24 @@ def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
     """Return how to reach the server that has a folder open; None without a server.
 
     Waits, and says so on stderr, while a server is about to open or to close the folder. With
-    ``all_listeners`` it also waits until they all run. Raises CommandFailed after 30 seconds.
+    ``all_listeners`` it also waits until they all run. Raises CommandFailed after 30 seconds, and
+    for a standby.
     """
     for _ in polls(folder):
         if not is_served(folder):
             return None
         served = read_served(folder / SERVED_FILE)
         if served is not None and (served.is_ready or not all_listeners):
+            check_owner(served, folder)
             return served
     return None
+
+
+def check_owner(served: Served, folder: Path) -> None:
+    """Raise CommandFailed if the server of a folder is a standby, which carries out no command."""
+    if served.role == STANDBY:
+        text = f"{folder} is that of a standby: another server owns its queue manager, ask that"
+        raise CommandFailed(ExitCode.PIPELINE, text)
 
 
 def polls(folder: Path) -> Iterator[None]:

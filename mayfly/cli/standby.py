@@ -13,7 +13,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.served import READY, STANDBY, Served, ServedFile
 from mayfly.runtime import Runtime, SystemClock, elapsed_ms
 from mayfly.servers.addresses import listen_address
-from mayfly.servers.listeners import tls_context
+from mayfly.servers.listeners import import_listeners, tls_context
 from mayfly.servers.settings import ServedFolder, ServeSettings
 from mayfly.servers.standby import OwnerPlace, StandbyPorts
 from mayfly.store.replica.follower import Follower
@@ -70,14 +70,22 @@ def stand_by(
             if standby.is_free and elapsed_ms() >= until_ms:
                 return
             if ports is None:
-                ports = StandbyPorts(served.name, tls_context(settings.tls), Runtime())
+                context = tls_context(settings.tls)
+                ports = StandbyPorts(served.name, context, _place_of(standing), Runtime())
                 stack.callback(ports.close)
                 addresses = _listen(ports, settings, folder, file, stack)
                 announce(addresses)
-            ports.owner = OwnerPlace("")
-            if standing is not None and standing.lease_ms:
-                ports.owner = OwnerPlace(standing.owner, standing.addresses)
+                # What takes a second is done before it is waited for.
+                import_listeners(settings.listen)
+            ports.owner = _place_of(standing)
             pause(_LOOK_SECONDS)
+
+
+def _place_of(standing: Standing | None) -> OwnerPlace:
+    """Return who is to be named to clients: nobody when the lease has ended, or is not known."""
+    if standing is None or not standing.lease_ms:
+        return OwnerPlace("")
+    return OwnerPlace(standing.owner, standing.addresses)
 
 
 def reachable(addresses: Mapping[str, str]) -> dict[str, str]:

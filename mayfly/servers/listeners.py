@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -23,7 +24,7 @@ from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, connection_of
 from mayfly.servers.figure_history import FigureHistory
-from mayfly.servers.settings import ClientLimits, TlsFiles
+from mayfly.servers.settings import ClientLimits, Listen, TlsFiles
 from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.servers.wire.link import Limits
 from mayfly.servers.wire.server import WireServer
@@ -486,6 +487,16 @@ class AmqpListener(ClientListener):
                 budget=self._budget,
             )
         )
+
+
+def import_listeners(listen: Listen) -> None:
+    """Import what the listeners of these addresses need, so that they start at once later."""
+    modules = {"flight": "flight", "amqp": "amqp.connection", "http": "http.application"}
+    for name, address in listen._asdict().items():
+        if address is not None and name in modules:
+            with contextlib.suppress(ImportError):
+                # Its start says what is missing.
+                import_module(f"mayfly.servers.{modules[name]}")
 
 
 def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:

@@ -43,12 +43,18 @@ class StandbyPorts:
     """Bound ports of a server whose queue manager another one owns, in one thread."""
 
     def __init__(
-        self, queue_manager: str, context: ssl.SSLContext | None, runtime: Runtime
+        self,
+        queue_manager: str,
+        context: ssl.SSLContext | None,
+        owner: OwnerPlace,
+        runtime: Runtime,
     ) -> None:
-        """Start the thread; nothing listens yet. With ``context`` the ports speak TLS."""
+        """Start the thread; nothing listens yet. With ``context`` the ports speak TLS.
+
+        ``owner`` is named to clients.
+        """
         self._queue_manager, self._context = queue_manager, context
-        #: Who is named to clients.
-        self.owner = OwnerPlace("")
+        self.owner = owner
         self._loop = asyncio.new_event_loop()
         self._servers: list[asyncio.Server] = []
         self._worker = Loop(runtime, self._run, "mayfly-standby")

@@ -28,6 +28,7 @@ from mayfly.servers.amqp.codec import (
 )
 from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.errors import FRAMING_ERROR, INVALID_FIELD, AmqpError
+from mayfly.servers.amqp.frames import ESTABLISHMENT_FAILED
 from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import Peer
 
@@ -61,9 +62,6 @@ _PROPERTIES: Final = {
     "topic-prefix": "topic://",
 }
 _SOLE = "sole-connection-for-container"
-#: The property that announces a close with the reason. A JMS client waits for the close before it
-#: uses the connection.
-_FAILED: Final = "amqp:connection-establishment-failed"
 #: From these two symbols a JMS client derives its exception for a client id in use.
 _CONTAINER_ID: Final = {symbol("invalid-field"): symbol("container-id")}
 
@@ -301,7 +299,10 @@ def open_connection(
     knows_delay = command_level >= DELAY_COMMAND_LEVEL
     offered = [name for name in CAPABILITIES if knows_delay or name != _DELAYED]
     connection.offered_capabilities = offered
-    connection.properties = {**_PROPERTIES, **({} if refused is None else {_FAILED: True})}
+    connection.properties = {
+        **_PROPERTIES,
+        **({} if refused is None else {ESTABLISHMENT_FAILED: True}),
+    }
     connection.open()
     if refused is not None:
         connection.condition = refused

@@ -24,6 +24,9 @@ _ERROR = 0x1D
 #: Size, data offset in words, type, and channel.
 _HEAD: Final = Struct(">IBBH")
 _HEAD_BYTES: Final = 8
+#: The property of an open that announces a close with the reason. A JMS client waits for the close
+#: before it uses the connection.
+ESTABLISHMENT_FAILED: Final = "amqp:connection-establishment-failed"
 #: The protocol header, which comes before the frames.
 _HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _PROTOCOL_BYTES: Final = 8
@@ -326,9 +329,11 @@ class ServerFrames:
         return b""
 
 
-def open_as(container: str) -> bytes:
-    """Return the protocol header and an encoded open frame of a container, without proton."""
-    return _HEADER + _frame(0, _OPEN, [Scalar(Data.STRING, container)])
+def refusing_open(container: str) -> bytes:
+    """Return the protocol header and the encoded open of a container that closes at once."""
+    properties: Value = {codec.symbol(ESTABLISHMENT_FAILED): Scalar(Data.BOOL, True)}
+    between: list[Value] = [None] * 8
+    return _HEADER + _frame(0, _OPEN, [codec.text(container), *between, properties])
 
 
 def close_with(error: AmqpError) -> bytes:

@@ -19,7 +19,7 @@ from mayfly.servers.amqp.entrance import (
     sasl_outcome,
 )
 from mayfly.servers.amqp.errors import FORCED, AmqpError
-from mayfly.servers.amqp.frames import close_with, open_as
+from mayfly.servers.amqp.frames import close_with, refusing_open
 
 _REDIRECT: Final = "amqp:connection:redirect"
 _HEADER_BYTES: Final = 8
@@ -45,7 +45,7 @@ async def redirect(
         writer.write(sasl_outcome(is_admitted=True))
         await reader.readexactly(_HEADER_BYTES)
     # The open of the client, which some send before they read that of the server.
-    writer.write(open_as(queue_manager))
+    writer.write(refusing_open(queue_manager))
     await _frame(reader)
     info = None
     if place is not None:

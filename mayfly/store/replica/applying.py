@@ -69,6 +69,22 @@ _START: Final = Position(0, 0)
 NOTHING: Final = FolderState("", _START, NO_LOG, _START, NO_LOG, "")
 
 
+def noted_position(folder: Path) -> Position | None:
+    """Return the row of the log that a folder has by its file ``replica``; None without a replica.
+
+    None also while another process writes it. Raises OSError.
+    """
+    if not (folder / REPLICA_FILE).exists():
+        return None
+    file = StateFile(folder)
+    try:
+        return file.read().position
+    except StoreDamaged:
+        return None
+    finally:
+        file.close()
+
+
 class StateFile:
     """The file ``replica`` of a folder; an owner keeps it open, and writes it at each append."""
 

@@ -52,9 +52,10 @@ class Lease:
         self._runtime = runtime
         self._instance, self._epoch, self._end_ms = "", 0, 0
         self._stopped, self._lock = runtime.event(), runtime.lock("lease")
+        #: Set when the lease is to be renewed at once.
+        self._hurried = runtime.event()
         self._is_lost = False
-        #: Where the owner listens, by the names of listeners: others are told that.
-        self.addresses: Mapping[str, str] = {}
+        self._addresses: Mapping[str, str] = {}
         #: Those that follow, as of the last renewal.
         self.standbys: list[StandbyState] = []
         #: Whether somebody wants a standby to become the owner; what is called then.
@@ -75,6 +76,11 @@ class Lease:
             self._loops.append(loop)
             loop.start()
 
+    def announce(self, addresses: Mapping[str, str]) -> None:
+        """Tell others where the owner listens, by the names of listeners."""
+        self._addresses = addresses
+        self._hurried.set()
+
     @property
     def age_ms(self) -> int:
         """How long ago the lease was renewed, in ms."""
@@ -86,6 +92,7 @@ class Lease:
         The queue manager must be closed. A database that does not answer is not waited for long.
         """
         self._stopped.set()
+        self._hurried.set()
         for loop in self._loops:
             loop.join()
         if self._loops and not self._is_lost:
@@ -105,11 +112,13 @@ class Lease:
 
     def _renew(self) -> bool:
         """Wait for the next turn, then renew the lease, and merge the log if it is long."""
-        if self._stopped.wait(self._lease_ms / _RENEWALS / 1_000):
+        self._hurried.wait(self._lease_ms / _RENEWALS / 1_000)
+        self._hurried.clear()
+        if self._stopped.is_set():
             return False
         began_ms = elapsed_through_suspend_ms()
         try:
-            renewed = self._log.renew(self._instance, self._epoch, self._lease_ms, self.addresses)
+            renewed = self._log.renew(self._instance, self._epoch, self._lease_ms, self._addresses)
             self._end_ms = began_ms + own_lease_ms(self._lease_ms)
             if renewed.is_wanted and not self.is_wanted:
                 self.is_wanted = True

@@ -38,8 +38,8 @@ PATIENCE_MS: Final = 10_000
 #: The pause between two tries of an append.
 _PAUSE_SECONDS: Final = 0.1
 #: Any numbers: two that set up the schema at the same time come one after the other, and of two
-#: that merge a log the second does nothing.
-_SETUP_LOCK, _MERGE_LOCK = 5_124_877, 5_124_878
+#: that merge a log the second does nothing. The third is for the one that begins a log.
+_SETUP_LOCK, _MERGE_LOCK, _FIRST_LOCK = 5_124_877, 5_124_878, 5_124_879
 _SCHEMA: Final = (
     "CREATE SCHEMA IF NOT EXISTS mayfly",
     """CREATE TABLE IF NOT EXISTS mayfly.replica (
@@ -316,6 +316,16 @@ class PostgresLog:
                 "UPDATE mayfly.replica SET is_wanted = %s WHERE manager = %s AND epoch = %s",
                 (is_wanted, self.manager_name, epoch),
             )
+
+    def is_first(self) -> bool:
+        """Return True if nobody else is about to begin the log of this queue manager.
+
+        Nobody else gets True until this connection is closed. Raises ReplicaError.
+        """
+        with self._errors():
+            sql = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"
+            [is_first] = self._connected().execute(sql, (_FIRST_LOCK, self.manager_name)).fetchone()
+        return bool(is_first)
 
     def register(
         self,

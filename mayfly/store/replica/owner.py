@@ -21,7 +21,7 @@ from mayfly.store.changes import read_change
 from mayfly.store.followers import NO_LOG, LogPosition
 from mayfly.store.replica.applying import NOTHING, FolderState, StateFile, bring_to_end
 from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS, Lease, own_lease_ms
-from mayfly.store.replica.log import Entry, Owned, Position, PostgresLog
+from mayfly.store.replica.log import Entry, Owned, Position, PostgresLog, Registered
 from mayfly.store.replica.pages import packed
 from mayfly.store.write_ahead_log import PAGE_BYTES, WriteAheadLog
 
@@ -80,7 +80,7 @@ class Replica:
         """
         self._state = StateFile(folder)
         state = self._state.read()
-        registered = self._log.registered()
+        registered = self._found()
         if registered is None:
             if state != NOTHING:
                 raise self._log.gone(folder)
@@ -163,6 +163,14 @@ class Replica:
         with log.guard:
             self._synced, self._synced_end = at, end
             self._note()
+
+    def _found(self) -> Registered | None:
+        """Return what the log says, None if it is to be begun here: another's beginning is over."""
+        pause = self._runtime.event()
+        while (registered := self._log.registered()) is None and not self._log.is_first():
+            pause.wait(_LOOK_SECONDS)
+        # One that had the right to begin it may have done so between the two questions.
+        return registered or self._log.registered()
 
     def _take(self, own_epoch: int) -> Position:
         """Take the queue manager when it is free, and begin to renew the lease.

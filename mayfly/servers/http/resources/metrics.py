@@ -101,6 +101,7 @@ class _ManagersCollector(Collector):
         yield _channel_metrics({name: self._managers[name] for name in taken})
         yield _client_metrics({name: self._managers[name] for name in taken})
         yield from _backup_metrics({name: self._managers[name] for name in taken})
+        yield from _replica_metrics({name: self._managers[name] for name in taken})
 
 
 def _queue_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
@@ -352,6 +353,35 @@ def _backup_metrics(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
             if each.safe_at_ms:
                 loss.add_metric([name, each.target], max(now_ms - each.safe_at_ms, 0) / SECOND_MS)
     yield from (running, loss)
+
+
+def _replica_metrics(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
+    """Yield the metrics of owners of a replica: epoch, lease, and how far standbys are behind."""
+    labels = ["queue_manager"]
+    epoch = GaugeMetricFamily(
+        "mayfly_replica_epoch",
+        "The epoch of this owner; each change of owners adds 1.",
+        labels=labels,
+    )
+    age = GaugeMetricFamily(
+        "mayfly_replica_lease_age_seconds",
+        "How long ago the owner renewed its lease.",
+        labels=labels,
+    )
+    lag = GaugeMetricFamily(
+        "mayfly_replica_standby_lag_rows",
+        "Rows of the log that a standby has not applied.",
+        labels=[*labels, "standby"],
+    )
+    for name, manager in managers.items():
+        replica = manager.engine.replica
+        if replica is not None:
+            epoch.add_metric([name], replica.position.epoch)
+            age.add_metric([name], replica.lease.age_ms / SECOND_MS)
+            for each in replica.lease.standbys:
+                behind = max(replica.position.number - each.number, 0)
+                lag.add_metric([name, each.name], behind)
+    yield from (epoch, age, lag)
 
 
 OPERATIONS: Final = (

@@ -1,0 +1,226 @@
+"""Two servers of one queue manager: one owns it, the other follows, refuses clients, takes over."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from mayfly.client.client import Client
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import connect
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import MQError
+from mayfly.runtime import SystemClock
+from tests.facts import wait_until
+from tests.postgres import Postgres
+from tests.replica.test_replica import opened, put
+
+TOKEN = "a token that both servers have"
+SCRIPT = "DEFINE QLOCAL(Q1) DEFPSIST(YES)\nDEFINE QLOCAL(REPLIES) DEFPSIST(YES)\n"
+CONFIG = """\
+token_file = "token"
+
+[listen]
+mq = "127.0.0.1:0"
+http = "127.0.0.1:0"
+amqp = "127.0.0.1:0"
+
+[[queue_manager]]
+name = "QM1"
+path = "{name}"
+mqsc = ["qm1.mqsc"]
+replica = "{url}"
+replica_lease_ms = 4000
+"""
+
+
+class Server(NamedTuple):
+    """A server, and where it keeps its log."""
+
+    process: "subprocess.Popen[str]"
+    folder: Path
+
+    def line(self) -> dict[str, Any]:
+        """Return what it says next: that it owns the queue manager, or stands by."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.folder.with_suffix(".log").read_text()
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+
+def served(home: Path, url: str, name: str) -> Server:
+    """Start a server with a folder of its own below ``home``."""
+    (home / "token").write_text(TOKEN)
+    (home / "qm1.mqsc").write_text(SCRIPT)
+    config = home / f"{name}.toml"
+    config.write_text(CONFIG.format(name=name, url=url))
+    with (home / f"{name}.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mayfly", "serve", str(config), "--json"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    return Server(process, home / name)
+
+
+class Pair(NamedTuple):
+    """Two servers, and what they said first."""
+
+    url: str
+    owner: Server
+    standby: Server
+    owned: dict[str, Any]
+    stood_by: dict[str, Any]
+
+
+@pytest.fixture
+def pair(server: Postgres, url: str, tmp_path: Path) -> Iterator[Pair]:
+    del server
+    owner = served(tmp_path, url, "one")
+    standby = None
+    try:
+        owned = owner.line()
+        standby = served(tmp_path, url, "two")
+        yield Pair(url, owner, standby, owned, standby.line())
+    finally:
+        for each in (owner, standby):
+            if each is not None:
+                each.process.kill()
+                each.process.communicate()
+
+
+def client_of(*lines: dict[str, Any]) -> Client:
+    """Connect to the first of servers that lets one in, by what they have said."""
+    hosts = [line["mq"].split(":") for line in lines]
+    addresses = tuple(Address(host, int(port)) for host, port in hosts)
+    return Client(connect(Endpoint(addresses, "", "QM1"), "anna", TOKEN))
+
+
+def command(*words: object) -> "subprocess.CompletedProcess[str]":
+    line = [sys.executable, "-m", "mayfly", *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def refusal(url: str) -> dict[str, Any]:
+    """Return what the port of a standby for HTTP says."""
+    with pytest.raises(HTTPError, match="503") as refused:
+        urlopen(url)
+    said: dict[str, Any] = json.loads(refused.value.read())
+    return said
+
+
+def receive_by_amqp(address: str) -> None:
+    """Open a receiver; the close of a standby comes with the open, or behind it."""
+    proton = pytest.importorskip("proton.utils")
+    proton.BlockingConnection(f"amqp://{address}", timeout=60).create_receiver("Q1")
+
+
+def bodies_of(client: Client, queue: str) -> list[bytes]:
+    """Get all messages of a queue."""
+    return [message.body for message in iter(lambda: client.get(queue), None)]
+
+
+def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when_that_stops(
+    pair: Pair,
+) -> None:
+    assert (pair.owned["role"], pair.stood_by["role"]) == ("owner", "standby")
+    url = f"http://{pair.stood_by['http']}/health"
+    # The owner tells its addresses with the next renewal of its lease.
+    wait_until(lambda: refusal(f"{url}/ready")["address"] == pair.owned["http"])
+    with pytest.raises(MQError, match=r"2538.*standby of QM1, which is owned by .*, process"):
+        client_of(pair.stood_by)
+    with urlopen(f"{url}/live") as alive:
+        assert alive.status == 200
+    proton = pytest.importorskip("proton.utils")
+    with pytest.raises(proton.ConnectionClosed, match="amqp:connection:redirect") as closed:
+        receive_by_amqp(pair.stood_by["amqp"])
+    host, port = pair.owned["amqp"].split(":")
+    assert str(closed.value).count(f"'{host}'") == 2
+    assert f"uint({port})" in str(closed.value)
+    path = ("--path", pair.standby.folder)
+    [status] = json.loads(command("qm", "status", "QM1", "--json", *path).stdout)
+    assert (status["state"], status["replica"]["epoch"]) == ("standby", 2)
+    assert "is that of a standby" in command("put", "QM1", "Q1", "x", *path).stderr
+    # A client with both addresses finds the owner.
+    with client_of(pair.stood_by, pair.owned) as client:
+        client.put("Q1", b"put at the first owner", persistent=True)
+    done = command("switch", "QM1", "--replica", pair.url, "--json")
+    assert json.loads(done.stdout)["epoch"] == 3, done.stderr
+    owned, stood_by = pair.standby.line(), pair.owner.line()
+    assert (owned["role"], stood_by["role"]) == ("owner", "standby")
+    with client_of(stood_by, owned) as client:
+        assert bodies_of(client, "Q1") == [b"put at the first owner"]
+        client.put("Q1", b"put at the second owner", persistent=True)
+    # An owner that is stopped past its lease is replaced, and stands by when it goes on.
+    os.kill(pair.standby.process.pid, signal.SIGSTOP)
+    owned = pair.owner.line()
+    os.kill(pair.standby.process.pid, signal.SIGCONT)
+    assert (owned["role"], pair.standby.line()["role"]) == ("owner", "standby")
+    with client_of(owned) as client:
+        assert bodies_of(client, "Q1") == [b"put at the second owner"]
+
+
+def test_of_two_servers_that_begin_at_once_one_owns_the_queue_manager(
+    url: str, tmp_path: Path
+) -> None:
+    servers = [served(tmp_path, url, name) for name in ("one", "two")]
+    try:
+        assert sorted(each.line()["role"] for each in servers) == ["owner", "standby"]
+    finally:
+        for each in servers:
+            each.process.kill()
+            each.process.communicate()
+
+
+def test_a_switch_without_a_standby_changes_nothing(url: str, tmp_path: Path) -> None:
+    with opened(url, tmp_path / "QM1") as qm:
+        refused = command("switch", "QM1", "--replica", url)
+        assert refused.returncode == 1
+        assert "no standby follows QM1: nothing is changed" in refused.stderr
+        put(qm, b"still the owner")
+    assert "QM2 has no replica" in command("switch", "QM2", "--replica", url).stderr
+
+
+def test_a_standby_takes_over_from_a_killed_owner_nothing_is_lost_doubled_or_early(
+    pair: Pair,
+) -> None:
+    clock, due_ms = SystemClock(), dict[bytes, int]()
+    with client_of(pair.owned) as client:
+        for number in range(30):
+            body, delay_ms = b"%d" % number, (0, 2_000, 7_000)[number % 3]
+            due_ms[body] = clock.now_ms() + delay_ms
+            client.put("Q1", body, persistent=True, delay_ms=delay_ms)
+        for _ in range(5):
+            # Nobody gets them before the owner is killed, and its lease is longer.
+            client.put(
+                "Q1",
+                b"expired",
+                persistent=True,
+                priority=9,
+                time_to_live_ms=1_000,
+                report=c.MQRO_EXPIRATION,
+                reply_to_q="REPLIES",
+            )
+    pair.owner.process.kill()
+    owned = pair.standby.line()
+    assert owned["role"] == "owner"
+    with client_of(pair.owned, owned) as client:
+        got = list[bytes]()
+        while len(got) < len(due_ms):
+            message = client.get("Q1", wait_ms=60_000)
+            assert message is not None, sorted(due_ms.keys() - set(got))
+            assert clock.now_ms() >= due_ms[message.body]
+            got.append(message.body)
+        assert sorted(got) == sorted(due_ms)
+        assert client.get("Q1") is None
+        assert len(bodies_of(client, "REPLIES")) == 5
