@@ -159,7 +159,7 @@ def export_lives(
 ) -> int:
     """Write the ended messages that pass all filters to file ``target``; return their number.
 
-    The suffix decides the format: Parquet, CSV or JSON lines, as in ``spark.export.export_lives``.
+    The suffix decides the format: Parquet, CSV or JSON lines, as in ``spark.lake.export_lives``.
     ``outcomes`` () keeps all. ``late_after_ms`` keeps messages got more than so many ms after their
     delivery time; None keeps all. Raises LakeError without a lake, or when a file is missing or
     damaged. Raises ExportError for an unknown suffix or outcome, or a file that exists.
