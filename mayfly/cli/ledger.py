@@ -68,8 +68,7 @@ from mayfly.verbs.contracts.ledger import LedgerInfo
 
 if TYPE_CHECKING:
     from mayfly.pipeline.bulk.client import LedgerClient
-    from mayfly.pipeline.lake.queries import QueueReport
-    from mayfly.pipeline.lake.timeline import LakeTimeline
+    from mayfly.pipeline.lake.queries import LakeTimeline, QueueReport
 
 
 _DELAY_COLUMNS = tuple(
@@ -651,7 +650,7 @@ def export(
     """
     check_lake(lake)
     part = lake_part(first, last, queue)
-    from mayfly.pipeline.lake.export_formats import check_export
+    from mayfly.pipeline.lake.queries import check_export
 
     outcomes = outcome or ()
     with wrong_values():

@@ -17,7 +17,6 @@ from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error
-from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import (
     MAX_BYTES,
@@ -30,6 +29,7 @@ from mayfly.verbs.checks import (
     times_of_put,
 )
 from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.properties.folders import properties_of_mapping
 from mayfly.verbs.requests import Subscribed
 from mayfly.verbs.schedule import IF_EXISTS, check_key, key_id
 

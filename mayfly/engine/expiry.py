@@ -42,11 +42,11 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, StoreDamaged, mq_error
-from mayfly.properties.folders import as_expired
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
 from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.folders import as_expired
 
 _LOG = logging.getLogger("mayfly.disposal")
 BATCH = 1_000

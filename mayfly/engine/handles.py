@@ -51,9 +51,9 @@ from mayfly.mqi.errors import (
     ResourceError,
     mq_error,
 )
-from mayfly.properties.selectors.selector import Selector
 from mayfly.store.keys import key_of_token
 from mayfly.verbs.messages import GetResult, PutResult
+from mayfly.verbs.properties.selectors.selector import Selector
 from mayfly.verbs.schedule import REPLACES, UNIQUE
 
 _PROPERTIES = sum(PROPERTY_OPTIONS)

@@ -15,7 +15,8 @@ from mayfly.mqi.constants import MQPROP_UNRESTRICTED_LENGTH
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import FORMAT, Typed, read_texts
-from mayfly.properties.folders import (
+from mayfly.store.units import StoredMessage
+from mayfly.verbs.properties.folders import (
     TOPIC,
     Parts,
     Property,
@@ -24,8 +25,7 @@ from mayfly.properties.folders import (
     parts_of,
     without_properties,
 )
-from mayfly.properties.values import raw_value
-from mayfly.store.units import StoredMessage
+from mayfly.verbs.properties.values import raw_value
 
 #: The options that say how properties are returned; only one of them may be set.
 OPTIONS = (

@@ -36,7 +36,6 @@ from mayfly.lifetime.times import ms_of_duration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
-from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import (
     Delay,
     Duration,
@@ -50,6 +49,7 @@ from mayfly.verbs.checks import (
 from mayfly.verbs.contracts.outcomes import terminated_by_program
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.folders import properties_of_mapping
 from mayfly.verbs.schedule import IF_EXISTS, REPLACES, check_key, key_id
 
 _numbers = count(1)

@@ -14,8 +14,8 @@ from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.properties.selectors.selector import Selector
 from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.selectors.selector import Selector
 from mayfly.verbs.schedule import REPLACES, UNIQUE
 
 # MQOPEN

@@ -57,7 +57,7 @@ from mayfly.jms.errors import (
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
 from mayfly.jms.producers import JMSProducer, MessageProducer
 from mayfly.jms.sessions import Session
-from mayfly.properties.selectors.names import (
+from mayfly.verbs.properties.selectors.names import (
     JMS_IBM_REPORT_COA,
     JMS_IBM_REPORT_COD,
     JMS_IBM_REPORT_DISCARD_MSG,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.properties.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
+from mayfly.verbs.properties.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
 
 #: How a session confirms what it has received.
 SESSION_TRANSACTED = 0

@@ -36,9 +36,10 @@ from mayfly.mqi.properties import (
     property_element,
     read_header,
 )
-from mayfly.properties.folders import as_said
-from mayfly.properties.selectors.fields import SelectorFields
-from mayfly.properties.selectors.names import (
+from mayfly.verbs.messages import Message as QueueMessage
+from mayfly.verbs.properties.folders import as_said
+from mayfly.verbs.properties.selectors.fields import SelectorFields
+from mayfly.verbs.properties.selectors.names import (
     JMS_MAYFLY_DELAYED,
     REPORT_BITS,
     correlation_bytes,
@@ -48,7 +49,6 @@ from mayfly.properties.selectors.names import (
     timestamp_of,
     type_of,
 )
-from mayfly.verbs.messages import Message as QueueMessage
 
 _CCSIDS = {
     codecs.lookup(name).name: ccsid

@@ -26,7 +26,7 @@ from mayfly.mqi.constants import MQENC_FLOAT_IEEE_REVERSED, MQENC_FLOAT_MASK, MQ
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.properties import UTF_8, Element, Typed, escape, parse, property_element
-from mayfly.properties.selectors.names import correlation_bytes, id_text
+from mayfly.verbs.properties.selectors.names import correlation_bytes, id_text
 
 _ID_BYTES = 24
 

@@ -40,10 +40,10 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQHO_NONE, MQOO_OUTPUT, MQOT_Q
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
-from mayfly.properties.selectors.names import id_text
 from mayfly.store.keys import MAX_PRIORITY
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import PutResult
+from mayfly.verbs.properties.selectors.names import id_text
 from mayfly.verbs.requests import Opened
 from mayfly.verbs.topic_strings import check_topic_string
 

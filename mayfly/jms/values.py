@@ -14,7 +14,7 @@ from mayfly.jms.constants import KNOWN_PROPERTIES
 from mayfly.jms.errors import MessageFormatException, NumberFormatException, refuse
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.properties import INTEGER_BITS, Typed, Value, fits, format_float, single
-from mayfly.properties.selectors.names import RESERVED
+from mayfly.verbs.properties.selectors.names import RESERVED
 
 BOOLEAN, BYTE, SHORT, CHAR = "boolean", "i1", "i2", "char"
 INT, LONG, FLOAT, DOUBLE = "i4", "i8", "r4", "r8"

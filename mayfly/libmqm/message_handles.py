@@ -19,12 +19,18 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.properties import Typed
-from mayfly.properties.folders import Description, Property, joined, parts_of, without_properties
-from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, raw_value
 from mayfly.pymqi import CMQC
 from mayfly.pymqi.message_handle import HandleContents, MessageHandle, ValueTooBig, handle_of
 from mayfly.pymqi.structures import CMHO, DMHO, DMPO, IMPO, MD, PD, SMPO, return_string
 from mayfly.pymqi.verbs import descriptor_of, fields_of
+from mayfly.verbs.properties.folders import (
+    Description,
+    Property,
+    joined,
+    parts_of,
+    without_properties,
+)
+from mayfly.verbs.properties.values import DATA_TYPES, FIXED_BYTES, raw_value
 
 #: The message handles of C programs by number, and the connection (MQHCONN) of each.
 _handles: dict[int, tuple[MessageHandle, int]] = {}

@@ -8,12 +8,11 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from mayfly.mqi.reasons import MQRC_UNKNOWN_OBJECT_NAME
-from mayfly.pipeline.build import check_places, prepare, session_settings
+from mayfly.pipeline.build import MARK, check_mark, check_places, prepare, session_settings
 from mayfly.pipeline.bulk.errors import BulkError
 from mayfly.pipeline.bulk.queue_client import QueueClient, QueueManagerRefused
 from mayfly.pipeline.dead_letters import DEAD_LETTER_QUEUE
 from mayfly.pipeline.errors import CheckpointError
-from mayfly.pipeline.marks import MARK, check_mark
 from mayfly.pipeline.parts import (
     ClaimedSource,
     FileSource,

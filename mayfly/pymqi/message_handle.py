@@ -14,7 +14,10 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, OptionsError, mq_error
 from mayfly.mqi.properties import Typed, Value
-from mayfly.properties.folders import (
+from mayfly.pymqi.errors import MQMIError, mqmi_error, raises_mqmi
+from mayfly.pymqi.structures import CMHO, DMHO, DMPO, PD, SMPO, Fields, check_structure
+from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.folders import (
     JMS_READABLE,
     USER_FOLDER,
     Description,
@@ -25,12 +28,9 @@ from mayfly.properties.folders import (
     overridden,
     plain_name,
 )
-from mayfly.properties.selectors.fields import SelectorFields
-from mayfly.properties.selectors.names import MQMD
-from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, converted, mq_value, raw_value
-from mayfly.pymqi.errors import MQMIError, mqmi_error, raises_mqmi
-from mayfly.pymqi.structures import CMHO, DMHO, DMPO, PD, SMPO, Fields, check_structure
-from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.selectors.fields import SelectorFields
+from mayfly.verbs.properties.selectors.names import MQMD
+from mayfly.verbs.properties.values import DATA_TYPES, FIXED_BYTES, converted, mq_value, raw_value
 
 _SET_OPTIONS = (
     c.MQSMPO_SET_FIRST,

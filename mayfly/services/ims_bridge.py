@@ -22,13 +22,13 @@ from mayfly.mqi import structures
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage, StoreError, mq_error
 from mayfly.mqi.layout import Value, is_big_endian
-from mayfly.properties.folders import parts_of
 from mayfly.pymqi.headers import IIH
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Thread
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import packed_descriptor
 from mayfly.verbs.messages import Delivery, Message, token_of
+from mayfly.verbs.properties.folders import parts_of
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
 IMS_FORMAT = c.MQFMT_IMS.decode().rstrip()

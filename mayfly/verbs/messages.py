@@ -13,8 +13,8 @@ from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Value
-from mayfly.properties.folders import Parts, Property, parts_of
 from mayfly.runtime.compiling import mypyc_attr
+from mayfly.verbs.properties.folders import Parts, Property, parts_of
 
 _ZERO_ID = bytes(24)
 

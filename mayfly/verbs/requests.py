@@ -37,7 +37,6 @@ from msgspec import Meta
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.properties.folders import Property
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.wire import (
@@ -67,6 +66,7 @@ from mayfly.verbs.facts import (
     Verification,
 )
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
+from mayfly.verbs.properties.folders import Property
 from mayfly.verbs.rows import (
     PackedScalar,
     Properties,

@@ -13,7 +13,6 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import Failure, error_of, failure_of, mq_error
 from mayfly.mqi.properties import Typed
-from mayfly.properties.folders import Description, Property
 from mayfly.verbs.contracts.wire import (
     BOUNDED,
     Int64,
@@ -26,6 +25,7 @@ from mayfly.verbs.contracts.wire import (
     quoted,
 )
 from mayfly.verbs.messages import Delivery, GetResult, HandleContent, Message, PutResult, row_of
+from mayfly.verbs.properties.folders import Description, Property
 
 #: A number, a text, a flag, bytes or nil, as :func:`packed_scalar` makes it.
 PackedScalar: TypeAlias = msgspec.Raw

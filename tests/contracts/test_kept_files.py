@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mayfly.pipeline.build import MARK, check_mark, identity
 from mayfly.pipeline.bulk.batch_log import (
     CheckpointState,
     ClaimOffset,
@@ -26,7 +27,6 @@ from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.lake import delta
 from mayfly.pipeline.lake.files import DateEntry, Manifest
 from mayfly.pipeline.lake.parquet import ParquetLake, position_of
-from mayfly.pipeline.marks import MARK, check_mark, identity
 from mayfly.pipeline.progress import KeptProgress, Progress
 from mayfly.pipeline.spark import source
 

@@ -14,9 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.pipeline.bad_rows import find_failing_rows
-from mayfly.pipeline.build import BatchWriter, start
+from mayfly.pipeline.build import BatchWriter, start, tie_checkpoint
 from mayfly.pipeline.failures import failure_of
-from mayfly.pipeline.marks import tie_checkpoint
 from mayfly.pipeline.parts import PipelineConfig
 from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.rows import routed_rows

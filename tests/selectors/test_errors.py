@@ -7,7 +7,7 @@ import pytest
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, OptionsError
 from mayfly.mqi.properties import Value
-from mayfly.properties.selectors.selector import compile_selector
+from mayfly.verbs.properties.selectors.selector import compile_selector
 
 VALUE, OPERATOR, NAME = "a value", "an operator", "the name of a property"
 HEADERS = (

@@ -25,10 +25,10 @@ from mayfly.mqi.properties import (
     property_element,
     read_properties,
 )
-from mayfly.properties.selectors.fields import SelectorFields
-from mayfly.properties.selectors.selector import compile_selector
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message as QueueMessage
+from mayfly.verbs.properties.selectors.fields import SelectorFields
+from mayfly.verbs.properties.selectors.selector import compile_selector
 
 PUT_MS = 1_700_000_000_123
 MSG_ID, CORREL_ID = bytes(range(24)), b"order-7".ljust(24, b"\0")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly.mqi.properties import Value
-from mayfly.properties.selectors.selector import compile_selector
+from mayfly.verbs.properties.selectors.selector import compile_selector
 
 T, F, U = True, False, None
 MAX, MIN = 2**63 - 1, -(2**63)

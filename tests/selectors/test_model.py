@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly.mqi.properties import Value
-from mayfly.properties.selectors.selector import compile_selector
+from mayfly.verbs.properties.selectors.selector import compile_selector
 from tests.examples import examples
 
 UNKNOWN = Fraction(1, 2)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.properties.selectors.conditions import Gapped, Pattern
+from mayfly.verbs.properties.selectors.conditions import Gapped, Pattern
 
 
 class Examined(str):
@@ -106,9 +106,9 @@ def expression(pattern: str) -> re.Pattern[str]:
 def test_a_pattern_is_what_a_regular_expression_says(text: str, pattern: str, free: int) -> None:
     """Whether pieces are tried or walked over."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mayfly.properties.selectors.conditions.FREE", free)
+        patch.setattr("mayfly.verbs.properties.selectors.conditions.FREE", free)
         if not free:
-            patch.setattr("mayfly.properties.selectors.conditions.PATIENCE", 0)
+            patch.setattr("mayfly.verbs.properties.selectors.conditions.PATIENCE", 0)
         assert Pattern(pattern, None).matches(text) is bool(expression(pattern).fullmatch(text))
 
 

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from mayfly.properties.selectors import selector
-from mayfly.properties.selectors.selector import compile_selector
+from mayfly.verbs.properties.selectors import selector
+from mayfly.verbs.properties.selectors.selector import compile_selector
 
 ID = "414d5120514d312020202020202020200102030405060708"
 ID_BYTES = bytes.fromhex(ID)

@@ -32,7 +32,6 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.mqi.structures import DDH, DLH, XQH
 from mayfly.pipeline.bulk.queue_client import Filters, QueueClient
-from mayfly.properties.folders import properties_of_mapping
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Array, Described, Scalar, Section, Value, symbol, text
 from mayfly.servers.amqp.connection import AmqpServer
@@ -42,6 +41,7 @@ from mayfly.services.dead_letter.dead_letters import letter_as_json
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.folders import properties_of_mapping
 from mayfly.verbs.trace import PropertyQuestion
 from tests.bulk.books import TOKEN
 from tests.connection.serving import AdmitEverybody

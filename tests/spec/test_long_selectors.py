@@ -20,9 +20,9 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, pack_folder, pack_header
-from mayfly.properties.selectors.conditions import Pattern
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import GetResult, Message
+from mayfly.verbs.properties.selectors.conditions import Pattern
 from tests.over import NewSession
 from tests.spec.scene import BROWSE, INPUT, OUTPUT, local, take
 from tests.spec.scene import ends as ends_of

@@ -16,9 +16,9 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
-from mayfly.properties.folders import joined, parts_of, properties_of_mapping
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import GetResult, Message
+from mayfly.verbs.properties.folders import joined, parts_of, properties_of_mapping
 from tests.over import NewSession
 from tests.pages import part
 from tests.spec.pubsub_scene import available_only

@@ -81,7 +81,6 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.event_constants import MQEVO_CONSOLE, MQEVO_MQSET
-from mayfly.properties.folders import Property
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import VirtualClock
 from mayfly.runtime.virtual_clock import this_process
@@ -94,6 +93,7 @@ from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.wire import descriptor_of
 from mayfly.verbs.facts import Inquiry, MqscResult
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
+from mayfly.verbs.properties.folders import Property
 from mayfly.verbs.requests import (
     BackoutRule,
     Opened,

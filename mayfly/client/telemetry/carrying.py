@@ -18,8 +18,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Typed
-from mayfly.properties.folders import Parts, Property, joined, parts_of, without_properties
 from mayfly.verbs.messages import GetResult, Message, row_of
+from mayfly.verbs.properties.folders import Parts, Property, joined, parts_of, without_properties
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 NAMES = frozenset({"traceparent", "tracestate"})

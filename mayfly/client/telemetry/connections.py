@@ -29,11 +29,11 @@ from mayfly.engine.api.operating import Expired, watch_expiry
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
-from mayfly.properties.folders import Property, parts_of
 from mayfly.queue_manager import QueueManager
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import descriptor_of, packed_descriptor
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
+from mayfly.verbs.properties.folders import Property, parts_of
 from mayfly.verbs.requests import Opened, Request
 from mayfly.verbs.rows import properties_of
 

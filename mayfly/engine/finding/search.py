@@ -12,11 +12,11 @@ from mayfly.engine.marks import Unmarked
 from mayfly.engine.queues import MANY_HIDDEN, PERSISTENT, VOLATILE, Found, LocalQueue, SearchStarts
 from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.properties.selectors.fields import SelectorFields
-from mayfly.properties.selectors.selector import Selector, compile_selector
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, staging_id
 from mayfly.store.units import StoredMessage, stored_message
 from mayfly.verbs.messages import message_token
+from mayfly.verbs.properties.selectors.fields import SelectorFields
+from mayfly.verbs.properties.selectors.selector import Selector, compile_selector
 
 _FIRST_PAGE, _PAGE_GROWTH, _LARGEST_PAGE = 1, 8, 512
 #: Bodies are read with their rows: pages of long ones have fewer.

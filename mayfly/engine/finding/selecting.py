@@ -9,9 +9,9 @@ from mayfly.engine.core import Core
 from mayfly.engine.finding.search import Match, asker, fields_of, in_order
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
-from mayfly.properties.selectors.selector import Selector
 from mayfly.runtime.compiling import weakly_held
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.properties.selectors.selector import Selector
 
 #: Characters that a selector may compare while the lock is held, for one message (some 0.1 ms) and
 #: for all messages of one turn of the lock. With more, it is evaluated while the lock is free.

@@ -13,7 +13,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import FORMAT, read_texts
 from mayfly.mqi.structures import headers_length
-from mayfly.properties.selectors.fields import find_folder, value_in
+from mayfly.verbs.properties.selectors.fields import find_folder, value_in
 
 IN_GROUP = c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP
 IN_SEGMENTS = c.MQMF_SEGMENT | c.MQMF_LAST_SEGMENT

@@ -38,9 +38,9 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.properties.selectors.fields import SelectorFields
-from mayfly.properties.selectors.selector import Selector
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.properties.selectors.fields import SelectorFields
+from mayfly.verbs.properties.selectors.selector import Selector
 from mayfly.verbs.topic_strings import check_topic_string
 
 

@@ -40,9 +40,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.properties.selectors.selector import Selector
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import NOBODY, MetBy
+from mayfly.verbs.properties.selectors.selector import Selector
 from mayfly.verbs.topic_strings import has_wildcards, levels_of, matches
 
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"

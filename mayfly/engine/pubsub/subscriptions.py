@@ -11,9 +11,9 @@ from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.properties.selectors.selector import Selector, compile_selector
 from mayfly.store.messages import Due
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.properties.selectors.selector import Selector, compile_selector
 from mayfly.verbs.topic_strings import MANY_LEVELS, ONE_LEVEL, levels_of
 
 Member = TypeVar("Member")

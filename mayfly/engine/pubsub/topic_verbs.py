@@ -37,9 +37,9 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
-from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import Delay, Identifier, Life, bytes_of, stored_id, times_of_put
 from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.properties.folders import properties_of_mapping
 from mayfly.verbs.topic_strings import check_topic_string
 
 _FOR_QUEUES = (

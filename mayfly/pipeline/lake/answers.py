@@ -21,7 +21,6 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.errors import LakeError, PlotError
 from mayfly.pipeline.lake import lifetimes
-from mayfly.pipeline.lake.export_formats import FORMATS, ID_NAMES, check_export, export_condition
 from mayfly.pipeline.lake.files import (
     Lease,
     Snapshot,
@@ -34,18 +33,25 @@ from mayfly.pipeline.lake.files import (
 from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.pipeline.lake.queries import (
+    FORMATS,
+    ID_NAMES,
     IS_LIFE,
     LATE_AFTER_MS,
+    PLOT_RANKS,
     SPAN,
     STAGED,
     WORST_QUEUES,
+    LakeTimeline,
     QueueReport,
+    check_export,
+    course_from,
     course_of_lives,
     ends_by_step,
+    export_condition,
     report_of_queues,
     reports_of,
+    step_between,
 )
-from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 from mayfly.verbs.contracts.erasure import ERASED
 
 #: Up to this size of its files a lake is read in this process: some hundred million messages.
@@ -153,7 +159,7 @@ def export_lives(
 ) -> int:
     """Write the ended messages that pass all filters to file ``target``; return their number.
 
-    The suffix decides the format: Parquet, CSV or JSON lines, as in ``spark.export.export_lives``.
+    The suffix decides the format: Parquet, CSV or JSON lines, as in ``spark.lake.export_lives``.
     ``outcomes`` () keeps all. ``late_after_ms`` keeps messages got more than so many ms after their
     delivery time; None keeps all. Raises LakeError without a lake, or when a file is missing or
     damaged. Raises ExportError for an unknown suffix or outcome, or a file that exists.

@@ -15,7 +15,6 @@ from pyspark.sql.types import DateType, StructType
 
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE
 from mayfly.pipeline.lake import lifetimes
-from mayfly.pipeline.lake.export_formats import FORMATS, ID_NAMES, check_export, export_condition
 from mayfly.pipeline.lake.files import (
     LakeFile,
     Lease,
@@ -29,16 +28,23 @@ from mayfly.pipeline.lake.files import (
 from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.pipeline.lake.queries import (
+    FORMATS,
+    ID_NAMES,
     LATE_AFTER_MS,
+    PLOT_RANKS,
     SPAN,
     STAGED,
     WORST_QUEUES,
+    LakeTimeline,
     QueueReport,
+    check_export,
+    course_from,
     course_of_lives,
+    export_condition,
     report_of_queues,
     reports_of,
+    step_between,
 )
-from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 from mayfly.pipeline.spark.source import LEDGER_TYPE
 
 #: A ledger row in the lake: ``date`` is the UTC date of ended_ms.

@@ -113,7 +113,7 @@ def replay_split_in_spark(
 ) -> DataFrame:
     """Return the outcome of each message in a folder that is split by queue, in no order.
 
-    `replay.split` or Spark's partitionBy has written the folder. Each queue is one task; the
+    `write_split` or Spark's partitionBy has written the folder. Each queue is one task; the
     workers must see the folder under the same path. Raises ReplayError for wrong settings or a
     folder without queues.
     """

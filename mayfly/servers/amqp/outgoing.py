@@ -23,8 +23,6 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import CannotBeGiven, MQError
 from mayfly.mqi.properties import Typed, parse
 from mayfly.mqi.reasons import cause_name
-from mayfly.properties.folders import EXPIRED_AT, ORIGINAL_QUEUE, REASON, Parts, as_said, parts_of
-from mayfly.properties.selectors.names import JMS_MAYFLY_DELAYED, correlation_text, timestamp_of
 from mayfly.servers.amqp import addresses, codec
 from mayfly.servers.amqp.addresses import is_temporary_queue
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
@@ -44,6 +42,19 @@ from mayfly.servers.amqp.incoming import (
 )
 from mayfly.services.dead_letter import DeadLetter, dead_letter_of
 from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.folders import (
+    EXPIRED_AT,
+    ORIGINAL_QUEUE,
+    REASON,
+    Parts,
+    as_said,
+    parts_of,
+)
+from mayfly.verbs.properties.selectors.names import (
+    JMS_MAYFLY_DELAYED,
+    correlation_text,
+    timestamp_of,
+)
 
 _TEXT_FORMAT, _AMQP_FORMAT = "MQSTR", "AMQP"
 #: Kinds of destinations, of x-opt-jms-dest and x-opt-jms-reply-to.

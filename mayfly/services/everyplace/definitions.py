@@ -23,12 +23,14 @@ from mayfly.services.everyplace.journal import (
 )
 from mayfly.services.everyplace.links import Exchange, FinishedExchanges, exchange_of
 from mayfly.services.everyplace.queues import (
+    AsynchronousQueue,
+    HomeServerQueue,
     MessageQueue,
     OwnerContext,
     QueueAttributes,
     QueuedMessage,
+    SynchronousQueue,
 )
-from mayfly.services.everyplace.remote import AsynchronousQueue, HomeServerQueue, SynchronousQueue
 from mayfly.services.everyplace.rules import MessageState, QueueRule, check_rule, class_of, notify
 
 AnyQueue: TypeAlias = MessageQueue | SynchronousQueue

@@ -43,23 +43,21 @@ from mayfly.services.everyplace.fields import (
 from mayfly.services.everyplace.journal import Closed, Journal, checked_folder, new_era
 from mayfly.services.everyplace.links import Exchange, Link, Peers
 from mayfly.services.everyplace.queues import (
-    Listener,
-    OwnerContext,
-    QueueAttributes,
-    check_listener,
-    duplicate,
-)
-from mayfly.services.everyplace.remote import (
     Admit,
     AsynchronousQueue,
     DeleteQueue,
     HoldMessage,
     HomeServerQueue,
+    Listener,
     Offer,
+    OwnerContext,
+    QueueAttributes,
     QueueCall,
     Stored,
     SynchronousQueue,
     Withdraw,
+    check_listener,
+    duplicate,
 )
 from mayfly.services.everyplace.rules import QueueRule, check_rule, consult
 from mayfly.services.everyplace.verb_lock import OF_THIS_PROCESS, VerbGate, VerbLock, verb

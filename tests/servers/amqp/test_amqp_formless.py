@@ -19,13 +19,13 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import CannotBeGiven
-from mayfly.properties.folders import properties_of_mapping
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, text
 from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.amqp.outgoing import outgoing
 from mayfly.services.dead_letter import dead_letter_of
 from mayfly.verbs import requests as ask
+from mayfly.verbs.properties.folders import properties_of_mapping
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OneUser
 from tests.servers.amqp.test_amqp_types import CHAR, of_value, put, sections

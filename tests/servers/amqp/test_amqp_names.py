@@ -14,11 +14,11 @@ from mayfly import QueueManager, jms
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.client.connection import Connection, connect
 from mayfly.mqi import constants as c
-from mayfly.properties.selectors.selector import compile_selector
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Section
 from mayfly.servers.amqp.connection import AmqpServer
 from mayfly.servers.amqp.service import AmqpLimits
+from mayfly.verbs.properties.selectors.selector import compile_selector
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OneUser
 

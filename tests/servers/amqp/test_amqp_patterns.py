@@ -13,11 +13,11 @@ from mayfly.client.connection import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import Typed
-from mayfly.properties.folders import Property
 from mayfly.servers.amqp.outgoing import outgoing
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.folders import Property
 
 DELIVERY_TIME, JMS_TYPE = symbol("x-opt-delivery-time"), symbol("x-opt-jms-msg-type")
 

@@ -17,10 +17,10 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.properties.selectors.names import correlation_bytes
 from mayfly.servers.status import ServingState
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
+from mayfly.verbs.properties.selectors.names import correlation_bytes
 from mayfly.verbs.requests import Put1
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS, wait_until

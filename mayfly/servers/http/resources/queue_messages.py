@@ -37,10 +37,10 @@ from mayfly.mqi.header_chain import HeaderChain, HeaderRead, read_headers
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.properties import FORMAT as RFH2_FORMAT
 from mayfly.mqi.reasons import cause_name, reason_text
-from mayfly.properties.folders import Parts, parts_of, properties_of_mapping
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, NoQuery, Operation
 from mayfly.verbs.checks import plain_descriptor, stored_id
+from mayfly.verbs.properties.folders import Parts, parts_of, properties_of_mapping
 
 _TEXT_FORMAT: Final = "MQSTR"
 _UTF_8: Final = 1208

@@ -32,7 +32,7 @@ from mayfly.mqi.properties import (
     properties_of,
     read_header,
 )
-from mayfly.properties.selectors.names import (
+from mayfly.verbs.properties.selectors.names import (
     JMS_MAYFLY_DELAYED,
     MQMD,
     REPORT_BITS,

@@ -7,9 +7,9 @@ from typing import Final
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.properties.selectors.conditions import Evaluate, Node, Resolve, constant
-from mayfly.properties.selectors.fields import SelectorFields
-from mayfly.properties.selectors.names import (
+from mayfly.verbs.properties.selectors.conditions import Evaluate, Node, Resolve, constant
+from mayfly.verbs.properties.selectors.fields import SelectorFields
+from mayfly.verbs.properties.selectors.names import (
     MQMD,
     correlation_bytes,
     id_bytes,
@@ -116,7 +116,7 @@ def _compiled(text: str) -> Selector:
             rc.MQRC_SELECTION_STRING_ERROR, f"{len(text)} characters, more than {LENGTH_LIMIT}"
         )
     # Imported here: the parser's library is slow to load, and most programs have no selector.
-    from mayfly.properties.selectors.language import parse
+    from mayfly.verbs.properties.selectors.language import parse
 
     root = parse(text)
     if not root.names and constant(root) is not True:

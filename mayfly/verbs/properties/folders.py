@@ -32,8 +32,8 @@ from mayfly.mqi.properties import (
     property_element,
     read_texts,
 )
-from mayfly.properties.selectors.names import RESERVED
-from mayfly.properties.values import python_value
+from mayfly.verbs.properties.selectors.names import RESERVED
+from mayfly.verbs.properties.values import python_value
 
 USER_FOLDER = "usr"
 #: Folders that hold properties without saying so by content='properties'.

@@ -14,8 +14,8 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken
 
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Value, single
-from mayfly.properties.selectors import conditions
-from mayfly.properties.selectors.conditions import (
+from mayfly.verbs.properties.selectors import conditions
+from mayfly.verbs.properties.selectors.conditions import (
     Kind,
     Node,
     Pattern,
@@ -26,7 +26,7 @@ from mayfly.properties.selectors.conditions import (
     sent_message_id,
     wrapped,
 )
-from mayfly.properties.selectors.names import (
+from mayfly.verbs.properties.selectors.names import (
     MESSAGE_ID,
     RESERVED,
     id_bytes,

@@ -17,7 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from mayfly.mqi.properties import Value
-from mayfly.properties.selectors.names import SENT_MESSAGE_ID, check_name, comparable, syntax_error
+from mayfly.verbs.properties.selectors.names import (
+    SENT_MESSAGE_ID,
+    check_name,
+    comparable,
+    syntax_error,
+)
 
 #: True, False or None, which is unknown.
 Truth: TypeAlias = bool | None
