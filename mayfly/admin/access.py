@@ -207,7 +207,7 @@ def _stands_for(profile: str, wanted: str, match: str) -> bool:
     """
     if profile == wanted:
         return True
-    if match == "EXACT" or is_generic_profile(wanted):
+    if match == "EXACT" or is_generic_profile(wanted) or not is_generic_profile(profile):
         return False
     return bool(profile_pattern(profile).fullmatch(wanted))
 
