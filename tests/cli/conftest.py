@@ -62,5 +62,5 @@ def run_process(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )

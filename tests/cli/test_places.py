@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -23,10 +23,11 @@ def paths() -> Iterator[tuple[str, Any]]:
         words, command = left.pop()
         inner = getattr(command, "commands", {})
         left += [(f"{words} {name}", found) for name, found in inner.items()]
+        types = {} if inner else get_type_hints(command.callback)
         for parameter in () if inner else command.params:
-            described = getattr(parameter, "type_descriptor", None)
-            if described is not None and "Path" in str(described.annotation):
-                yield f"{words} {parameter.opts[0]}", described.parameter_info.parser
+            if "Path" in str(types.get(parameter.name)):
+                # None for a type that Typer itself reads.
+                yield f"{words} {parameter.opts[0]}", getattr(parameter.type, "func", None)
 
 
 def test_every_path_of_the_command_line_is_a_text_until_its_scheme_is_known() -> None:

@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from tests.facts import wait_until
+from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.jms.scene import Receiver, alter, number_of, received, refused, text_of
 
 
@@ -153,11 +153,11 @@ def test_closes_amid_receives_lose_and_double_nothing(
         for thread in threads:
             thread.start()
         for _ in range(5):
-            assert received_one.acquire(timeout=30)
+            assert received_one.acquire(timeout=PATIENCE_SECONDS)
         for context in contexts:
             context.close()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive()
     with factory.create_context() as rest:
         consumer = rest.create_consumer(q1)

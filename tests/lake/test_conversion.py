@@ -150,9 +150,12 @@ def test_a_lake_that_is_being_written_is_converted_to_its_last_whole_batch(
     assert rows_in(tmp_path / "target") == rows_in(source)
 
 
-@pytest.mark.parametrize("as_delta", [False, True], ids=["from parquet", "from delta"])
 @pytest.mark.parametrize(
-    ("kill_count", "lives"), [(1, 150), pytest.param(20, 400, marks=pytest.mark.soak)]
+    ("as_delta", "kill_count", "lives"),
+    [
+        (False, 1, 150),
+        *(pytest.param(as_delta, 20, 400, marks=pytest.mark.soak) for as_delta in (False, True)),
+    ],
 )
 def test_kills_lose_and_double_nothing(
     tmp_path: Path, kill_count: int, lives: int, as_delta: bool

@@ -38,6 +38,7 @@ from pyiceberg.table import Table
 
 from mayfly.pipeline.lake.iceberg import IcebergPlace, IcebergTables, export_to_iceberg
 
+KILLS = 30
 STORE = LakeStore(INSTANCE, "QM1", 1)
 
 
@@ -187,12 +188,12 @@ def test_rows_that_would_be_missing_are_refused(tmp_path: Path) -> None:
         next(export_to_iceberg(tmp_path / "late", place_in(tmp_path)))
 
 
-@pytest.mark.parametrize("kill_count", [1, pytest.param(30, marks=pytest.mark.soak)])
-def test_kills_lose_and_double_nothing(tmp_path: Path, kill_count: int) -> None:
+@pytest.mark.soak
+def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     """kill -9 anywhere in an export; the next one goes on where it ended."""
-    source = made(tmp_path / "source", lives=100 if kill_count == 1 else 400)
-    rng = random.Random(kill_count)
-    for _ in range(kill_count):
+    source = made(tmp_path / "source", lives=400)
+    rng = random.Random(KILLS)
+    for _ in range(KILLS):
         process = subprocess.Popen(
             [
                 sys.executable,

@@ -31,6 +31,7 @@ from tests.bulk.lives import live, queue_manager
 from tests.lake.knife import CutOffError, Knife
 from tests.spark.lakes import INSTANCE, rows_of, write_lake
 
+KILLS = 40
 HOUR_MS = 3_600_000
 STORE = INSTANCE[:16]
 
@@ -250,11 +251,11 @@ def test_a_full_disk_leaves_the_lake_as_it_was(tmp_path: Path) -> None:
     assert positions(lake_folder) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("kill_count", [2, pytest.param(40, marks=pytest.mark.soak)])
-def test_kills_lose_and_double_nothing(tmp_path: Path, kill_count: int) -> None:
+@pytest.mark.soak
+def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     """kill -9 anywhere in a copy; after it the lake has each row once, and can be proved."""
     lake = tmp_path / "lake"
-    rng = random.Random(kill_count)
+    rng = random.Random(KILLS)
     token_file = tmp_path / "token"
     token_file.write_text(TOKEN)
     with (
@@ -262,7 +263,7 @@ def test_kills_lose_and_double_nothing(tmp_path: Path, kill_count: int) -> None:
         FlightServer(manager, port=0, token=TOKEN) as server,
     ):
         program = [sys.executable, "-m", "tests.lake.drive_parquet"]
-        for _ in range(kill_count):
+        for _ in range(KILLS):
             live(manager, 600)
             process = subprocess.Popen(
                 [*program, server.url, str(token_file), str(lake)], stdout=subprocess.PIPE

@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 #: Every so many messages one is no UTF-8, and one is too long for its queue.
 EVERY, MESSAGES = 20, 20
-LIMIT_SECONDS = 240
+LIMIT_SECONDS = 600
 
 
 def body(number: int) -> bytes:

@@ -36,7 +36,7 @@ from tests.spec.scene import STAGING, START_MS, local
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 #: Generous: a cold batch on a busy machine takes as long as a hundred warm ones.
-DEADLINE_SECONDS = 200
+DEADLINE_SECONDS = 600
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 

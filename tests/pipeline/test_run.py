@@ -296,7 +296,7 @@ class Process:
     def end(self) -> tuple[int, str, list[dict[str, Any]]]:
         """Terminate it; return exit code, stderr and what it said until then."""
         self.process.send_signal(signal.SIGTERM)
-        said, wrong = self.process.communicate(timeout=120)
+        said, wrong = self.process.communicate(timeout=600)
         return self.process.returncode, wrong, [json.loads(line) for line in said.splitlines()]
 
 
@@ -481,5 +481,5 @@ def test_rows_wait_in_the_delay_line_while_a_run_ends_and_the_next_one_knows(
     assert (then["held"], then["expired"], then["restarts"]) == (0, 0, 0)
     assert bodies(tmp_path / "out") == dict.fromkeys(range(50), 1)
     with running(file, "--once") as process:
-        told_nothing, wrong = process.process.communicate(timeout=300)
+        told_nothing, wrong = process.process.communicate(timeout=600)
         assert (process.process.returncode, told_nothing, wrong) == (0, "", "")

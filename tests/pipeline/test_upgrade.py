@@ -117,14 +117,14 @@ def test_a_pipeline_of_today_reads_a_queue_of_the_commit_before(
     define = ("mqsc", "QM1", "-c", "DEFINE QLOCAL(Q1) DEFPSIST(YES)")
     for words in (define, *(("put", "QM1", "Q1", str(number)) for number in range(5))):
         with command(before, tmp_path, *words) as done:
-            assert done.wait(120) == 0
+            assert done.wait(600) == 0
     with command(before, tmp_path, *serve) as server:
         assert server.stdout is not None
         ready = json.loads(server.stdout.readline())
         source = from_queue(ready["flight"], Path(ready["token_file"]))
         file = write_pipeline(tmp_path, source)
         with command(ROOT, tmp_path, *run(file), "--once") as new:
-            _said, wrong = new.communicate(timeout=300)
+            _said, wrong = new.communicate(timeout=600)
             assert (new.returncode, wrong) == (0, "")
     assert bodies(tmp_path / "out") == dict.fromkeys(range(5), 1)
     with queue_manager(tmp_path / "QM1") as manager:

@@ -151,7 +151,7 @@ def test_clients_that_trust_the_certificate_reach_its_hosts(tmp_path: Path) -> N
     for host in hosts:
         near, far = socket.socketpair()
         with near, far:
-            far.settimeout(30)
+            far.settimeout(60)
             thread = threading.Thread(
                 target=lambda at=far: server.wrap_socket(at, server_side=True).close()
             )

@@ -14,6 +14,7 @@ from tests.sharing.dying import CHANNEL, DELAY_MS, MOVED
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.spec.scene import STAGING, bodies
 
+ROUNDS = 3
 ROOT = Path(__file__).parents[2]
 BODIES = [b"%d" % n for n in range(2 * MOVED)]
 
@@ -113,13 +114,13 @@ def test_D29_a_release_to_a_shared_queue_happens_once(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.soak)])
-def test_D29_kills_at_any_time_lose_and_double_nothing(tmp_path: Path, rounds: int) -> None:
+@pytest.mark.soak
+def test_D29_kills_at_any_time_lose_and_double_nothing(tmp_path: Path) -> None:
     sharing = Sharing(tmp_path)
     sharing.group.close()
     command = [sys.executable, "-m", "tests.sharing.moving", str(tmp_path)]
     acknowledged: Counter[bytes] = Counter()
-    for round_ in range(rounds):
+    for round_ in range(ROUNDS):
         died = subprocess.run(
             [*command, str(round_)], cwd=ROOT, capture_output=True, check=False, timeout=120
         )
@@ -138,4 +139,4 @@ def test_D29_kills_at_any_time_lose_and_double_nothing(tmp_path: Path, rounds: i
         assert max(counted.values()) == 1
         assert not acknowledged.keys() - counted.keys()
         sharing.group.close()
-    assert len(acknowledged) > 30 * rounds
+    assert len(acknowledged) > 30 * ROUNDS

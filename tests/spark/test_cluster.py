@@ -25,7 +25,7 @@ from mayfly.pipeline.spark.session import _is_this_machine
 from tests.spark.killing import descendants
 
 ROOT = Path(__file__).parents[2]
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 300
 ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
 #: What starts a command under a keeper and does nothing more.
 STARTER = f"""

@@ -24,8 +24,8 @@ from tests.spark.killing import kill_tree
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 #: Generous: a cold batch on a busy machine takes as long as a hundred warm ones.
-DEADLINE_TICKS = 4_000
-DEADLINE_SECONDS = 200
+DEADLINE_TICKS = 12_000
+DEADLINE_SECONDS = 600
 
 
 def run_until(query: StreamingQuery, folder: Path, row_count: int) -> None:

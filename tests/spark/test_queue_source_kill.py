@@ -30,7 +30,7 @@ from tests.spark.drive_queue_source import COMMIT_MESSAGES
 from tests.spark.killing import kill_tree
 
 pytestmark = pytest.mark.slow
-DEADLINE_TICKS = 4_000
+DEADLINE_TICKS = 12_000
 #: So many at least, and until enough has happened; a slow machine takes more.
 ROUNDS_MAX = 120
 BATCH_ROWS = 150
