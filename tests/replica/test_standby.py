@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
-from mayfly.runtime import SystemClock
+from mayfly.runtime import Runtime, SystemClock
+from mayfly.store.replica.log import PostgresLog
 from tests.facts import wait_until
 from tests.postgres import Postgres
 from tests.replica.test_replica import opened, put
@@ -73,30 +75,38 @@ def served(home: Path, url: str, name: str) -> Server:
     return Server(process, home / name)
 
 
-class Pair(NamedTuple):
-    """Two servers, and what they said first."""
+class Pair:
+    """An owner and a standby, and what each said first; all servers end with the test."""
 
-    url: str
-    owner: Server
-    standby: Server
-    owned: dict[str, Any]
-    stood_by: dict[str, Any]
+    def __init__(self, home: Path, url: str) -> None:
+        self.url, self._home = url, home
+        self._started: list[Server] = []
+
+    def start(self) -> None:
+        self.owner = self.served("one")
+        self.owned = self.owner.line()
+        self.standby = self.served("two")
+        self.stood_by = self.standby.line()
+
+    def served(self, name: str) -> Server:
+        self._started.append(served(self._home, self.url, name))
+        return self._started[-1]
+
+    def close(self) -> None:
+        for each in self._started:
+            each.process.kill()
+            each.process.communicate()
 
 
 @pytest.fixture
 def pair(server: Postgres, url: str, tmp_path: Path) -> Iterator[Pair]:
     del server
-    owner = served(tmp_path, url, "one")
-    standby = None
+    it = Pair(tmp_path, url)
     try:
-        owned = owner.line()
-        standby = served(tmp_path, url, "two")
-        yield Pair(url, owner, standby, owned, standby.line())
+        it.start()
+        yield it
     finally:
-        for each in (owner, standby):
-            if each is not None:
-                each.process.kill()
-                each.process.communicate()
+        it.close()
 
 
 def client_of(*lines: dict[str, Any]) -> Client:
@@ -191,17 +201,18 @@ def test_a_switch_without_a_standby_changes_nothing(url: str, tmp_path: Path) ->
     assert "QM2 has no replica" in command("switch", "QM2", "--replica", url).stderr
 
 
-def test_a_standby_takes_over_from_a_killed_owner_nothing_is_lost_doubled_or_early(
-    pair: Pair,
-) -> None:
+def put_all(owned: dict[str, Any], count: int, expiring_count: int) -> dict[bytes, int]:
+    """Put messages, some delayed, and others that expire in a second.
+
+    Returns by its body when each may be got at the earliest (epoch ms), but for those that expire.
+    """
     clock, due_ms = SystemClock(), dict[bytes, int]()
-    with client_of(pair.owned) as client:
-        for number in range(30):
+    with client_of(owned) as client:
+        for number in range(count):
             body, delay_ms = b"%d" % number, (0, 2_000, 7_000)[number % 3]
             due_ms[body] = clock.now_ms() + delay_ms
             client.put("Q1", body, persistent=True, delay_ms=delay_ms)
-        for _ in range(5):
-            # Nobody gets them before the owner is killed, and its lease is longer.
+        for _ in range(expiring_count):
             client.put(
                 "Q1",
                 b"expired",
@@ -211,16 +222,65 @@ def test_a_standby_takes_over_from_a_killed_owner_nothing_is_lost_doubled_or_ear
                 report=c.MQRO_EXPIRATION,
                 reply_to_q="REPLIES",
             )
-    pair.owner.process.kill()
-    owned = pair.standby.line()
-    assert owned["role"] == "owner"
-    with client_of(pair.owned, owned) as client:
-        got = list[bytes]()
+    return due_ms
+
+
+def check_all_come(owned: dict[str, Any], due_ms: dict[bytes, int], expired_count: int) -> None:
+    """Each message comes once and not before its time, and a report for each that has expired."""
+    got = list[bytes]()
+    with client_of(owned) as client:
         while len(got) < len(due_ms):
             message = client.get("Q1", wait_ms=60_000)
             assert message is not None, sorted(due_ms.keys() - set(got))
-            assert clock.now_ms() >= due_ms[message.body]
+            assert SystemClock().now_ms() >= due_ms[message.body]
             got.append(message.body)
         assert sorted(got) == sorted(due_ms)
         assert client.get("Q1") is None
-        assert len(bodies_of(client, "REPLIES")) == 5
+        assert len(bodies_of(client, "REPLIES")) == expired_count
+
+
+def test_a_standby_takes_over_from_a_killed_owner_nothing_is_lost_doubled_or_early(
+    pair: Pair,
+) -> None:
+    # Nobody gets those that expire before the owner is killed, and its lease is longer.
+    due_ms = put_all(pair.owned, 30, 5)
+    pair.owner.process.kill()
+    owned = pair.standby.line()
+    assert owned["role"] == "owner"
+    check_all_come(owned, due_ms, 5)
+
+
+def has_standby(url: str) -> bool:
+    """Return True if a standby of QM1 is heard of that has not become the owner since."""
+    log = PostgresLog(url, "QM1", Runtime())
+    standing = log.standing()
+    assert standing is not None
+    names = {each.name for each in log.standbys(standing.instance)}
+    log.close()
+    return bool(names - {standing.owner})
+
+
+@pytest.mark.soak
+def test_no_message_is_lost_doubled_or_early_in_20_changes_of_owners(pair: Pair) -> None:
+    chance = random.Random(0)
+    owner, standby, owned = pair.owner, pair.standby, pair.owned
+    for number in range(20):
+        way = ("kill", "stop", "switch")[number % 3]
+        expiring_count = 0 if way == "switch" else 5
+        wait_until(lambda: has_standby(pair.url))
+        due_ms = put_all(owned, chance.randrange(1, 300), expiring_count)
+        if way == "switch":
+            done = command("switch", "QM1", "--replica", pair.url)
+            assert not done.returncode, done.stderr
+        else:
+            os.kill(owner.process.pid, signal.SIGKILL if way == "kill" else signal.SIGSTOP)
+        owned = standby.line()
+        assert owned["role"] == "owner", number
+        if way == "kill":
+            owner.process.wait()
+            owner = pair.served(owner.folder.name)
+        elif way == "stop":
+            os.kill(owner.process.pid, signal.SIGCONT)
+        assert owner.line()["role"] == "standby"
+        owner, standby = standby, owner
+        check_all_come(owned, due_ms, expiring_count)
