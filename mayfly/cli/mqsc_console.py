@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from mayfly.admin.mqsc.commands import ENDS
 from mayfly.admin.mqsc.words import (
     DELIMITERS,
-    ENDS,
     HELP,
     candidates,
     has_secret,
