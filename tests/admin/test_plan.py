@@ -49,6 +49,21 @@ def test_what_differs_is_altered_and_the_rest_stays(queue_manager: QueueManager)
     assert {action for action, _ in outline(plan("QM1", queue_manager.mqsc, script))} == {"same"}
 
 
+def test_a_subscription_to_a_topic_object_is_the_same_the_second_time(
+    queue_manager: QueueManager,
+) -> None:
+    script = (
+        "DEFINE QLOCAL(A)\nDEFINE TOPIC(T) TOPICSTR('a/b')\n"
+        "DEFINE SUB(S1) TOPICOBJ(T) TOPICSTR('') DEST(A)\n"
+        "DEFINE SUB(S2) TOPICSTR('c') TOPICOBJ(T) DEST(A)\n"
+        "DEFINE SUB(S3) TOPICOBJ(T) DEST(A)\n"
+    )
+    applied(queue_manager, script)
+    assert {action for action, _ in outline(applied(queue_manager, script))} == {"same"}
+    [step] = plan("QM1", queue_manager.mqsc, "DEFINE SUB(S2) TOPICSTR('d') TOPICOBJ(T)").failing
+    assert step.reason == "line 1: TOPICSTR cannot be changed"
+
+
 @pytest.mark.parametrize(
     ("first", "then", "keyword", "value"),
     [

@@ -20,6 +20,8 @@ from mayfly.admin import (
     QMGR,
     QUEUE_KINDS,
     SETTING,
+    SUB,
+    TOPIC,
     TYPED_BY,
     Engine,
     Value,
@@ -52,6 +54,7 @@ _NO_ATTRIBUTES: Final = ("REPLACE", "LIKE", "FORCE")
 _ACTION: Final = "ACTION"
 _REMOVES: Final = ("REMOVE", "REMOVEALL")
 _AUTHREC: Final = "AUTHREC"
+_TOPIC_STRING: Final = "TOPICSTR"
 #: Replies of a removal that finds nothing.
 _NOTHING_THERE: Final = ("AMQ8147E", "AMQ8884E")
 
@@ -242,6 +245,8 @@ class _Planning:
             keyword: named(rows[keyword], value)
             for keyword, value in settings(attributes, kind).items()
         }
+        if kind == SUB and _TOPIC_STRING in wanted:
+            wanted[_TOPIC_STRING] = _whole_topic_string(self._copy, wanted)
         before = _rows(self._copy, command, kind)
         said = self.said.objects.setdefault(label, {})
         said |= wanted
@@ -345,6 +350,13 @@ def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
     # A copy has another QMID.
     fixed = object_type(kind).shown
     return [{k: v for k, v in row.items() if k not in fixed} for row in found]
+
+
+def _whole_topic_string(copy: _Copy, wanted: Mapping[str, Value]) -> str:
+    """Return the TOPICSTR that DISPLAY shows of a subscription: behind that of its TOPICOBJ."""
+    topic, text = str(wanted.get("TOPICOBJ", "")), str(wanted[_TOPIC_STRING])
+    found = copy.ask(f"DISPLAY {TOPIC}({_quoted(topic)}) {_TOPIC_STRING}").rows if topic else ()
+    return "/".join(filter(None, (*(str(row[_TOPIC_STRING]) for row in found), text)))
 
 
 def _changes(before: Sequence[_Row], after: Sequence[_Row]) -> tuple[AttributeChange, ...]:
