@@ -29,19 +29,6 @@ STEPS_MS = (
     DAY_MS,
 )
 
-#: Percentiles of the wait that are drawn, by name.
-PLOT_RANKS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-#: More steps than this are hard to tell apart in a picture: a longer time has longer steps.
-_STEPS_MAX = 120
-_MINUTE_MS = 60 * SECOND_MS
-#: Lengths of a step: only familiar ones, from a second to a day.
-STEPS_MS = (
-    *(n * SECOND_MS for n in (1, 5, 15, 30)),
-    *(n * _MINUTE_MS for n in (1, 5, 15, 30)),
-    *(n * HOUR_MS for n in (1, 6)),
-    DAY_MS,
-)
-
 Floats = npt.NDArray[np.float64]
 
 
