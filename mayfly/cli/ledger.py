@@ -68,7 +68,8 @@ from mayfly.verbs.contracts.ledger import LedgerInfo
 
 if TYPE_CHECKING:
     from mayfly.pipeline.bulk.client import LedgerClient
-    from mayfly.pipeline.lake.queries import LakeTimeline, QueueReport
+    from mayfly.pipeline.lake.queries import QueueReport
+    from mayfly.pipeline.lake.timeline import LakeTimeline
 
 
 _DELAY_COLUMNS = tuple(

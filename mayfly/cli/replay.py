@@ -16,7 +16,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import JsonOption, aligned, moment, note, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.replay.run import EngineChoice, ReplayEngine, choose_engine, usable_bytes
+from mayfly.pipeline.replay.engine import EngineChoice, ReplayEngine, choose_engine, usable_bytes
 from mayfly.pipeline.replay.settings import EVERY_OTHER, Settings, WhatIf, check_settings
 
 if TYPE_CHECKING:

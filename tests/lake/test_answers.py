@@ -21,7 +21,7 @@ from mayfly.pipeline.errors import LakeError, PartError, PlotError
 from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.part import LakePart, part_between
 from mayfly.pipeline.lake.plot import draw_timeline
-from mayfly.pipeline.lake.queries import STEPS_MS, QueueShare, step_between
+from mayfly.pipeline.lake.timeline import STEPS_MS, QueueShare, step_between
 from tests.bulk.books import START_MS, life
 from tests.lake.made import small_lake
 from tests.spark.lakes import balance, forget_columns, forget_outcomes, write_lake

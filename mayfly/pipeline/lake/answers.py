@@ -37,21 +37,18 @@ from mayfly.pipeline.lake.queries import (
     ID_NAMES,
     IS_LIFE,
     LATE_AFTER_MS,
-    PLOT_RANKS,
     SPAN,
     STAGED,
     WORST_QUEUES,
-    LakeTimeline,
     QueueReport,
     check_export,
-    course_from,
     course_of_lives,
     ends_by_step,
     export_condition,
     report_of_queues,
     reports_of,
-    step_between,
 )
+from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 from mayfly.verbs.contracts.erasure import ERASED
 
 #: Up to this size of its files a lake is read in this process: some hundred million messages.

@@ -18,7 +18,8 @@ from mayfly.lifetime.times import SECOND_MS, spelled_duration
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.errors import PlotError
 from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, LifetimeFigures
-from mayfly.pipeline.lake.queries import QUEUES_MAX, LakeTimeline, QueueShare
+from mayfly.pipeline.lake.queries import QUEUES_MAX
+from mayfly.pipeline.lake.timeline import LakeTimeline, QueueShare
 
 _COLORS = {"got": "#2f7fb8", "expired": "#d1482f", "other": "#c3ccd8"}
 #: The widest is drawn first: where percentiles are equal, each is seen behind the next.

@@ -31,20 +31,17 @@ from mayfly.pipeline.lake.queries import (
     FORMATS,
     ID_NAMES,
     LATE_AFTER_MS,
-    PLOT_RANKS,
     SPAN,
     STAGED,
     WORST_QUEUES,
-    LakeTimeline,
     QueueReport,
     check_export,
-    course_from,
     course_of_lives,
     export_condition,
     report_of_queues,
     reports_of,
-    step_between,
 )
+from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 from mayfly.pipeline.spark.source import LEDGER_TYPE
 
 #: A ledger row in the lake: ``date`` is the UTC date of ended_ms.
