@@ -65,6 +65,7 @@ from mayfly.servers.listeners import (
     HttpListener,
     Listener,
     MqListener,
+    notify,
 )
 from mayfly.servers.logs import log_to
 from mayfly.servers.settings import (
@@ -427,7 +428,9 @@ def _serve(
     gives_way = number == SWITCH
     _LOG.info("ends: %s", "another is the owner" if gives_way else signal.Signals(number).name)
     drain_ms = settings.drain_seconds * 1000
-    draining = host.drain(min(drain_ms, _SWITCH_DRAIN_MS) if gives_way else drain_ms)
+    if gives_way:
+        drain_ms = min(drain_ms, _SWITCH_DRAIN_MS)
+    draining = host.drain(drain_ms, goes_on=gives_way)
     while draining.is_alive():
         with contextlib.suppress(Empty):
             if (number := arrived.get(timeout=0.02)) not in (signal.SIGHUP, SWITCH):
@@ -835,6 +838,7 @@ def print_standby(name: str, addresses: Mapping[str, str], *, as_json: bool) -> 
         ports = ", ".join(f"{key} {value}" for key, value in addresses.items())
         print(f"standby of {name}: {ports}")
     sys.stdout.flush()
+    notify("READY=1", f"STATUS=standby of {name}")
 
 
 @contextmanager

@@ -173,8 +173,9 @@ def start(
 ) -> None:
     """Start the server of a queue manager behind the terminal, as strmqm does.
 
-    Other options are those of mayfly serve. The command ends when programs can connect. The output
-    of the server is in server.log in the folder. One that is served already stays as it is.
+    Other options are those of mayfly serve. The command ends when programs can connect, or when the
+    server is a standby. The output of the server is in server.log in the folder. One that is served
+    already stays as it is.
 
     \b
     Example:
@@ -197,7 +198,12 @@ def start(
         )
     finally:
         os.close(descriptor)
-    is_over = _waited(lambda: server.poll() is not None or health_of(name, folder).is_ready, wait)
+
+    def has_started() -> bool:
+        """Return True once programs can connect, or the server stands by for another."""
+        return health_of(name, folder).state in (ServingState.READY, ServingState.STANDBY)
+
+    is_over = _waited(lambda: server.poll() is not None or has_started(), wait)
     if server.poll() is not None:
         last = " / ".join(log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:])
         raise CommandFailed(ExitCode.PIPELINE, f"{name} has not started: {last or log}")

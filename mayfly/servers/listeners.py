@@ -612,15 +612,17 @@ class Host:
                 )
         notify("READY=1")
 
-    def drain(self, timeout_ms: int) -> threading.Thread:
+    def drain(self, timeout_ms: int, *, goes_on: bool = False) -> threading.Thread:
         """Start to drain all listeners; return a thread that ends when all are drained.
+
+        systemd is told that the server ends, unless the process ``goes_on``, as a standby.
 
         Listeners accept no new connections. A connection closes when it is idle or has ended its
         unit of work. After ``timeout_ms`` the drain ends; :meth:`stop` closes the remaining
         connections.
         """
         self.server_status.state = ServingState.DRAINING
-        notify("STOPPING=1", "STATUS=draining")
+        notify(*([] if goes_on else ["STOPPING=1"]), "STATUS=draining")
         _HOST_LOG.info("draining for at most %d s", timeout_ms // 1000)
         drains = [
             threading.Thread(
