@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.pipeline.lake import lifetime_queries as queries
-from mayfly.pipeline.lake.answers import ledger_view, percentiles, query_rows
+from mayfly.pipeline.lake.answers import ledger_view, query_rows
 from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
@@ -40,14 +40,7 @@ def analyze_lifetimes(
         return analysis_from(
             by,
             cap_ms,
-            lifetimes=rows(queries.lifetimes(_DUCKDB, by, cap_ms)),
-            delays=rows(queries.delays(_DUCKDB, late_after_ms)),
-            consumers=rows(queries.consumers(_DUCKDB)),
+            lifetimes=rows(queries.lifetimes(by, cap_ms)),
+            delays=rows(queries.delays(late_after_ms)),
+            consumers=rows(queries.consumers()),
         )
-
-
-_DUCKDB = queries.Dialect(
-    percentiles=percentiles,
-    last_value=lambda value: f"last_value({value} IGNORE NULLS)",
-    largest=lambda array: f"list_max({array})",
-)

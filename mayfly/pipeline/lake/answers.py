@@ -48,7 +48,7 @@ from mayfly.verbs.contracts.erasure import ERASED
 ONE_PROCESS_BYTES = 8 * 1024**3
 #: DuckDB takes at most this much memory, or half of the machine's, and spills the rest to disk.
 #: With what it does not count a report and a proof of 100 million lives stay below 4 GB.
-_MEMORY_BYTES_MAX = 3 * 1024**3
+_MEMORY_BYTES_MAX = 2 * 1024**3
 #: The name of the rows that a question is about.
 VIEW = "ledger"
 _COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")

@@ -12,13 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from mayfly.pipeline.lake.lifetime_queries import (
-    ASKED_RANKS,
-    GETS_MIN,
-    LATE_RANKS,
-    LEFT_RANKS,
-    By,
-)
+from mayfly.pipeline.lake.lifetime_queries import GETS_MIN, By
 from mayfly.pipeline.lake.part import HOUR_MS
 
 #: Up to this share of expired messages, lifetimes are not too short.
@@ -214,14 +208,14 @@ def analysis_from(
     return LifetimeAnalysis(
         by,
         sorted(groups, key=lambda group: (group.manager, group.name)),
-        sorted(DelayFigures(**_flat(row, late_ms=LATE_RANKS)) for row in delays),
-        sorted(ConsumerFigures(**_flat(row, left_ms=LEFT_RANKS)) for row in consumers),
+        sorted(DelayFigures(**row) for row in delays),
+        sorted(ConsumerFigures(**row) for row in consumers),
     )
 
 
 def _lifetime_figures(row: Mapping[str, Any], by: By, cap_ms: int | None) -> LifetimeFigures:
     """Return the figures of one group, made of a row of ``lifetime_queries.lifetimes``."""
-    flat = _flat(row, lifetime_ms={"p50": 0.5}, left_ms=LEFT_RANKS, asked_ms=ASKED_RANKS)
+    flat = dict(row)
     flat["name"] = _spelled(flat["name"], by)
     if flat["suggested_ms"] is None:
         changed = ("would_be_got", "would_still_expire", "not_known", "got_lost")
@@ -232,20 +226,6 @@ def _lifetime_figures(row: Mapping[str, Any], by: By, cap_ms: int | None) -> Lif
             cap_ms, **{name.removeprefix("cap_"): flat.pop(name) for name in names}
         )
     return LifetimeFigures(**flat)
-
-
-def _flat(row: Mapping[str, Any], **ranks: Mapping[str, float]) -> dict[str, Any]:
-    """Return a row with each list of percentiles replaced by one value for each percentile.
-
-    ``ranks`` has for a column the names of its percentiles: ``left_ms`` becomes ``left_p1_ms``, ….
-    A column that is null gives None for each.
-    """
-    flat = dict(row)
-    for column, named in ranks.items():
-        values = flat.pop(column) or (None,) * len(named)
-        start = column.removesuffix("_ms")
-        flat |= {f"{start}_{name}_ms": value for name, value in zip(named, values, strict=True)}
-    return flat
 
 
 def _spelled(key: str, by: By) -> str:

@@ -16,13 +16,6 @@ from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.pipeline.spark.lake import rows_of
-from mayfly.pipeline.spark.report import exact_percentiles
-
-_SPARK = queries.Dialect(
-    percentiles=exact_percentiles,
-    last_value=lambda value: f"last_value({value}) IGNORE NULLS",
-    largest=lambda array: f"array_max({array})",
-)
 
 
 def analyze_lifetimes(
@@ -50,9 +43,9 @@ def analyze_lifetimes(
         return analysis_from(
             by,
             cap_ms,
-            lifetimes=rows(queries.lifetimes(_SPARK, by, cap_ms)),
-            delays=rows(queries.delays(_SPARK, late_after_ms)),
-            consumers=rows(queries.consumers(_SPARK)),
+            lifetimes=rows(queries.lifetimes(by, cap_ms)),
+            delays=rows(queries.delays(late_after_ms)),
+            consumers=rows(queries.consumers()),
         )
     finally:
         lease.close()
