@@ -47,7 +47,7 @@ from mayfly.verbs.contracts.erasure import ERASED
 #: Up to this size of its files a lake is read in this process: some hundred million messages.
 ONE_PROCESS_BYTES = 8 * 1024**3
 #: DuckDB takes at most this much memory, or half of the machine's, and spills the rest to disk.
-#: With what it does not count a report and a proof of 100 million lives stay below 4 GB.
+#: With what it does not count each question of 100 million lives stays below 4 GB.
 _MEMORY_BYTES_MAX = 2 * 1024**3
 #: The name of the rows that a question is about.
 VIEW = "ledger"
