@@ -114,7 +114,7 @@ class Handle:
         self.number = opened.number
         self.options = opened.options
         self._selector = selector
-        #: What a put without a response option has: MQPMO_ASYNC_RESPONSE for DEFPRESP(ASYNC), or 0.
+        #: The response of puts as the queue has it: MQPMO_ASYNC_RESPONSE, or 0 for DEFPRESP(SYNC).
         self.default_response = c.MQPMO_ASYNC_RESPONSE if path.answers_later else c.MQPMO_NONE
         asks = self.options & c.MQOO_READ_AHEAD or (
             path.reads_ahead and not self.options & c.MQOO_NO_READ_AHEAD

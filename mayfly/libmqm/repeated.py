@@ -213,7 +213,7 @@ def _asked_put(kept: bytes, pmo: bytes) -> _AskedPut | None:
     descriptor = descriptor_of(md, c.MQPMO_NONE)
     if descriptor.format == EXTENSION_FORMAT:
         return None
-    return _AskedPut(descriptor, options, md["Expiry"])
+    return _AskedPut(descriptor, ask.response_of_mqi(options), md["Expiry"])
 
 
 @lru_cache(_KEPT)

@@ -395,7 +395,7 @@ def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo
             opened.handle,
             body,
             requested,
-            options,
+            ask.response_of_mqi(options),
             msg_id=stored_id(fields["MsgId"]),
             correl_id=stored_id(fields["CorrelId"]),
             expiry_tenths=fields["Expiry"],

@@ -331,10 +331,21 @@ class AskBackoutRule(Request[BackoutRule], tag=29):
     handle: Handle
 
 
+#: An option of a put beside those of MQPMO: its response is that of the queue, DEFPRESP. Programs
+#: of the MQI have it without a response option; others need to know at once what became of a put.
+RESPONSE_AS_QUEUE: Final = 1 << 42
+
+
+def response_of_mqi(options: int) -> int:
+    """Return the options of a put of the MQI, whose response is that of the queue by default."""
+    responses = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNC_RESPONSE
+    return options if options & responses else options | RESPONSE_AS_QUEUE
+
+
 class Streaming(NamedTuple):
     """What the options and the defaults of an open queue let a client do without waiting.
 
-    ``answers_later`` is True for DEFPRESP(ASYNC): a put without MQPMO_SYNC_RESPONSE has
+    ``answers_later`` is True for DEFPRESP(ASYNC): a put with RESPONSE_AS_QUEUE has
     MQPMO_ASYNC_RESPONSE. ``reads_ahead`` is True if gets may use :class:`TakeAhead`: for
     MQOO_READ_AHEAD, or DEFREADA(YES) without MQOO_NO_READ_AHEAD, unless DEFREADA is DISABLED.
     ``default_persistence`` (MQPER_*) is that of a put with MQPER_PERSISTENCE_AS_Q_DEF.

@@ -14,7 +14,6 @@ from mayfly.client.connection.reconnecting import ReconnectingConnection
 from mayfly.client.connection.remote import RemoteConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
@@ -273,15 +272,17 @@ def test_an_alias_has_the_defaults_of_its_own_and_its_queue_may_forbid_reading_a
         bodies_of(remote, queue, 4)
 
 
-def test_puts_to_a_queue_with_defpresp_async_are_told_of_by_mqstat(
+def test_puts_of_the_mqi_to_a_queue_with_defpresp_async_are_told_of_by_mqstat(
     connect: Connect, queue_manager: QueueManager
 ) -> None:
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(3) DEFPRESP(ASYNC)").ok
     connection = connect(queue_manager, "anna")
     queue = ahead_of(connection, c.MQOO_OUTPUT)
-    put_numbers(connection, queue, 5)
+    for _ in range(5):
+        connection.put(queue, b"x", VOLATILE, ask.RESPONSE_AS_QUEUE)
     status = connection.call(ask.AskStatus())
     assert (status.success_count, status.failure_count, status.reason) == (3, 2, rc.MQRC_Q_FULL)
-    with pytest.raises(MQError, match="2053"):
-        connection.put(queue, b"x", Descriptor(), c.MQPMO_SYNC_RESPONSE)
+    for options in (c.MQPMO_NONE, ask.response_of_mqi(c.MQPMO_SYNC_RESPONSE)):
+        with pytest.raises(MQError, match="2053"):
+            connection.put(queue, b"x", VOLATILE, options)
     connection.close()

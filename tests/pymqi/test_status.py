@@ -124,3 +124,16 @@ def test_stat_of_other_types_is_refused(
     connection.disconnect()
     with pytest.raises(pymqi.PYIFError):
         connection.stat(ASYNC_ERROR)
+
+
+def test_P13_a_queue_with_defpresp_async_has_the_option_by_default(
+    queue_manager: QueueManager, connection: pymqi.QueueManager, queue: pymqi.Queue, fails: Fails
+) -> None:
+    queue_manager.mqsc("ALTER QLOCAL(Q1) MAXDEPTH(1) DEFPRESP(ASYNC)")
+    opened = pymqi.Queue(connection, "Q1", CMQC.MQOO_OUTPUT)
+    for _ in range(3):
+        opened.put(b"x")
+    sts = connection.stat(ASYNC_ERROR)
+    assert (sts.Reason, sts.PutSuccessCount, sts.PutFailureCount) == (CMQC.MQRC_Q_FULL, 1, 2)
+    pmo = pymqi.PMO(Options=CMQC.MQPMO_SYNC_RESPONSE)
+    assert fails(opened.put, b"x", pymqi.MD(), pmo).reason == CMQC.MQRC_Q_FULL

@@ -176,7 +176,6 @@ _sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
 #: The number of bulk changes of the schedule that may be open; one more ends the oldest.
 _MAX_STEPS: Final = 16
 #: MQPUT1 opens no queue whose context could be passed on.
-_RESPONSES: Final = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNC_RESPONSE
 _NOT_FOR_PUT1 = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT
 #: With these alone a publication needs no open topic.
 _OF_PLAIN_PUBLISHING = {
@@ -347,8 +346,10 @@ class LocalConnection(Connection):
         if properties:
             descriptor, body = with_properties(self.core, descriptor, body, properties)
         request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
-        if not options & _RESPONSES and isinstance(target, Handle):
-            options |= target.default_response
+        if options & ask.RESPONSE_AS_QUEUE:
+            options ^= ask.RESPONSE_AS_QUEUE
+            if isinstance(target, Handle):
+                options |= target.default_response
         if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
             return target.put_async(body, request, options, context, completion=completion)
         return target.put(body, request, options, context, completion=completion)

@@ -198,6 +198,8 @@ class RemoteConnection(Connection):
 
         Some puts return without an answer of the server, see :meth:`_prepare_put`.
         """
+        if isinstance(request, ask.Put) and request.options & ask.RESPONSE_AS_QUEUE:
+            request = cast("Request[_R]", self._with_response(request))
         prepares = _PREPARES.get(type(request))
         if prepares is not None:
             done = prepares(self, request)
@@ -310,19 +312,24 @@ class RemoteConnection(Connection):
         MQRC_MSG_TOO_BIG_FOR_CHANNEL.
         """
         self._check_length(request)
-        options = request.options
-        if options & c.MQPMO_SYNC_RESPONSE:
+        if not request.options & c.MQPMO_ASYNC_RESPONSE:
             return None
-        if not options & c.MQPMO_ASYNC_RESPONSE:
-            if not self._streams.of(request.handle).answers_later:
-                return None
-            request = replace(request, options=options | c.MQPMO_ASYNC_RESPONSE)
         persistence = descriptor_of(request.descriptor).persistence
         if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
             persistence = self._streams.of(request.handle).default_persistence
         if self._unanswered.is_one(request, persistence):
             return self._unanswered.send(request)
         return None
+
+    def _with_response(self, request: ask.Put) -> ask.Put:
+        """Return a put whose response is that of its queue; with MQPMO_ASYNC_RESPONSE if known.
+
+        Otherwise the server applies the response of the queue.
+        """
+        if not self._streams.of(request.handle).answers_later:
+            return request
+        options = request.options ^ ask.RESPONSE_AS_QUEUE
+        return replace(request, options=options | c.MQPMO_ASYNC_RESPONSE)
 
     def _prepare_get(self, request: ask.Get) -> GetResult | None:
         """Return a message that was read ahead; None if the get must go to the server.

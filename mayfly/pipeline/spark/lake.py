@@ -182,13 +182,6 @@ def _at(place: str) -> str:
 # Whether lifetimes are right
 
 
-_SPARK = lifetimes.Dialect(
-    percentiles=exact_percentiles,
-    last_value=lambda value: f"last_value({value}) IGNORE NULLS",
-    largest=lambda array: f"array_max({array})",
-)
-
-
 def analyze_lifetimes(
     spark: SparkSession,
     lake_path: str | Path,
@@ -214,9 +207,9 @@ def analyze_lifetimes(
         return analysis_from(
             by,
             cap_ms,
-            lifetimes=rows(lifetimes.lifetimes(_SPARK, by, cap_ms)),
-            delays=rows(lifetimes.delays(_SPARK, late_after_ms)),
-            consumers=rows(lifetimes.consumers(_SPARK)),
+            lifetimes=rows(lifetimes.lifetimes(by, cap_ms)),
+            delays=rows(lifetimes.delays(late_after_ms)),
+            consumers=rows(lifetimes.consumers()),
         )
     finally:
         lease.close()
