@@ -104,14 +104,16 @@ def _late_figures(clock: SystemClock, peers: list[Peer], size: Size) -> Iterator
     for peer in peers:
         late[peer.name] = lateness(peer.connect, clock, count, window_ms)
         peer.clear()
+    # On a very slow machine all of a short round fall due while the puts run.
+    after_ms = {n: one.after_ms or one.during_ms for n, one in late.items()}
     name = f"{count:,} over {window_ms / 1_000:g} s, arrival - due"
     for percent, ceiling in ((50, 5), (99, 100)):
-        each = {n: [float(percentile(one.after_ms, percent))] for n, one in late.items()}
+        each = {n: [float(percentile(found, percent))] for n, found in after_ms.items()}
         beside = Beside(f"{name} once the puts are done, p{percent}", " ms", False, each)
         yield beside
         note = "; ".join([f"{len(ours.after_ms):,} due after the puts", beside.figure().note])
         title = f"{name}, p{percent}"
-        yield at_most(title, percentile(ours.after_ms, percent), ceiling, " ms", note)
+        yield at_most(title, percentile(after_ms["Mayfly"], percent), ceiling, " ms", note)
     note = "p50/p99: " + "; ".join(_spelled(n, one) for n, one in late.items())
     yield Figure(f"{name}, while the puts run", "-", "", True, note)
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "backup": "Copy a queue manager to a folder or an object store while it works.",
     "restore": "Make the folder of a queue manager from a backup, and verify it.",
     "serve": "Keep queue managers open for the programs of other processes and machines.",
-    "switch": "Let a standby become the owner of a queue manager with a replica.",
+    "switch": "Let a standby become the owner of a queue manager, and wait until it is.",
     "user": "Users of a queue manager that may connect over a network: add, change, list.",
     "ping": "Say whether the server of a queue manager on this machine lives, and is ready.",
     "demo": "Live through a day of real flights twice, then replay their year in Spark.",
