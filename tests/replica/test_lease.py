@@ -9,8 +9,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer
+from mayfly.runtime import Runtime
+from mayfly.servers.status import ServerStatus
 from mayfly.store.replica.lease import Lease
-from mayfly.store.replica.log import Owned
+from mayfly.store.replica.log import Owned, PostgresLog
 from tests.facts import wait_until
 from tests.postgres import Postgres
 from tests.replica.test_gate import caught_up, check_nothing_is_missing
@@ -108,6 +110,24 @@ def test_an_owner_merges_its_log(url: str, tmp_path: Path, monkeypatch: pytest.M
         put(qm, b"last")
     folder = tmp_path / "QM1"
     assert caught_up(url, tmp_path / "other") == (folder / "mayfly.db").read_bytes()
+
+
+def test_metrics_show_the_epoch_of_an_owner_and_how_far_its_standby_is_behind(
+    url: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("prometheus_client")
+    from mayfly.servers.http.resources.metrics import metrics_text
+
+    with opened(url, tmp_path / "QM1", KEPT_LEASE_MS) as qm:
+        log = PostgresLog(url, "QM1", Runtime())
+        log.follow(qm.engine.store.database.instance_id, "two", 1)
+        rows = rows_of(url)[-1][0] - 1
+        lag = f'mayfly_replica_standby_lag_rows{{queue_manager="QM1",standby="two"}} {rows}.0'
+        wait_until(lambda: lag in metrics_text({"QM1": qm}, ServerStatus([qm])).decode())
+        text = metrics_text({"QM1": qm}, ServerStatus([qm])).decode()
+        assert 'mayfly_replica_epoch{queue_manager="QM1"} 2.0' in text
+        assert 'mayfly_replica_lease_age_seconds{queue_manager="QM1"} ' in text
+        log.close()
 
 
 def test_a_lease_of_less_than_a_second_is_refused(url: str, tmp_path: Path) -> None:
