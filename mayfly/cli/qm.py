@@ -43,7 +43,7 @@ from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
 from mayfly.store.folder_lock import FolderLock, holder_of
 from mayfly.store.followers import FOLLOWERS_FOLDER, FollowerState, followers_of
 from mayfly.store.replica.applying import noted_position
-from mayfly.store.replica.log import Position
+from mayfly.store.replica.log import LogRow
 from mayfly.verbs.checks import home_folder
 
 qm = group()
@@ -88,7 +88,7 @@ class ManagerStatus(NamedTuple):
     oldest_seconds: int | None = None
     connections: int | None = None
     backups: tuple[FollowerState, ...] = ()
-    replica: Position | None = None
+    replica: LogRow | None = None
 
 
 @qm.command()

@@ -17,7 +17,7 @@ from mayfly.servers.listeners import import_listeners, tls_context
 from mayfly.servers.settings import ServedFolder, ServeSettings
 from mayfly.servers.standby import OwnerPlace, StandbyPorts
 from mayfly.store.replica.follower import Follower
-from mayfly.store.replica.log import LogUnreachable, ReplicaError, Standing
+from mayfly.store.replica.log import LogUnreachable, Ownership, ReplicaError
 from mayfly.store.replica.owner import process_name
 from mayfly.verbs.contracts.access import MQ_SOCKET_FILE, FolderSocket
 
@@ -81,7 +81,7 @@ def stand_by(
             pause(_LOOK_SECONDS)
 
 
-def _place_of(standing: Standing | None) -> OwnerPlace:
+def _place_of(standing: Ownership | None) -> OwnerPlace:
     """Return who is to be named to clients: nobody when the lease has ended, or is not known."""
     if standing is None or not standing.lease_ms:
         return OwnerPlace("")
@@ -115,7 +115,7 @@ class _Standby:
         #: Whether nobody owns the queue manager, and this process may.
         self.is_free = False
 
-    def look(self, *, catches_up: bool) -> Standing | None:
+    def look(self, *, catches_up: bool) -> Ownership | None:
         """Return who has the queue manager, None if nobody has or the database does not answer.
 
         With ``catches_up`` the folder is then that of the log's end, and others hear of this
@@ -148,7 +148,7 @@ class _Standby:
                 self._follower.log.stop_following(self._instance, self._name)
 
 
-def _has_right_time(standing: Standing) -> bool:
+def _has_right_time(standing: Ownership) -> bool:
     """Return True if the clock of this machine is that of the database, by and large."""
     difference_ms = SystemClock().now_ms() - standing.now_ms
     if abs(difference_ms) <= _CLOCK_MS:

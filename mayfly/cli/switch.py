@@ -11,7 +11,7 @@ from mayfly.cli.managers import Name
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import JsonOption, print_json
 from mayfly.runtime import Runtime, elapsed_ms
-from mayfly.store.replica.log import PostgresLog, Standing
+from mayfly.store.replica.log import Ownership, PostgresLog
 
 _LOOK_SECONDS: Final = 0.02
 
@@ -64,7 +64,7 @@ def switch(
         print(f"{name} is owned by {after.owner}, after {took_ms} ms")
 
 
-def _next_owner(log: PostgresLog, before: Standing, wait_seconds: int) -> Standing:
+def _next_owner(log: PostgresLog, before: Ownership, wait_seconds: int) -> Ownership:
     """Wait for another owner, and until it listens; raises CommandFailed after so many seconds.
 
     The present owner is asked no longer then.

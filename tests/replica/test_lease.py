@@ -11,7 +11,7 @@ from mayfly import QueueManager
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer
 from mayfly.runtime import Runtime
 from mayfly.servers.status import ServerStatus
-from mayfly.store.replica.lease import Lease
+from mayfly.store.replica.lease import OwnerLease
 from mayfly.store.replica.log import Owned, PostgresLog
 from tests.facts import wait_until
 from tests.postgres import Postgres
@@ -100,8 +100,8 @@ def test_an_owner_that_renews_its_lease_is_not_replaced(url: str, tmp_path: Path
 
 
 def test_an_owner_merges_its_log(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lease, "LEFT_ROWS", 5)
-    monkeypatch.setattr(Lease, "LEAST_MERGED_ROWS", 5)
+    monkeypatch.setattr(OwnerLease, "LEFT_ROWS", 5)
+    monkeypatch.setattr(OwnerLease, "LEAST_MERGED_ROWS", 5)
     with opened(url, tmp_path / "QM1", KEPT_LEASE_MS) as qm:
         for number in range(20):
             put(qm, b"%d" % number)

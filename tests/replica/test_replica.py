@@ -12,7 +12,7 @@ from mayfly.mqi.errors import ConnectionBroken, LostAnswer, StoreDamaged, StoreE
 from mayfly.runtime import Runtime
 from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
 from mayfly.store.replica.follower import Follower
-from mayfly.store.replica.log import Entry, Fenced, Owned, Position, PostgresLog, ReplicaError
+from mayfly.store.replica.log import Fenced, LogEntry, LogRow, Owned, PostgresLog, ReplicaError
 from mayfly.store.replica.pages import packed, unpacked
 from mayfly.store.write_ahead_log import PAGE_BYTES
 from mayfly.testing import VirtualClock
@@ -281,21 +281,21 @@ def test_a_database_that_is_not_there_is_named_and_nothing_is_made(tmp_path: Pat
 def test_an_append_has_the_next_number_and_the_epoch_of_its_owner(url: str, tmp_path: Path) -> None:
     log = PostgresLog(url, "QM1", Runtime())
     page = bytes(PAGE_BYTES)
-    assert log.register("I1", "one", [(1, page)], 1) == Position(1, 1)
+    assert log.register("I1", "one", [(1, page)], 1) == LogRow(1, 1)
     with pytest.raises(ReplicaError, match="has no instance I2"):
         log.take("I2", "two", 1_000)
-    log.append("I1", Entry(Position(2, 1), 1, b""))
+    log.append("I1", LogEntry(LogRow(2, 1), 1, b""))
     # What is there already is taken for the answer that was lost.
-    log.append("I1", Entry(Position(2, 1), 1, b""))
+    log.append("I1", LogEntry(LogRow(2, 1), 1, b""))
     with pytest.raises(ReplicaError, match="ends at 2, and 3 was acknowledged"):
-        log.append("I1", Entry(Position(4, 1), 1, b""))
-    assert log.take("I1", "two", 60_000) == Position(2, 2)
+        log.append("I1", LogEntry(LogRow(4, 1), 1, b""))
+    assert log.take("I1", "two", 60_000) == LogRow(2, 2)
     with pytest.raises(Fenced, match="QM1 is owned by two since epoch 2; epoch 1 is over"):
-        log.append("I1", Entry(Position(3, 1), 1, b""))
-    log.append("I1", Entry(Position(3, 2), 1, b""))
+        log.append("I1", LogEntry(LogRow(3, 1), 1, b""))
+    log.append("I1", LogEntry(LogRow(3, 2), 1, b""))
     with pytest.raises(Owned, match=r"is owned by two, whose lease runs for another .* seconds"):
         log.take("I1", "three", 60_000)
-    assert log.take("I1", "two again", 60_000, own_epoch=2) == Position(3, 3)
+    assert log.take("I1", "two again", 60_000, own_epoch=2) == LogRow(3, 3)
     with pytest.raises(Fenced, match="epoch 2 is over"):
         log.renew("I1", 2, 60_000, {})
     log.want(3, is_wanted=True)
@@ -308,7 +308,7 @@ def test_an_append_has_the_next_number_and_the_epoch_of_its_owner(url: str, tmp_
     log.stop_following("I1", "four")
     assert log.standbys("I1") == []
     log.release("I1", 3)
-    assert log.take("I1", "three", 60_000) == Position(3, 4)
+    assert log.take("I1", "three", 60_000) == LogRow(3, 4)
     assert rows_of(url) == [(1, 1), (2, 1), (3, 2)]
     log.close()
 

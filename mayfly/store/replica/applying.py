@@ -31,7 +31,7 @@ from mayfly.store.changes import PageWriter, check_page_bytes, read_change
 from mayfly.store.damage import IDENTITY_FILE, read_identity
 from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
 from mayfly.store.followers import NO_LOG, Followers, LogPosition
-from mayfly.store.replica.log import LogSnapshot, Position, PostgresLog, ReplicaError
+from mayfly.store.replica.log import LogRow, LogSnapshot, PostgresLog, ReplicaError
 from mayfly.store.write_ahead_log import PAGE_BYTES, last_commit, salts_of
 
 #: Instance id; number, epoch, salts and frames of SQLite's log, twice; start of the machine, the
@@ -51,9 +51,9 @@ class FolderState(NamedTuple):
     """
 
     instance: str
-    position: Position
+    position: LogRow
     end: LogPosition
-    synced: Position
+    synced: LogRow
     synced_end: LogPosition
     boot_id: str
     owned_epoch: int = 0
@@ -65,11 +65,11 @@ class FolderState(NamedTuple):
         return self._replace(position=self.synced, end=self.synced_end)
 
 
-_START: Final = Position(0, 0)
+_START: Final = LogRow(0, 0)
 NOTHING: Final = FolderState("", _START, NO_LOG, _START, NO_LOG, "")
 
 
-def noted_position(folder: Path) -> Position | None:
+def noted_position(folder: Path) -> LogRow | None:
     """Return the row of the log that a folder has by its file ``replica``; None without a replica.
 
     None also while another process writes it. Raises OSError.
@@ -103,9 +103,9 @@ class StateFile:
             instance, *places, boot_id, owned_epoch, _sum = _STATE.unpack(content)
             return FolderState(
                 instance.decode(),
-                Position(*places[:2]),
+                LogRow(*places[:2]),
                 _log_position(*places[2:4]),
-                Position(*places[4:6]),
+                LogRow(*places[4:6]),
                 _log_position(*places[6:]),
                 boot_id.rstrip(b"\0").decode(),
                 owned_epoch,
@@ -135,18 +135,18 @@ class StateFile:
         os.close(self._descriptor)
 
 
-class Applied(NamedTuple):
+class AppliedRows(NamedTuple):
     """What was done to a folder: the row of the log that it has now, and pages that were written.
 
     ``discarded_pages`` of them had been written by commits that the log does not have.
     """
 
-    position: Position
+    position: LogRow
     page_count: int
     discarded_pages: int
 
 
-def bring_to_end(folder: Path, log: PostgresLog, files: Files) -> Applied:
+def bring_to_end(folder: Path, log: PostgresLog, files: Files) -> AppliedRows:
     """Make the database of a folder that of the end of the log, whatever it has.
 
     Call it with the folder locked and its database closed. ``files`` are those of the runtime. All
@@ -190,7 +190,7 @@ def _other_instance(folder: Path, found: str, expected: str) -> ReplicaError:
 
 def _apply(
     folder: Path, snapshot: LogSnapshot, file: StateFile, noted: FolderState, files: Files
-) -> Applied:
+) -> AppliedRows:
     """Write what a folder lacks over its database, and remove what it has beyond the log."""
     database, log = folder / DATABASE_FILE, folder / f"{DATABASE_FILE}-wal"
     boot_id = files.boot_id()
@@ -200,7 +200,7 @@ def _apply(
     # After a power cut SQLite's log may end in pieces, which look like damage.
     is_whole = first and noted.boot_id == boot_id
     if is_whole and snapshot.end == state.position and not beyond:
-        return Applied(state.position, 0, 0)
+        return AppliedRows(state.position, 0, 0)
     page_count = snapshot.page_count()
     pages = snapshot.pages_since(state.position.number if first else 0, beyond)
     if not first:
@@ -225,7 +225,7 @@ def _apply(
         FolderState(snapshot.instance, end, NO_LOG, end, NO_LOG, boot_id, state.owned_epoch),
         syncs=True,
     )
-    return Applied(snapshot.end, len(written), len(beyond - ours.keys()))
+    return AppliedRows(snapshot.end, len(written), len(beyond - ours.keys()))
 
 
 def _pages_in_log(log: Path, state: FolderState, files: Files) -> tuple[dict[int, bytes], set[int]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from mayfly.runtime import Runtime
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.folder_lock import FolderLock
-from mayfly.store.replica.applying import Applied, bring_to_end
+from mayfly.store.replica.applying import AppliedRows, bring_to_end
 from mayfly.store.replica.log import PostgresLog
 
 
@@ -29,7 +29,7 @@ class Follower:
             self._lock.release()
             raise
 
-    def catch_up(self) -> Applied:
+    def catch_up(self) -> AppliedRows:
         """Write what the folder lacks; the database is that of the end of the log on return.
 
         It is on the disk then. Raises LogUnreachable, after which it may be called again;

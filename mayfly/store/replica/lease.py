@@ -33,7 +33,7 @@ def _nothing() -> None:
     """Do nothing: what a lease calls that nobody listens to."""
 
 
-class Lease:
+class OwnerLease:
     """The lease of one owner, from :meth:`begin` until it is lost or closed."""
 
     #: Rows that stay in the log, and the least that are merged: the same pages are in many of them.

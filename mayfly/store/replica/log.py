@@ -121,7 +121,7 @@ class LogUnreachable(ReplicaError):
     """PostgreSQL did not answer for so long: it is unknown whether the append is in the log."""
 
 
-class Position(NamedTuple):
+class LogRow(NamedTuple):
     """A place in the log: the number of a row, and the epoch of the owner that wrote it.
 
     Number 0 is the place before everything.
@@ -135,10 +135,10 @@ class Registered(NamedTuple):
     """What the log says about a queue manager: the instance id of its database, and its end."""
 
     instance: str
-    end: Position
+    end: LogRow
 
 
-class Standing(NamedTuple):
+class Ownership(NamedTuple):
     """Who has a queue manager: its owner, epoch, last row, and ms to the end of its lease.
 
     ``instance`` is the instance id of its database, ``addresses`` where its owner listens, by the
@@ -179,16 +179,16 @@ class StandbyState(NamedTuple):
 class Owned(ReplicaError):
     """Another owner has the queue manager, and its lease has not ended."""
 
-    def __init__(self, message: str, place: str, standing: Standing) -> None:
+    def __init__(self, message: str, place: str, standing: Ownership) -> None:
         """Keep who has it, and for how long."""
         super().__init__(message, place)
         self.standing = standing
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A row of the log: what one append has written, and the pages of the database after it."""
 
-    position: Position
+    position: LogRow
     page_count: int
     pages: bytes
 
@@ -257,9 +257,9 @@ class PostgresLog:
                 )
                 .fetchone()
             )
-        return None if row is None else Registered(row[0], Position(row[1], row[2]))
+        return None if row is None else Registered(row[0], LogRow(row[1], row[2]))
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> Ownership | None:
         """Return who has the queue manager, None if the log knows nothing of it.
 
         Raises ReplicaError.
@@ -278,7 +278,7 @@ class PostgresLog:
             )
         if row is None:
             return None
-        standing = Standing(*row)
+        standing = Ownership(*row)
         return standing._replace(addresses=json.loads(row[4]))
 
     def standbys(self, instance: str) -> list[StandbyState]:
@@ -333,13 +333,13 @@ class PostgresLog:
         owner: str,
         images: Iterable[tuple[int, bytes]],
         page_count: int,
-    ) -> Position:
+    ) -> LogRow:
         """Begin the log with an image of the whole database; return its end, of epoch 1.
 
         ``images`` are all pages with their numbers. All of it is one transaction. The epoch has no
         lease. Raises ReplicaError, also when another owner was first.
         """
-        position = Position(1, 1)
+        position = LogRow(1, 1)
         with self._errors():
             connection = self._connected()
             with connection.transaction():
@@ -358,7 +358,7 @@ class PostgresLog:
                 )
         return position
 
-    def take(self, instance: str, owner: str, lease_ms: int, own_epoch: int = 0) -> Position:
+    def take(self, instance: str, owner: str, lease_ms: int, own_epoch: int = 0) -> LogRow:
         """Become the owner; return the end of the log, with the epoch of this owner.
 
         From then on the owner before can append nothing, and nobody else becomes the owner within
@@ -386,7 +386,7 @@ class PostgresLog:
                 )
             raise ReplicaError(f"{self._name} has no instance {instance}", self.manager_name)
         epoch, last = row
-        return Position(last, epoch)
+        return LogRow(last, epoch)
 
     def renew(
         self, instance: str, epoch: int, lease_ms: int, addresses: Mapping[str, str]
@@ -406,7 +406,7 @@ class PostgresLog:
         with self._errors():
             row = self._connected().execute(_RENEW, values).fetchone()
             if row is None:
-                raise self._refusal(instance, Position(0, epoch))
+                raise self._refusal(instance, LogRow(0, epoch))
         return Renewed(*row)
 
     def release(self, instance: str, epoch: int) -> None:
@@ -414,7 +414,7 @@ class PostgresLog:
         with self._errors():
             self._connected().execute(_RELEASE, (instance, epoch))
 
-    def append(self, instance: str, entry: Entry) -> None:
+    def append(self, instance: str, entry: LogEntry) -> None:
         """Append an entry behind the one before, and return when PostgreSQL has it.
 
         A database that goes away is waited for. It is asked whether the entry is there before the
@@ -535,7 +535,7 @@ class PostgresLog:
                 text = f"{name} is off: what is acknowledged could be lost"
                 raise ReplicaError(f"{self._name}: {text}", self.manager_name)
 
-    def _append_once(self, instance: str, entry: Entry) -> bool:
+    def _append_once(self, instance: str, entry: LogEntry) -> bool:
         """Try an append once; return False if it was refused."""
         values = {
             "instance": instance,
@@ -546,7 +546,7 @@ class PostgresLog:
         }
         return self._connected().execute(_APPEND, values).fetchone() is not None
 
-    def _has(self, instance: str, position: Position) -> bool:
+    def _has(self, instance: str, position: LogRow) -> bool:
         """Return True if the log has the row of this number, and this owner has written it."""
         row = (
             self._connected()
@@ -559,7 +559,7 @@ class PostgresLog:
         )
         return row is not None
 
-    def _refusal(self, instance: str, position: Position) -> ReplicaError:
+    def _refusal(self, instance: str, position: LogRow) -> ReplicaError:
         """Return the error for an append that has changed nothing."""
         row = (
             self._connected()
@@ -603,7 +603,7 @@ class LogSnapshot:
         self._connection, self._name = connection, name
         self.instance, self.end = registered
 
-    def check_holds(self, position: Position) -> None:
+    def check_holds(self, position: LogRow) -> None:
         """Raise ReplicaError unless the log goes on from a position that a folder has.
 
         A database that was restored, or a standby that was promoted and lagged, does not.

@@ -20,8 +20,8 @@ from mayfly.runtime import Runtime, elapsed_through_suspend_ms
 from mayfly.store.changes import read_change
 from mayfly.store.followers import NO_LOG, LogPosition
 from mayfly.store.replica.applying import NOTHING, FolderState, StateFile, bring_to_end
-from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS, Lease, own_lease_ms
-from mayfly.store.replica.log import Entry, Owned, Position, PostgresLog, Registered
+from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS, OwnerLease, own_lease_ms
+from mayfly.store.replica.log import LogEntry, LogRow, Owned, PostgresLog, Registered
 from mayfly.store.replica.pages import packed
 from mayfly.store.write_ahead_log import PAGE_BYTES, WriteAheadLog
 
@@ -53,10 +53,10 @@ class Replica:
             self._log.close()
             raise
         #: The lease, which tells who follows, and whether one of these is wanted as the owner.
-        self.lease = Lease(lease_log, lease_ms, self._lose, runtime)
+        self.lease = OwnerLease(lease_log, lease_ms, self._lose, runtime)
         self._owner, self._instance = owner, ""
         self._state: StateFile | None = None
-        self._at, self._read = Position(0, 0), NO_LOG
+        self._at, self._read = LogRow(0, 0), NO_LOG
         #: A row, and the end of SQLite's log then, before which all is on the disk.
         self._synced, self._synced_end = self._at, NO_LOG
         self._boot_id = runtime.files.boot_id()
@@ -67,7 +67,7 @@ class Replica:
         self.on_lost: Callable[[str], None] = lambda _reason: None
 
     @property
-    def position(self) -> Position:
+    def position(self) -> LogRow:
         """The last row of the log that this owner has appended, or found when it opened."""
         return self._at
 
@@ -99,7 +99,7 @@ class Replica:
                 applied.page_count,
                 applied.discarded_pages,
             )
-        self._at = Position(applied.position.number, taken.epoch)
+        self._at = LogRow(applied.position.number, taken.epoch)
         self._synced, self._synced_end = self._state.read()[3:5]
 
     def begin(
@@ -140,8 +140,8 @@ class Replica:
         change = read_change(self._file, start, end, _ALL_FRAMES) if end.frames else None
         if change is None:
             return
-        at = Position(self._at.number + 1, self._at.epoch)
-        self._log.append(self._instance, Entry(at, change.page_count, packed(change.pages)))
+        at = LogRow(self._at.number + 1, self._at.epoch)
+        self._log.append(self._instance, LogEntry(at, change.page_count, packed(change.pages)))
         self._at, self._read = at, end
         self._note()
 
@@ -172,7 +172,7 @@ class Replica:
         # One that had the right to begin it may have done so between the two questions.
         return registered or self._log.registered()
 
-    def _take(self, own_epoch: int) -> Position:
+    def _take(self, own_epoch: int) -> LogRow:
         """Take the queue manager when it is free, and begin to renew the lease.
 
         A lease that is not renewed is waited for. The owner of ``own_epoch`` had this folder, so it
