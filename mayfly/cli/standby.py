@@ -112,6 +112,7 @@ class _Standby:
         self._instance = ""
         self._heard_ms: int | None = None
         self._failure = ""
+        self._has_told_of_clock = False
         #: Whether nobody owns the queue manager, and this process may.
         self.is_free = False
 
@@ -124,7 +125,9 @@ class _Standby:
         log = self._follower.log
         try:
             standing = log.standing()
-            self.is_free = standing is None or (not standing.lease_ms and _has_right_time(standing))
+            self.is_free = standing is None or (
+                not standing.lease_ms and self._has_right_time(standing)
+            )
             if standing is not None and catches_up:
                 self._instance = standing.instance
                 if standing.last != self._number:
@@ -141,21 +144,25 @@ class _Standby:
         self._failure = ""
         return standing
 
+    def _has_right_time(self, standing: Ownership) -> bool:
+        """Return True if the clock of this machine is that of the database, by and large.
+
+        Logs the difference once if it is not.
+        """
+        difference_ms = SystemClock().now_ms() - standing.now_ms
+        if abs(difference_ms) <= _CLOCK_MS:
+            return True
+        if not self._has_told_of_clock:
+            self._has_told_of_clock = True
+            text = "the clock of this machine differs by %d ms from that of the database: set it"
+            _LOG.error("%s right, this server does not become the owner", text % difference_ms)
+        return False
+
     def leave(self) -> None:
         """Let others know that this process follows no longer."""
         if self._heard_ms is not None:
             with contextlib.suppress(ReplicaError):
                 self._follower.log.stop_following(self._instance, self._name)
-
-
-def _has_right_time(standing: Ownership) -> bool:
-    """Return True if the clock of this machine is that of the database, by and large."""
-    difference_ms = SystemClock().now_ms() - standing.now_ms
-    if abs(difference_ms) <= _CLOCK_MS:
-        return True
-    text = "the clock of this machine differs by %d ms from that of the database: set it right"
-    _LOG.error(text, difference_ms)
-    return False
 
 
 def _follower(
