@@ -106,13 +106,18 @@ def test_a_batch_in_doubt_is_settled(both: Web, one: QueueManager, two: QueueMan
     assert bodies(two) == [b"a"]
 
 
+def test_a_sender_that_is_stopped_as_inactive_is_not_stopped_until_a_start(both: Web) -> None:
+    assert both.ask("POST", f"{ONE}/stop", {"inactive": True}).status == 200
+    shown = both.ask("GET", ONE).content
+    assert (shown["is_stopped"], shown["partners"][0]["status"]) == (False, "INACTIVE")
+
+
 def test_a_channel_that_is_not_there_or_wrong_is_refused(both: Web) -> None:
     assert both.ask("GET", f"{QM1}/channels/NONE").said == (404, "'NONE' is no channel", None)
     assert both.ask("POST", f"{QM1}/channels/NONE/start").status == 404
     assert both.ask("GET", f"{QM1}/channels/QM1.*").status == 404
     status, said, _reason = both.ask("POST", f"{ONE}/stop", {"mode": "now"}).said
     assert (status, said) == (400, "mode 'now' is not force or quiesce")
-    assert both.ask("POST", f"{ONE}/stop", {"inactive": True}).status == 409
     assert both.ask("POST", f"{ONE}/reset", {"sequence": 0}).status == 400
 
 

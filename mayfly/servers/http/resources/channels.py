@@ -71,7 +71,7 @@ class Stop(Struct, forbid_unknown_fields=True):
         Meta(description="behind the work under way; or at once, which cuts it off"),
     ] = "quiesce"
     inactive: Annotated[
-        bool, Meta(description="clients end, and may come again: STATUS(INACTIVE), SVRCONN only")
+        bool, Meta(description="INACTIVE, not STOPPED: partners and triggers may start it again")
     ] = False
 
 
@@ -117,7 +117,7 @@ def started(call: Call[NoQuery, None]) -> Channel:
 def stopped(call: Call[NoQuery, Stop]) -> Channel:
     """Stop a channel until it is started again; 404 for an unknown channel.
 
-    With ``inactive`` clients end and may connect again; 409 for another type than SVRCONN.
+    With ``inactive`` clients and senders may connect again, and a trigger starts a sender.
     """
     _find(call)
     is_forced, is_inactive = call.body.mode == "force", call.body.inactive
