@@ -10,8 +10,10 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.aio import AsyncClient
+from mayfly.client.connection import Connection
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.reconnection import ReconnectTiming
 from tests.connection.cut import SHORT, Cut
 
 LONGEST_SECONDS = 120
@@ -126,6 +128,32 @@ def test_a_get_that_is_cancelled_while_there_is_no_connection_takes_nothing(cut:
             message = await client.get("Q1")
             assert message is not None
             assert message.body == b"x"
+
+    run(work())
+
+
+def test_a_close_ends_what_waits_for_another_connection(cut: Cut) -> None:
+    """As an application does whose server was lost: its end must not wait for the next one."""
+    rarely = ReconnectTiming(first_ms=3_600_000, longest_ms=3_600_000, total_ms=7_200_000)
+    attempts: list[int] = []
+
+    def connect() -> Connection:
+        attempts.append(cut.port)
+        return cut.connect()
+
+    async def work() -> None:
+        client = AsyncClient(ReconnectingConnection(connect, Reconnect.YES, rarely))
+        await client.put("Q1", b"x")
+        await asyncio.to_thread(cut.stop)
+        await until(lambda: cut.connections[0].is_broken)
+        reader = asyncio.create_task(client.get_many("Q1", 1))
+        getter = asyncio.create_task(client.get("Q1", wait_ms=-1))
+        await until(lambda: len(attempts) == 2)
+        await client.close()
+        for waiting in (reader, getter):
+            with pytest.raises(MQError) as raised:
+                await waiting
+            assert raised.value.reason == 2018
 
     run(work())
 

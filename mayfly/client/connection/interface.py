@@ -159,6 +159,13 @@ class Connection(ABC):
         """
         return nullcontext()
 
+    def reconnect_no_more(self) -> None:
+        """Let verbs that wait for another connection fail with MQRC_HCONN_ERROR; others go on.
+
+        A program that is about to close calls it, or its close may have to wait for them. Nothing
+        happens on a connection that does not reconnect.
+        """
+
     @abstractmethod
     def close(self, *, commit: bool = True) -> None:
         """Disconnect (MQDISC): commit or back out the unit of work, and close all objects.

@@ -449,6 +449,10 @@ class ReconnectingConnection(Connection):
         """Send the puts of a ``with`` block in common frames; repeated puts are sent one by one."""
         return self._reconnection.now[0].together()
 
+    def reconnect_no_more(self) -> None:
+        """Let verbs that wait for another connection fail with MQRC_HCONN_ERROR; others go on."""
+        self._reconnection.end_attempts()
+
     def close(self, *, commit: bool = True) -> None:
         """Disconnect (MQDISC): commit or back out; a second call does nothing.
 

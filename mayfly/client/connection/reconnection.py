@@ -486,10 +486,14 @@ class Reconnection:
         while not (self.is_lost(connection) or self.has_ended):
             self._ends.wait(_LOOK_SECONDS)
 
+    def end_attempts(self) -> None:
+        """End all attempts to reconnect, now and later."""
+        self._ends.set()
+
     def close(self) -> Connection:
         """End all attempts to reconnect and return the current connection, which stays open."""
         self.is_closed = True
-        self._ends.set()
+        self.end_attempts()
         return self.now[0]
 
     @property

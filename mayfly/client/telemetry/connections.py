@@ -294,6 +294,10 @@ class TracedConnection(Connection):
         """Send the puts that begin within a ``with`` block in common frames, at its end."""
         return self._made.together()
 
+    def reconnect_no_more(self) -> None:
+        """Let verbs that wait for another connection fail with MQRC_HCONN_ERROR; others go on."""
+        self._made.reconnect_no_more()
+
     def close(self, *, commit: bool = True) -> None:
         """Disconnect (MQDISC): commit or back out the unit of work. A second call does nothing."""
         self._made.close(commit=commit)
