@@ -377,7 +377,7 @@ class AsyncClient:
         """
         if not self._is_closed:
             self._is_closed = True
-            # The close comes behind the verbs of the client's thread, and one may wait for a server.
+            # Its thread closes behind the verbs before, and one of them may wait for a server.
             self._connection.reconnect_no_more()
             self._objects.end()
             failure = None if self._poison is None or not commit else self._poison.failure

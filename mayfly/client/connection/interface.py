@@ -159,7 +159,7 @@ class Connection(ABC):
         """
         return nullcontext()
 
-    def reconnect_no_more(self) -> None:
+    def reconnect_no_more(self) -> None:  # noqa: B027 - few connections reconnect
         """Let verbs that wait for another connection fail with MQRC_HCONN_ERROR; others go on.
 
         A program that is about to close calls it, or its close may have to wait for them. Nothing
