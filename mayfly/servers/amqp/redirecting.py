@@ -18,11 +18,13 @@ from mayfly.servers.amqp.entrance import (
     sasl_mechanisms,
     sasl_outcome,
 )
-from mayfly.servers.amqp.errors import FORCED, AmqpError
+from mayfly.servers.amqp.errors import FORCED, FRAMING_ERROR, AmqpError
 from mayfly.servers.amqp.frames import close_with, refusing_open
 
 _REDIRECT: Final = "amqp:connection:redirect"
 _HEADER_BYTES: Final = 8
+#: A client that nobody knows may not fill the memory.
+_FRAME_BYTES_MAX: Final = 65_536
 
 
 async def redirect(
@@ -54,7 +56,9 @@ async def redirect(
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:
-    """Read one frame of a client, whole."""
+    """Read one frame of a client, whole; raises AmqpError for one that is too large."""
     head = await reader.readexactly(_HEADER_BYTES)
     size = int.from_bytes(head[:4], "big")
+    if size > _FRAME_BYTES_MAX:
+        raise AmqpError(FRAMING_ERROR, f"a frame has {size} bytes, at most {_FRAME_BYTES_MAX}")
     return head + await reader.readexactly(max(size - _HEADER_BYTES, 0))

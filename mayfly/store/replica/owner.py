@@ -100,7 +100,8 @@ class Replica:
                 applied.discarded_pages,
             )
         self._at = LogRow(applied.position.number, taken.epoch)
-        self._synced, self._synced_end = self._state.read()[3:5]
+        state = self._state.read()
+        self._synced, self._synced_end = state.synced, state.synced_end
 
     def begin(
         self, instance: str, log: WriteAheadLog, file: int, page_count: Callable[[], int]
