@@ -30,8 +30,8 @@ def switch(
     """Let a standby become the owner of a queue manager, and wait until it is.
 
     The present owner lets programs end their work for 0.3 seconds, closes the queue manager and
-    follows from then on. No message is lost: what is not committed is backed out. Exit code 1 when
-    no standby follows.
+    follows from then on. No persistent message is lost, and what is not committed is backed out.
+    Messages that are not persistent are gone, as at any restart. Exit code 1 when no standby follows.
 
     \b
     Example:
