@@ -31,7 +31,8 @@ def switch(
 
     The present owner lets programs end their work for 0.3 seconds, closes the queue manager and
     follows from then on. No persistent message is lost, and what is not committed is backed out.
-    Messages that are not persistent are gone, as at any restart. Exit code 1 when no standby follows.
+    Messages that are not persistent are gone, as at any restart. Exit code 1 when no standby
+    follows.
 
     \b
     Example:
