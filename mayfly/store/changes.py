@@ -15,9 +15,10 @@ a database: :func:`write_pages`.
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 
@@ -43,6 +44,9 @@ _INDEX: Final = struct.Struct("=3I2BHII2I8s2I")
 _INDEX_CHECKED_BYTES: Final = 40
 #: Page, pages of the database after a commit or 0, salts, checksum.
 _FRAME_HEAD: Final = struct.Struct(">2I8s8s")
+#: Where the header of the log has its salts.
+_SALTS_AT: Final = 16
+_SALTS_BYTES: Final = 8
 #: One megabyte.
 _FRAMES_AT_ONCE: Final = 256
 
@@ -115,23 +119,45 @@ def _indexed_end(index: Path) -> LogPosition | None:
 def read_change(log: Path, start: LogPosition, end: LogPosition, max_frames: int) -> Change | None:
     """Return what the commits between two positions of one log have written; None for nothing.
 
-    The process that has the folder open may call it too, for the log has no locks of SQLite. At
-    most about ``max_frames`` are read, and the rest of the commit that they end in. Both positions
-    have the same salts, and a commit ends at ``end``. Raises LogLost when the log was begun anew
-    meanwhile, OSError.
+    As :meth:`OpenLog.read_change`, for a reader that does not keep the log open.
     """
-    pages: dict[int, bytes] = {}
-    waiting: dict[int, bytes] = {}
-    commit_count = page_count = 0
-    frames = place = start.frames
-    lost = LogLost(f"{log} was begun anew before it was read", log.parent)
     try:
-        file = log.open("rb")
+        opened = OpenLog(log)
     except FileNotFoundError:
-        raise lost from None
-    with file:
+        raise LogLost(f"{log} was begun anew before it was read", log.parent) from None
+    try:
+        return opened.read_change(start, end, max_frames)
+    finally:
+        opened.close()
+
+
+class OpenLog:
+    """The log of a database, kept open by a reader; SQLite begins it anew in the same file."""
+
+    def __init__(self, log: Path) -> None:
+        """Open the log; raises OSError."""
+        self._log = log
+        self._descriptor = os.open(log, os.O_RDONLY)
+
+    def salts(self) -> bytes:
+        """Return the salts of the log, empty for an empty one; raises OSError."""
+        return os.pread(self._descriptor, _SALTS_BYTES, _SALTS_AT)
+
+    def read_change(self, start: LogPosition, end: LogPosition, max_frames: int) -> Change | None:
+        """Return what the commits between two positions have written; None for nothing.
+
+        The process that has the folder open may call it too, for the log has no locks of SQLite. At
+        most about ``max_frames`` are read, and the rest of the commit that they end in. Both
+        positions have the same salts, and a commit ends at ``end``. Raises LogLost when the log was
+        begun anew meanwhile, OSError.
+        """
+        pages: dict[int, bytes] = {}
+        waiting: dict[int, bytes] = {}
+        commit_count = page_count = 0
+        frames = place = start.frames
+        lost = LogLost(f"{self._log} was begun anew before it was read", self._log.parent)
         while place < end.frames and frames - start.frames < max_frames:
-            found = _frames(file, place, min(_FRAMES_AT_ONCE, end.frames - place))
+            found = self._frames(place, min(_FRAMES_AT_ONCE, end.frames - place))
             if not found:
                 raise lost
             for head, page in found:
@@ -145,23 +171,26 @@ def read_change(log: Path, start: LogPosition, end: LogPosition, max_frames: int
                     waiting.clear()
                     commit_count += 1
                     page_count, frames = pages_after, place
-    # The header of a new log is written before the first frame of the old one is overwritten.
-    if salts_of(log, Files()) != end.salts:
-        raise lost
-    if not commit_count:
-        return None
-    return Change(LogPosition(end.salts, frames), commit_count, page_count, pages)
+        # The header of a new log is written before the first frame of the old one is overwritten.
+        if self.salts() != end.salts:
+            raise lost
+        if not commit_count:
+            return None
+        return Change(LogPosition(end.salts, frames), commit_count, page_count, pages)
 
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
 
-def _frames(file: BinaryIO, place: int, count: int) -> list[tuple[bytes, bytes]]:
-    """Return (head, page) of ``count`` frames behind the first ``place`` ones; fewer at the end."""
-    file.seek(HEADER_BYTES + place * FRAME_BYTES)
-    packed = file.read(count * FRAME_BYTES)
-    head_bytes = _FRAME_HEAD.size
-    return [
-        (packed[at : at + head_bytes], packed[at + head_bytes : at + FRAME_BYTES])
-        for at in range(0, len(packed) - FRAME_BYTES + 1, FRAME_BYTES)
-    ]
+    def _frames(self, place: int, count: int) -> list[tuple[bytes, bytes]]:
+        """Return (head, page) of ``count`` frames behind the first ``place``; fewer at the end."""
+        at_byte = HEADER_BYTES + place * FRAME_BYTES
+        packed = os.pread(self._descriptor, count * FRAME_BYTES, at_byte)
+        head_bytes = _FRAME_HEAD.size
+        return [
+            (packed[at : at + head_bytes], packed[at + head_bytes : at + FRAME_BYTES])
+            for at in range(0, len(packed) - FRAME_BYTES + 1, FRAME_BYTES)
+        ]
 
 
 class PageWriter:

@@ -3,19 +3,19 @@
 Four tables in the schema ``mayfly``:
 
 * ``replica``: one row for each queue manager: the instance id of its database, the epoch of its
-  owner, the number of the last row of the log, and the lease: until when nobody else takes it, by
-  the clock of the database;
+  owner, and the lease: until when nobody else takes it, by the clock of the database;
 * ``replica_log``: a row for each append: its number, the epoch of the owner that wrote it, the
-  number of pages of the database after it, and the images of the pages that changed;
+  number of pages of the database after it, and the images of the pages that changed. The first row
+  of each epoch has no pages;
 * ``replica_page``: one image of each page; a merge moves older rows of the log there;
 * ``replica_standby``: one row for each process that follows and would become the owner.
 
 An owner takes the next epoch when it opens the queue manager, and renews its lease from then on
-(lease.py). Nobody takes the queue manager before the lease has ended. Each append changes the row
-in ``replica`` under the condition that epoch and last number are as the owner knows them; the same
-statement inserts the row of the log. The append of an earlier owner changes no row, and is refused
-(:class:`Fenced`). PostgreSQL locks the row, so an append and the next owner's taking come one after
-the other.
+(lease.py). Nobody takes the queue manager before the lease has ended. The taking adds the first row
+of the epoch, which is never removed. Each owner appends the number behind its last row. So the
+number that an earlier owner wants is that of the next epoch's first row, and the primary key
+refuses it (:class:`Fenced`): also when its append was under way since before. An append needs the
+row before it, so the log has no gap in a database that has lost commits.
 """
 
 from __future__ import annotations
@@ -40,43 +40,40 @@ _PAUSE_SECONDS: Final = 0.1
 #: Any numbers: two that set up the schema at the same time come one after the other, and of two
 #: that merge a log the second does nothing. The third is for the one that begins a log.
 _SETUP_LOCK, _MERGE_LOCK, _FIRST_LOCK = 5_124_877, 5_124_878, 5_124_879
+#: What the comment of the table ``replica`` says; each change of the tables changes it.
+_SCHEMA_VERSION: Final = "Mayfly replica 2"
 _SCHEMA: Final = (
     "CREATE SCHEMA IF NOT EXISTS mayfly",
-    """CREATE TABLE IF NOT EXISTS mayfly.replica (
+    """CREATE TABLE mayfly.replica (
         manager text PRIMARY KEY, instance text UNIQUE NOT NULL, epoch bigint NOT NULL,
-        owner text NOT NULL, last bigint NOT NULL,
+        owner text NOT NULL,
         lease_end timestamptz NOT NULL, addresses text NOT NULL, is_wanted boolean NOT NULL)
         WITH (fillfactor = 10)""",
-    """CREATE TABLE IF NOT EXISTS mayfly.replica_log (
+    f"COMMENT ON TABLE mayfly.replica IS '{_SCHEMA_VERSION}'",
+    # A row of a few pages stays in its table, and is not cut into pieces of a second one.
+    """CREATE TABLE mayfly.replica_log (
         instance text, number bigint, epoch bigint NOT NULL, page_count bigint NOT NULL,
-        pages bytea NOT NULL, PRIMARY KEY (instance, number))""",
-    """CREATE TABLE IF NOT EXISTS mayfly.replica_page (
+        pages bytea NOT NULL, PRIMARY KEY (instance, number)) WITH (toast_tuple_target = 8160)""",
+    """CREATE TABLE mayfly.replica_page (
         instance text, page bigint, number bigint NOT NULL, image bytea NOT NULL,
-        PRIMARY KEY (instance, page))""",
+        PRIMARY KEY (instance, page)) WITH (toast_tuple_target = 8160)""",
     # The bytes are compressed already.
     "ALTER TABLE mayfly.replica_log ALTER pages SET STORAGE EXTERNAL",
     "ALTER TABLE mayfly.replica_page ALTER image SET STORAGE EXTERNAL",
-    """CREATE INDEX IF NOT EXISTS replica_page_by_number
-        ON mayfly.replica_page (instance, number)""",
-    """CREATE TABLE IF NOT EXISTS mayfly.replica_standby (
+    "CREATE INDEX replica_page_by_number ON mayfly.replica_page (instance, number)",
+    """CREATE TABLE mayfly.replica_standby (
         instance text, name text, number bigint NOT NULL, seen timestamptz NOT NULL,
         PRIMARY KEY (instance, name)) WITH (fillfactor = 10)""",
-    # The first version of the table had no lease.
-    """ALTER TABLE mayfly.replica
-        ADD COLUMN IF NOT EXISTS lease_end timestamptz NOT NULL DEFAULT 'epoch',
-        ADD COLUMN IF NOT EXISTS addresses text NOT NULL DEFAULT '{}',
-        ADD COLUMN IF NOT EXISTS is_wanted boolean NOT NULL DEFAULT false""",
 )
-_IS_SET_UP: Final = """
-    SELECT count(*) > 0 FROM pg_attribute
-    WHERE attrelid = to_regclass('mayfly.replica') AND attname = 'is_wanted'"""
+_FOUND_VERSION: Final = """
+    SELECT coalesce(obj_description(oid, 'pg_class'), '')
+    FROM pg_class WHERE oid = to_regclass('mayfly.replica')"""
 _APPEND: Final = """
-    WITH owned AS (
-        UPDATE mayfly.replica SET last = %(number)s
-        WHERE instance = %(instance)s AND epoch = %(epoch)s AND last = %(number)s - 1
-        RETURNING instance)
     INSERT INTO mayfly.replica_log
-    SELECT instance, %(number)s, %(epoch)s, %(page_count)s, %(pages)b FROM owned
+    SELECT %(instance)s, %(number)s, %(epoch)s, %(page_count)s, %(pages)b
+    WHERE EXISTS (
+        SELECT FROM mayfly.replica_log
+        WHERE instance = %(instance)s AND number = %(number)s - 1 AND epoch = %(epoch)s)
     RETURNING number"""
 _LEASE_END: Final = "clock_timestamp() + %(lease_ms)s * interval '1 ms'"
 _TAKE: Final = f"""
@@ -84,12 +81,21 @@ _TAKE: Final = f"""
         addresses = '{{}}', is_wanted = false
     WHERE manager = %(manager)s AND instance = %(instance)s
         AND (lease_end <= clock_timestamp() OR epoch = %(own_epoch)s)
-    RETURNING epoch, last"""
+    RETURNING epoch"""
+#: Waits for an append that is under way, and adds nothing if that has taken the number.
+_FIRST_ROW: Final = """
+    INSERT INTO mayfly.replica_log
+    SELECT instance, number + 1, %(epoch)s, page_count, '' FROM mayfly.replica_log
+    WHERE instance = %(instance)s ORDER BY number DESC LIMIT 1
+    ON CONFLICT DO NOTHING
+    RETURNING number"""
 _RENEW: Final = f"""
     UPDATE mayfly.replica SET lease_end = {_LEASE_END}, addresses = %(addresses)s
     WHERE instance = %(instance)s AND epoch = %(epoch)s
-    RETURNING is_wanted, last - (
-        SELECT coalesce(min(number), 0) FROM mayfly.replica_log WHERE instance = %(instance)s)"""
+    RETURNING is_wanted, coalesce(
+        (SELECT max(number) FROM mayfly.replica_log WHERE instance = %(instance)s) - (
+            SELECT number FROM mayfly.replica_log WHERE instance = %(instance)s AND pages <> ''
+            ORDER BY number LIMIT 1), 0)"""
 _FOLLOW: Final = """
     INSERT INTO mayfly.replica_standby VALUES (%s, %s, %s, clock_timestamp())
     ON CONFLICT (instance, name) DO UPDATE SET number = excluded.number, seen = excluded.seen"""
@@ -161,7 +167,7 @@ class Renewed(NamedTuple):
     """What an owner learns when it renews its lease.
 
     ``is_wanted`` is True once somebody wants a standby to become the owner. ``rows`` is how many
-    rows the log has before its last one.
+    rows there are from the oldest one with pages to the last one.
     """
 
     is_wanted: bool
@@ -211,11 +217,12 @@ class PostgresLog:
         refuses, and without psycopg; LogUnreachable.
         """
         try:
+            import lz4.block  # noqa: F401  # for the pages
             import psycopg
 
             from mayfly.store.replica.connection import BoundedConnection
         except ModuleNotFoundError:
-            text = "a replica needs psycopg: pip install 'mayfly-mq[replica]'"
+            text = "a replica needs psycopg and lz4: pip install 'mayfly-mq[replica]'"
             raise ReplicaError(text, manager_name) from None
         self._psycopg, self.manager_name, self._url = psycopg, manager_name, url
         self._patience_ms, self._pause = patience_ms, runtime.event()
@@ -234,9 +241,12 @@ class PostgresLog:
             connection = self._connected()
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
-                [found] = connection.execute(_IS_SET_UP).fetchone()
-                for statement in () if found else _SCHEMA:
+                found = connection.execute(_FOUND_VERSION).fetchone()
+                for statement in _SCHEMA if found is None else ():
                     connection.execute(statement)
+        if found not in (None, (_SCHEMA_VERSION,)):
+            text = "the tables in the schema mayfly are of another version of Mayfly"
+            raise ReplicaError(f"{self._name}: {text}", self.manager_name)
 
     def close(self) -> None:
         """Close the connection; a later call connects again."""
@@ -250,9 +260,9 @@ class PostgresLog:
             row = (
                 self._connected()
                 .execute(
-                    "SELECT r.instance, r.last, l.epoch FROM mayfly.replica r "
-                    "JOIN mayfly.replica_log l ON l.instance = r.instance AND l.number = r.last "
-                    "WHERE manager = %s",
+                    "SELECT instance, number, l.epoch FROM mayfly.replica r "
+                    "JOIN mayfly.replica_log l USING (instance) "
+                    "WHERE manager = %s ORDER BY number DESC LIMIT 1",
                     (self.manager_name,),
                 )
                 .fetchone()
@@ -268,10 +278,12 @@ class PostgresLog:
             row = (
                 self._connected()
                 .execute(
-                    "SELECT instance, owner, epoch, last, addresses, lease_end::text, greatest(0, "
+                    "SELECT instance, owner, epoch, "
+                    "(SELECT max(number) FROM mayfly.replica_log l WHERE l.instance = r.instance), "
+                    "addresses, lease_end::text, greatest(0, "
                     "extract(epoch FROM lease_end - clock_timestamp()) * 1000)::bigint, "
                     "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
-                    "FROM mayfly.replica WHERE manager = %s",
+                    "FROM mayfly.replica r WHERE manager = %s",
                     (self.manager_name,),
                 )
                 .fetchone()
@@ -344,8 +356,8 @@ class PostgresLog:
             connection = self._connected()
             with connection.transaction():
                 connection.execute(
-                    "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, %s, 'epoch', '{}', false)",
-                    (self.manager_name, instance, position.epoch, owner, position.number),
+                    "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, 'epoch', '{}', false)",
+                    (self.manager_name, instance, position.epoch, owner),
                 )
                 with connection.cursor() as cursor, cursor.copy(_IMAGE) as copying:
                     copying.set_types(["text", "int8", "int8", "bytea"])
@@ -359,7 +371,7 @@ class PostgresLog:
         return position
 
     def take(self, instance: str, owner: str, lease_ms: int, own_epoch: int = 0) -> LogRow:
-        """Become the owner; return the end of the log, with the epoch of this owner.
+        """Become the owner; return the first row of its epoch, which is the end of the log.
 
         From then on the owner before can append nothing, and nobody else becomes the owner within
         ``lease_ms`` ms. ``owner`` is shown to others. ``own_epoch`` is an epoch whose owner is
@@ -374,19 +386,23 @@ class PostgresLog:
             "own_epoch": own_epoch,
         }
         with self._errors():
-            row = self._connected().execute(_TAKE, values).fetchone()
-        if row is None:
-            standing = self.standing()
-            if standing is not None and standing.instance == instance:
-                text = f"is owned by {standing.owner}, whose lease runs for another"
-                raise Owned(
-                    f"{self.manager_name} {text} {standing.lease_ms / 1000:.1f} seconds",
-                    self.manager_name,
-                    standing,
-                )
-            raise ReplicaError(f"{self._name} has no instance {instance}", self.manager_name)
-        epoch, last = row
-        return LogRow(last, epoch)
+            connection = self._connected()
+            with connection.transaction():
+                taken = connection.execute(_TAKE, values).fetchone()
+                if taken is not None:
+                    first = {"instance": instance, "epoch": taken[0]}
+                    while (row := connection.execute(_FIRST_ROW, first).fetchone()) is None:
+                        pass
+                    return LogRow(row[0], taken[0])
+        standing = self.standing()
+        if standing is not None and standing.instance == instance:
+            text = f"is owned by {standing.owner}, whose lease runs for another"
+            raise Owned(
+                f"{self.manager_name} {text} {standing.lease_ms / 1000:.1f} seconds",
+                self.manager_name,
+                standing,
+            )
+        raise ReplicaError(f"{self._name} has no instance {instance}", self.manager_name)
 
     def renew(
         self, instance: str, epoch: int, lease_ms: int, addresses: Mapping[str, str]
@@ -464,7 +480,8 @@ class PostgresLog:
         """Move the oldest rows of the log into the image of the database; return how many.
 
         At most ``most_rows`` are moved, in one transaction, and never the last ``leaves_rows``, of
-        which there is at least one: by it a lost answer is found. Does nothing while another merges
+        which there is at least one: by it a lost answer is found, and the next append is allowed.
+        First rows of epochs stay. Does nothing while another merges
         a log. Raises ReplicaError.
         """
         with self._errors():
@@ -489,7 +506,8 @@ class PostgresLog:
                             ],
                         )
                     connection.execute(
-                        "DELETE FROM mayfly.replica_log WHERE instance = %s AND number <= %s",
+                        "DELETE FROM mayfly.replica_log "
+                        "WHERE instance = %s AND number <= %s AND pages <> ''",
                         (instance, last),
                     )
         return len(rows)
@@ -499,11 +517,12 @@ class PostgresLog:
         found: list[tuple[str, int, bytes]] = (
             self._connected()
             .execute(
-                "SELECT r.instance, l.number, l.pages FROM mayfly.replica r "
-                "JOIN mayfly.replica_log l "
-                "ON l.instance = r.instance AND l.number <= r.last - %s "
-                "WHERE manager = %s ORDER BY l.number LIMIT %s",
-                (leaves_rows, self.manager_name, most_rows),
+                "SELECT instance, number, pages FROM mayfly.replica r "
+                "JOIN mayfly.replica_log l USING (instance) "
+                "WHERE manager = %s AND pages <> '' AND number <= ("
+                "SELECT max(number) FROM mayfly.replica_log e WHERE e.instance = r.instance) - %s "
+                "ORDER BY number LIMIT %s",
+                (self.manager_name, leaves_rows, most_rows),
                 binary=True,
             )
             .fetchall()
@@ -536,7 +555,7 @@ class PostgresLog:
                 raise ReplicaError(f"{self._name}: {text}", self.manager_name)
 
     def _append_once(self, instance: str, entry: LogEntry) -> bool:
-        """Try an append once; return False if it was refused."""
+        """Try an append once; return False if its number is taken, or not the next one."""
         values = {
             "instance": instance,
             "number": entry.position.number,
@@ -544,7 +563,10 @@ class PostgresLog:
             "page_count": entry.page_count,
             "pages": entry.pages,
         }
-        return self._connected().execute(_APPEND, values).fetchone() is not None
+        try:
+            return self._connected().execute(_APPEND, values).fetchone() is not None
+        except self._psycopg.errors.UniqueViolation:
+            return False
 
     def _has(self, instance: str, position: LogRow) -> bool:
         """Return True if the log has the row of this number, and this owner has written it."""
@@ -564,7 +586,10 @@ class PostgresLog:
         row = (
             self._connected()
             .execute(
-                "SELECT epoch, owner, last FROM mayfly.replica WHERE instance = %s", (instance,)
+                "SELECT r.epoch, owner, number FROM mayfly.replica r "
+                "JOIN mayfly.replica_log l USING (instance) "
+                "WHERE instance = %s ORDER BY number DESC LIMIT 1",
+                (instance,),
             )
             .fetchone()
         )

