@@ -106,7 +106,7 @@ COPY (
             CAST(1 AS INTEGER) AS persistent, CAST(45 AS BIGINT) AS body_bytes,
             CAST({MQRO_EXPIRATION | MQRO_PASS_CORREL_ID} AS INTEGER) AS report,
             'REPORTS' AS reply_to_q, CAST(0 AS INTEGER) AS backout_count,
-            'airport' AS user_identifier, if(outcome = 'expired', 'scan', NULL) AS met_by,
+            'airport' AS user_identifier, if(outcome = 'expired', 'scan', NULL) AS detected_by,
             if(outcome = 'got', 'gate', NULL) AS ended_by,
             if(outcome = 'got', 'boarding', NULL) AS ended_program
         FROM made),

@@ -22,7 +22,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMMBI_UNLIMITED
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import DetectedBy
 from mayfly.verbs.messages import GetResult
 
 
@@ -120,7 +120,7 @@ class Cursor:
                 self._check_get()
                 self._end_expired_leases()
                 now_ms = core.now_ms()
-                found = self._at_cursor(now_ms, MetBy.BROWSE)
+                found = self._at_cursor(now_ms, DetectedBy.BROWSE)
                 if marks & c.MQGMO_UNMARKED_BROWSE_MSG and self._not_marked().hides(found[1]):
                     raise mq_error(rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "the message is marked")
                 result = result_for(core, request, found[0], found[1], now_ms)
@@ -153,7 +153,7 @@ class Cursor:
                 if unit_of_work is not None:
                     unit_of_work.check_capacity()
                 now_ms = core.now_ms()
-                found = self._at_cursor(now_ms, MetBy.GET)
+                found = self._at_cursor(now_ms, DetectedBy.GET)
                 self._check_own_mark(found[1].k)
                 result = result_for(core, request, found[0], found[1], now_ms)
                 transaction: Transaction | None = None
@@ -223,7 +223,9 @@ class Cursor:
                 is_cut = True
         if expired and (alive or core.settings.discard_on_empty):
             core.committer.deferred.append(
-                discard_expired(core, expired, now_ms, MetBy.BROWSE, self.requester.terminated_by)
+                discard_expired(
+                    core, expired, now_ms, DetectedBy.BROWSE, self.requester.terminated_by
+                )
             )
         if alive is None:
             return None, is_cut
@@ -300,11 +302,11 @@ class Cursor:
         if self.path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {self.path.name}")
 
-    def _at_cursor(self, now_ms: int, met_by: MetBy) -> Found:
+    def _at_cursor(self, now_ms: int, detected_by: DetectedBy) -> Found:
         """Return the message under the cursor, with its queue and persistence.
 
         Raises MQRC_NO_MSG_UNDER_CURSOR if it is gone, hidden by another program, or expired; an
-        expired message is discarded. ``met_by`` says whether a get or a browse detected the expiry.
+        expired message is discarded. ``detected_by`` says whether a get or a browse detected it.
         """
         core, queue = self.core, self.path.queue
         found = None if self.key is None else self._row(self.key)
@@ -314,7 +316,7 @@ class Cursor:
         if is_expired(found[1].expire_at_ms, now_ms):
             self.requester.forget_lock(found[1].k)
             core.committer.deferred.append(
-                discard_expired(core, [found], now_ms, met_by, self.requester.terminated_by)
+                discard_expired(core, [found], now_ms, detected_by, self.requester.terminated_by)
             )
             raise self._nothing_there()
         assert found[0] is queue

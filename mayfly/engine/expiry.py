@@ -44,7 +44,7 @@ from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, StoreDamaged, mq_error
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
+from mayfly.verbs.contracts.outcomes import NOBODY, DetectedBy, TerminatedBy
 from mayfly.verbs.messages import Message
 from mayfly.verbs.properties.folders import as_expired
 
@@ -60,16 +60,16 @@ def discard_expired(
     core: Core,
     found: Collection[Found],
     now_ms: int,
-    met_by: MetBy,
+    detected_by: DetectedBy,
     terminated_by: TerminatedBy = NOBODY,
 ) -> Transaction:
     """Return a transaction that discards, reports and moves expired messages (E13, E14).
 
     The messages are hidden from now on; the caller runs the transaction. It is never part of a unit
-    of work. ``met_by`` says whether a get, browse or scan detected the expiry, ``terminated_by``
-    for which user and program. Needs the engine lock.
+    of work. ``detected_by`` says whether a get, browse or scan detected it, ``terminated_by`` for
+    which user and program. Needs the engine lock.
     """
-    terminated_by = terminated_by._replace(met_by=met_by.value)
+    terminated_by = terminated_by._replace(detected_by=detected_by.value)
     transaction = Transaction()
     deadlines_ms = dict[LocalQueue, list[int]]()
     with core.alike_warnings.batch(now_ms):
@@ -84,7 +84,7 @@ def discard_expired(
         queue.expiry_lateness = queue.expiry_lateness.plus(of_queue, now_ms)
     if core.on_expiry:
         notify_expired(
-            core, transaction, (each[:2] for each in found), now_ms, terminated_by.met_by
+            core, transaction, (each[:2] for each in found), now_ms, terminated_by.detected_by
         )
     return transaction
 
@@ -105,7 +105,7 @@ def discard_late(
         queue_state.end_expired_put(core, transaction, queue, row, now_ms, terminated_by)
         _dispose(core, transaction, queue, row, now_ms)
     if core.on_expiry:
-        notify_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
+        notify_expired(core, transaction, late, now_ms, DetectedBy.COMMIT.value)
 
 
 def dispose_of_expired(
@@ -220,8 +220,8 @@ class Expired(NamedTuple):
 
     queue: str
     message: Message
-    #: The detector, a word of the ledger (``MetBy``).
-    met_by: str | None
+    #: The detector, a word of the ledger (``DetectedBy``).
+    detected_by: str | None
 
 
 OnExpiry: TypeAlias = Callable[[Expired], object]
@@ -250,15 +250,15 @@ def notify_expired(
     transaction: Transaction,
     found: Iterable[tuple[LocalQueue, StoredMessage]],
     now_ms: int,
-    met_by: str | None,
+    detected_by: str | None,
 ) -> None:
     """Call the watchers with expired messages once the transaction that discards them takes effect.
 
-    The calls are added to that transaction. ``met_by`` says whether a get, browse or scan detected
-    the expiry. Needs the engine lock.
+    The calls are added to that transaction. ``detected_by`` says whether a get, browse or scan has
+    detected the expiry. Needs the engine lock.
     """
     assert core.engine_lock.is_held()
-    expired = [_expired(queue, row, now_ms, met_by) for queue, row in found]
+    expired = [_expired(queue, row, now_ms, detected_by) for queue, row in found]
 
     def effect() -> None:
         for watcher in core.on_expiry:
@@ -267,10 +267,12 @@ def notify_expired(
     transaction.effects.append(effect)
 
 
-def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | None) -> Expired:
+def _expired(
+    queue: LocalQueue, row: StoredMessage, now_ms: int, detected_by: str | None
+) -> Expired:
     """Return the message for watchers of expiry, without delay header or transmission header.
 
-    ``met_by`` says whether a get, browse or scan detected the expiry, None for neither.
+    ``detected_by`` says whether a get, browse or scan detected the expiry, None for neither.
     """
     name = queue.name
     if queue.is_staging:
@@ -285,7 +287,7 @@ def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | N
                 descriptor=pack_descriptor(embedded.descriptor),
                 body=embedded.body,
             )
-    return Expired(name, Message(name, row, now_ms, row.body), met_by)
+    return Expired(name, Message(name, row, now_ms, row.body), detected_by)
 
 
 # The expiry scan discards expired messages that no get or browse finds (EXPRYINT, X9)
@@ -415,7 +417,9 @@ class ExpiryScan:
                         continue
                     if is_wanted is None or is_wanted(queue):
                         found.append((queue, row, persistence))
-                transactions = [discard_expired(core, found, now_ms, MetBy.SCAN)] if found else []
+                transactions = (
+                    [discard_expired(core, found, now_ms, DetectedBy.SCAN)] if found else []
+                )
             if transactions:
                 core.committer.run(*transactions)
             if len(rows) < BATCH:

@@ -36,7 +36,7 @@ from mayfly.mqi.constants import MQRO_COD, MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
+from mayfly.verbs.contracts.outcomes import DetectedBy, TerminatedBy
 from mayfly.verbs.messages import GetResult, HandleContent, Message
 
 _AS_STORED: Final = View.AS_STORED
@@ -561,5 +561,5 @@ def discard_detected(
             queue_state.pass_over(queue, persistence, row.k)
         requester.forget_lock(row.k)
     core.committer.deferred.append(
-        discard_expired(core, expired, now_ms, MetBy.GET, requester.terminated_by)
+        discard_expired(core, expired, now_ms, DetectedBy.GET, requester.terminated_by)
     )

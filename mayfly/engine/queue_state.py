@@ -28,7 +28,7 @@ from mayfly.engine.transaction import Claiming, Moving, Transaction, Unclaiming
 from mayfly.lifetime.life import NEXT, OUTCOMES, Event, LifeRecord, State, TransitionError
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store.units import EndedLives, EndedMessages, StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
+from mayfly.verbs.contracts.outcomes import NOBODY, DetectedBy, TerminatedBy
 
 #: The outcome of a life by state and event: those pairs of the table that end a life.
 ENDS: dict[State, dict[Event, str]] = {
@@ -98,7 +98,7 @@ def _ended_messages(
         descriptor.report,
         descriptor.reply_to_q,
         descriptor.user_identifier,
-        terminated_by.met_by,
+        terminated_by.detected_by,
         terminated_by.ended_by,
         terminated_by.ended_program,
     )
@@ -145,7 +145,7 @@ def life_record(
         row.backout_count,
         descriptor.user_identifier,
         row.capped_by,
-        terminated_by.met_by,
+        terminated_by.detected_by,
         terminated_by.ended_by,
         terminated_by.ended_program,
     )
@@ -344,7 +344,7 @@ def end_expired_put(
     queue.depth -= 1
     queue.uncommitted -= 1
     part = transaction if queue.owner is owner else transaction.at(queue.owner)
-    detected = terminated_by._replace(met_by=MetBy.COMMIT.value)
+    detected = terminated_by._replace(detected_by=DetectedBy.COMMIT.value)
     part.unit.pass_through(queue.number, expired_life_record(queue, row, now_ms, detected))
 
 

@@ -41,7 +41,7 @@ from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, save_cha
 from mayfly.store.keys import packed_keys, queue_number_of
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import stored_id
-from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
+from mayfly.verbs.contracts.outcomes import DetectedBy, TerminatedBy
 
 _LOG = logging.getLogger("mayfly.channel")
 _SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
@@ -107,7 +107,7 @@ class ChannelBatch(Hold):
         if expired and (found or core.settings.discard_on_empty):
             self._pass(expired)
             core.committer.deferred.append(
-                discard_expired(core, expired, now_ms, MetBy.CHANNEL, self.terminated_by)
+                discard_expired(core, expired, now_ms, DetectedBy.CHANNEL, self.terminated_by)
             )
         self._pass(found)
         self._hold(found)
@@ -141,10 +141,12 @@ class ChannelBatch(Hold):
         """
         core, transaction = self._core, Transaction()
         with core.engine_lock:
-            terminated_by = self.terminated_by._replace(met_by=MetBy.CHANNEL.value)
+            terminated_by = self.terminated_by._replace(detected_by=DetectedBy.CHANNEL.value)
             found = self._leave(transaction, key, Event.DEADLINE_SEEN, terminated_by)
             if core.on_expiry:
-                notify_expired(core, transaction, [found[:2]], core.now_ms(), terminated_by.met_by)
+                notify_expired(
+                    core, transaction, [found[:2]], core.now_ms(), terminated_by.detected_by
+                )
             send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
         core.committer.run(transaction)
 

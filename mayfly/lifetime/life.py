@@ -146,7 +146,7 @@ class LifeRecord(NamedTuple):
     without a delay. ``expire_at_ms`` None is unlimited. ``origin_id`` is the MsgId of the stay that
     this one continues, None without one. ``outcome`` is a final State. ``reason`` is the MQRC_* or
     MQFB_* of a dead-lettered or discarded message, else 0. ``capped_by`` is the CAPEXPRY that
-    shortened the expiry, with its object, None without one. For ``met_by`` (what detected the
+    shortened the expiry, with its object, None without one. For ``detected_by`` (what detected the
     expiry), ``ended_by`` and ``ended_program`` see `contracts.outcomes`.
     """
 
@@ -168,7 +168,7 @@ class LifeRecord(NamedTuple):
     backout_count: int
     user_identifier: str
     capped_by: str | None = None
-    met_by: str | None = None
+    detected_by: str | None = None
     ended_by: str | None = None
     ended_program: str | None = None
 

@@ -70,7 +70,7 @@ READ_META: Final = "SELECT value FROM meta WHERE name = ?"
 WRITE_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 #: The name in the table ``meta`` of what tells the database file from its copies.
 FILE_BIRTH: Final = "file"
-SCHEMA_VERSION: Final = 11
+SCHEMA_VERSION: Final = 12
 #: Room on the disk that a migration asks for: each changed page is written to the log, and back to
 #: the database when the log is.
 MIGRATION_BYTES: Final = 2**20
@@ -525,6 +525,11 @@ def _to_version_11(writer: apsw.Connection) -> None:
         writer.execute(statement)
 
 
+def _to_version_12(writer: apsw.Connection) -> None:
+    """Give what found a message expired the name that it has in tables of a lake."""
+    writer.execute("ALTER TABLE ledger RENAME COLUMN met_by TO detected_by")
+
+
 def _statements(*words: str) -> Iterator[str]:
     """Yield those SQL statements of the present schema that contain one of these words."""
     without_comments = "\n".join(line.split("--")[0] for line in schema().splitlines())
@@ -535,7 +540,10 @@ def _statements(*words: str) -> Iterator[str]:
 
 #: version -> what brings a database from the version before to it, in the caller's transaction.
 #: A database that is older than all of them is refused.
-MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {11: _to_version_11}
+MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
+    11: _to_version_11,
+    12: _to_version_12,
+}
 OLDEST_VERSION: Final = min(MIGRATIONS) - 1
 
 

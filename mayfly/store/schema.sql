@@ -116,7 +116,7 @@ CREATE TABLE ledger (
     present INTEGER,
     ended TEXT,                        -- as in counter
     capped_by TEXT,                    -- these four:
-    met_by TEXT,                       -- contracts/endings.py
+    detected_by TEXT,                       -- contracts/endings.py
     ended_by TEXT,
     ended_program TEXT
 );

@@ -146,7 +146,7 @@ class EndedMessages(NamedTuple):
     report: int
     reply_to_q: str
     user_identifier: str
-    met_by: str | None
+    detected_by: str | None
     ended_by: str | None
     ended_program: str | None
 

@@ -36,9 +36,9 @@ class TraceEntry(NamedTuple):
     the queue-sharing group.
 
     ``program`` is the PutApplName, ``topic`` the topic string of a published copy; both are empty
-    for an ended message, as the ledger does not have them. ``capped_by``, ``met_by``, ``ended_by``
-    and ``ended_program`` are columns of the ledger (docs/LEDGER.md), empty where unknown. Only
-    ``capped_by`` is known of a message that is still on its queue.
+    for an ended message, as the ledger does not have them. ``capped_by``, ``detected_by``,
+    ``ended_by`` and ``ended_program`` are columns of the ledger (docs/LEDGER.md), empty where
+    unknown. Only ``capped_by`` is known of a message that is still on its queue.
     """
 
     relation: str
@@ -64,7 +64,7 @@ class TraceEntry(NamedTuple):
     topic: str = ""
     queue_manager: str = ""
     capped_by: str = ""
-    met_by: str = ""
+    detected_by: str = ""
     ended_by: str = ""
     ended_program: str = ""
 

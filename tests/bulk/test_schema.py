@@ -9,7 +9,7 @@ import pytest
 
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, OUTCOMES, Cap
 from mayfly.pipeline.bulk.schema import ENDED, LEDGER, LEDGER_ROW_BYTES_MAX, ledger_batch, pages
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import DetectedBy
 from tests.bulk.books import START_MS, life
 
 INSTANCE = "ab" * 16
@@ -62,7 +62,7 @@ def test_a_row_whose_every_field_is_full_stays_under_the_row_limit() -> None:
     full = life(1, queue="Q" * 48, origin_id=bytes(24), expire_at_ms=START_MS)
     full = full._replace(reply_to_q="R" * 48, user_identifier="u" * 12, outcome="lost_at_restart")
     cap = Cap(999_999_999, "QREMOTE", "C" * 48)
-    full = full._replace(capped_by=cap.text, met_by="m" * 16)
+    full = full._replace(capped_by=cap.text, detected_by="m" * 16)
     full = full._replace(ended_by="e" * 64, ended_program="p" * 64)
     batch = ledger_batch([(1, KIND_LIFE, *full, None, None, None)] * 100, "M" * 48, INSTANCE)
     assert batch.nbytes / 100 <= LEDGER_ROW_BYTES_MAX
@@ -106,5 +106,5 @@ def test_the_docs_tell_of_every_column_kind_and_outcome() -> None:
     assert told == [(field.name, field.type) for field in LEDGER]
     assert [int(kind) for kind, *_ in table_of("Kinds")] == [KIND_LIFE, KIND_BALANCE]
     assert [outcome for outcome, _when in table_of("Outcomes")] == [o.value for o in OUTCOMES]
-    met_by = table_of("What met an expired message")
-    assert [word for word, _what in met_by] == [word.value for word in MetBy]
+    detected_by = table_of("What detected an expired message")
+    assert [word for word, _what in detected_by] == [word.value for word in DetectedBy]

@@ -151,7 +151,7 @@ def test_E6_time_on_the_transmission_queue_counts(
 
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize(
-    ("waited_ms", "outcome", "met_by"),
+    ("waited_ms", "outcome", "detected_by"),
     [(19_999, "transmitted", None), (20_000, "expired", "channel"), (20_001, "expired", "channel")],
 )
 def test_E29_a_life_on_the_transmission_queue_names_the_channel_that_ends_it(
@@ -161,7 +161,7 @@ def test_E29_a_life_on_the_transmission_queue_names_the_channel_that_ends_it(
     persistent: bool,
     waited_ms: int,
     outcome: str,
-    met_by: str | None,
+    detected_by: str | None,
 ) -> None:
     put(one, b"x", time_to_live_ms=20_000, persistent=persistent)
     clock.advance(waited_ms)
@@ -169,9 +169,9 @@ def test_E29_a_life_on_the_transmission_queue_names_the_channel_that_ends_it(
     clock.advance(0)
     rows = [dict(zip(LEDGER_COLUMNS, row, strict=True)) for row in one.ledger.page(0, 1_000)]
     [life] = [row for row in rows if (row["kind"], row["queue"]) == (KIND_LIFE, XMITQ)]
-    assert (life["outcome"], life["met_by"]) == (outcome, met_by)
+    assert (life["outcome"], life["detected_by"]) == (outcome, detected_by)
     assert (life["ended_by"], life["ended_program"]) == (CHANNEL, None)
-    assert two.curdepth("IN") == (1 if met_by is None else 0)
+    assert two.curdepth("IN") == (1 if detected_by is None else 0)
 
 
 @pytest.mark.parametrize(("waited_ms", "arrives"), [(19_999, True), (20_000, False)])

@@ -36,7 +36,7 @@ def orders(number: int) -> LifeRecord:
         deliver_at_ms=put_ms,
         expire_at_ms=put_ms + 30_000,
         ended_ms=put_ms + (39_000 if is_late else 28_000),
-        met_by="get" if is_late else None,
+        detected_by="get" if is_late else None,
         ended_by="anna",
         ended_program="till",
     )

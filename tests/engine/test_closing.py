@@ -31,7 +31,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import DetectedBy
 from tests.spec.scene import INPUT, JOIN_SECONDS, OUTPUT, Running, bodies, local, refused, waiting
 from tests.store.scene import failing_disk, raw, statement
 
@@ -150,7 +150,9 @@ def test_a_discard_that_the_close_overtakes_leaves_the_message_to_the_close(tmp_
     queue = qm.engine.registry.queue("Q1")
     with qm.engine.engine_lock:
         [row] = qm.engine.store.volatile.in_order(queue.low, queue.high, 10)
-        overtaken = discard_expired(qm.engine, [(queue, row, VOLATILE)], clock.now_ms(), MetBy.SCAN)
+        overtaken = discard_expired(
+            qm.engine, [(queue, row, VOLATILE)], clock.now_ms(), DetectedBy.SCAN
+        )
         closing = Transaction()
         queue_state.end_at_close(qm.engine, closing, (queue, row, VOLATILE), clock.now_ms())
         qm.engine.committer.take_back(overtaken)

@@ -71,7 +71,7 @@ def test_files_of_versions_without_the_facts_of_ends_are_answered_and_exported(
     """Their lives have null there; a lake may hold files of both kinds."""
     facts: dict[str, Any] = {
         "capped_by": "CAPEXPRY(600) of QALIAS(A)",
-        "met_by": "get",
+        "detected_by": "get",
         "ended_by": "app",
         "ended_program": "till",
     }

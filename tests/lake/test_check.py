@@ -77,7 +77,7 @@ def test_files_of_versions_that_knew_fewer_outcomes_and_more_are_proved(tmp_path
     """Today's files have no count of others; an outcome of a later version is counted there."""
     old = write_lake(tmp_path, [life(1), balance("Q1", 1, got=1)])
     forget_outcomes(old, "other", "lost_at_restart")
-    forget_columns(old, "capped_by", "met_by", "ended_by", "ended_program")
+    forget_columns(old, "capped_by", "detected_by", "ended_by", "ended_program")
     later = life(2)._replace(outcome="unheard_of", ended_by="app")
     write_lake(tmp_path, [later, balance("Q1", 2, got=1, unheard_of=1), life(3)], 3)
     assert check_lake(tmp_path).texts == []

@@ -63,7 +63,7 @@ def lived(
 
 def expired(number: int, age_ms: int, lifetime_ms: int, **changed: Any) -> LifeRecord:
     """The life of a message that was met expired at an age, by a get unless said otherwise."""
-    return lived(number, age_ms, lifetime_ms, State.EXPIRED, **{"met_by": "get"} | changed)
+    return lived(number, age_ms, lifetime_ms, State.EXPIRED, **{"detected_by": "get"} | changed)
 
 
 def analyzed(folder: Path, lives: Sequence[LifeRecord], **asked: Any) -> LifetimeAnalysis:
@@ -118,7 +118,7 @@ def test_an_expired_message_is_unserved_if_nothing_was_got_between_delivery_and_
     tmp_path: Path, got_at_ms: int, unserved: int
 ) -> None:
     """It could be got from 100 to 199 ms, and was met at 300 ms."""
-    lives = [lived(1, got_at_ms), expired(2, 300, 200, delay_ms=100, met_by="scan")]
+    lives = [lived(1, got_at_ms), expired(2, 300, 200, delay_ms=100, detected_by="scan")]
     group = figures(tmp_path, lives)
     assert (group.unserved, group.unserved_hours) == (unserved, unserved)
 
@@ -148,8 +148,11 @@ def test_of_expired_messages_met_in_one_millisecond_one_counts_as_asked_for(tmp_
     """One get takes one message, a claim takes all; those met otherwise are not asked for."""
     lives = [
         *(expired(n, 300, 200) for n in (1, 2, 3)),
-        *(expired(n, 301, 200, met_by="claim") for n in (1, 2, 3)),
-        *(expired(5 + n, 302, 200, met_by=met) for n, met in enumerate(("scan", "browse", None))),
+        *(expired(n, 301, 200, detected_by="claim") for n in (1, 2, 3)),
+        *(
+            expired(5 + n, 302, 200, detected_by=met)
+            for n, met in enumerate(("scan", "browse", None))
+        ),
     ]
     assert figures(tmp_path, lives).asked == 4
 
@@ -181,7 +184,7 @@ def test_with_fewer_than_30_gets_nothing_is_suggested(
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "met_by", "would"),
+    ("age_ms", "detected_by", "would"),
     [
         (1_999, "get", (1, 0, 0)),
         (2_000, "get", (0, 1, 0)),
@@ -192,10 +195,10 @@ def test_with_fewer_than_30_gets_nothing_is_suggested(
     ],
 )
 def test_an_expired_message_lives_if_a_get_met_it_within_the_suggested_lifetime(
-    tmp_path: Path, age_ms: int, met_by: str | None, would: tuple[int, int, int]
+    tmp_path: Path, age_ms: int, detected_by: str | None, would: tuple[int, int, int]
 ) -> None:
     """A life that a scan ended before is not known: its age is a lower bound of its wait."""
-    lives = [*gets(1_000, 3_000), expired(1, age_ms, 500, met_by=met_by)]
+    lives = [*gets(1_000, 3_000), expired(1, age_ms, 500, detected_by=detected_by)]
     group = figures(tmp_path, lives)
     assert group.suggested_ms == 2_000
     assert (group.would_be_got, group.would_still_expire, group.not_known) == would
@@ -247,7 +250,7 @@ def test_a_cap_shortens_longer_lifetimes_and_refuses_longer_delays(
     [
         (999, 500, {}, (1, 0)),
         (1_000, 500, {}, (0, 0)),
-        (999, 500, {"met_by": "scan"}, (0, 1)),
+        (999, 500, {"detected_by": "scan"}, (0, 1)),
         (999, 500, {"capped_by": None}, (0, 0)),
     ],
 )
@@ -295,7 +298,7 @@ def test_programs_that_get_are_told_apart_with_what_they_met_expired(tmp_path: P
         lived(1, 10, 30, **till),
         expired(2, HOUR_MS, 30, **till),
         lived(3, 10),
-        expired(4, 70, 30, met_by="scan"),
+        expired(4, 70, 30, detected_by="scan"),
     ]
     nobody, anna = analyzed(tmp_path, lives).consumers
     assert anna == ConsumerFigures("QM1", "Q1", "till", "anna", 1, 1, 2, 20, 20, 20)
@@ -357,12 +360,12 @@ def test_a_lake_of_delta_tables_has_the_same_answers(tmp_path: Path) -> None:
     ("lives", "verdict"),
     [
         (gets(1_000, 29), Verdict.TOO_FEW),
-        ([expired(n, 900, 500, met_by="scan") for n in range(29)], Verdict.TOO_FEW),
-        ([expired(n, 900, 500, met_by="scan") for n in range(30)], Verdict.NOTHING_GOT),
+        ([expired(n, 900, 500, detected_by="scan") for n in range(29)], Verdict.TOO_FEW),
+        ([expired(n, 900, 500, detected_by="scan") for n in range(30)], Verdict.NOTHING_GOT),
         (gets(1_000), Verdict.TOO_LONG),
         ([*gets(1_000), *(expired(n, 1_200 + n, 500) for n in range(2))], Verdict.TOO_SHORT),
-        ([*gets(1_000), expired(1, 900, 500, met_by="scan")], Verdict.NOTHING_GOT),
-        ([*gets(), expired(1, 900, 500, met_by="scan"), lived(2, 400)], Verdict.NOT_ASKED_FOR),
+        ([*gets(1_000), expired(1, 900, 500, detected_by="scan")], Verdict.NOTHING_GOT),
+        ([*gets(), expired(1, 900, 500, detected_by="scan"), lived(2, 400)], Verdict.NOT_ASKED_FOR),
         ([lived(n, 1_000) for n in range(30)], Verdict.UNLIMITED),
         ([lived(n, 1_000, 1_999) for n in range(30)], Verdict.TIGHT),
         ([lived(n, 1_000, 2_000) for n in range(30)], Verdict.FITS),
@@ -387,7 +390,7 @@ class Kind(NamedTuple):
     copies: int
     queue: str
     outcome: State
-    met_by: str | None
+    detected_by: str | None
     put_ms: int
     delay_ms: int
     age_ms: int
@@ -426,7 +429,7 @@ def lives_of(kinds: Sequence[Kind]) -> list[LifeRecord]:
             delay_ms=kind.delay_ms,
             put_ms=START_MS + kind.put_ms,
             queue=kind.queue,
-            met_by=kind.met_by if is_expired else None,
+            detected_by=kind.detected_by if is_expired else None,
             capped_by="CAPEXPRY(5) of QLOCAL(Q1)" if kind.is_capped else None,
             ended_program=kind.program,
         )
@@ -447,11 +450,12 @@ def percentile(values: Sequence[int], rank: float) -> float | None:
 def is_asked(lives: Sequence[LifeRecord], n: int) -> bool:
     """Return True if a get or a claim came for a life: of those a get met, for the first."""
     one = lives[n]
-    if one.outcome != "expired" or one.met_by != "get":
-        return one.outcome == "got" or one.met_by == "claim"
-    moment = (one.queue, one.ended_ms, one.outcome, one.met_by)
+    if one.outcome != "expired" or one.detected_by != "get":
+        return one.outcome == "got" or one.detected_by == "claim"
+    moment = (one.queue, one.ended_ms, one.outcome, one.detected_by)
     return not any(
-        (other.queue, other.ended_ms, other.outcome, other.met_by) == moment for other in lives[:n]
+        (other.queue, other.ended_ms, other.outcome, other.detected_by) == moment
+        for other in lives[:n]
     )
 
 

@@ -107,7 +107,10 @@ def test_rows_come_out_as_the_ledger_has_them(
     books, reader = client
     lives = days_apart(6)
     lives[3] = lives[3]._replace(
-        capped_by="CAPEXPRY(600) of QALIAS(A1)", met_by="get", ended_by="app", ended_program="till"
+        capped_by="CAPEXPRY(600) of QALIAS(A1)",
+        detected_by="get",
+        ended_by="app",
+        ended_program="till",
     )
     books.end(*lives)
     books.balance()

@@ -49,7 +49,7 @@ def add_older(lake: Path) -> None:
     """Add files of a version that knew fewer columns and outcomes, the oldest and the newest."""
     for first, date in ((90, "2020-01-01"), (95, "2024-01-01")):
         old = write_lake(lake, [life(first, "OLD"), balance("OLD", 1, got=1)], first, date=date)
-        forget_columns(old, "capped_by", "met_by", "ended_by")
+        forget_columns(old, "capped_by", "detected_by", "ended_by")
         forget_outcomes(old, "other", "lost_at_restart")
 
 

@@ -33,7 +33,10 @@ def test_lives_and_balances_come_out_as_they_went_in(
 ) -> None:
     lives = [life(n, f"Q{n % 3}", ended_ms=START_MS + n * 12 * HOUR_MS) for n in range(1, 7)]
     lives[3] = lives[3]._replace(
-        capped_by="CAPEXPRY(600) of QALIAS(A1)", met_by="get", ended_by="app", ended_program="till"
+        capped_by="CAPEXPRY(600) of QALIAS(A1)",
+        detected_by="get",
+        ended_by="app",
+        ended_program="till",
     )
     books.end(*lives)
     books.balance()

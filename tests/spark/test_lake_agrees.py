@@ -57,7 +57,7 @@ def test_analyses_of_lifetimes_are_the_same(spark: SparkSession, tmp_path: Path,
     for first in (1, 1_001):
         lives = [
             varied(first + n, rng, 3_600_000)._replace(
-                met_by=rng.choice(("get", "claim", "scan", None)),
+                detected_by=rng.choice(("get", "claim", "scan", None)),
                 ended_program=rng.choice((None, "till")),
                 capped_by=rng.choice((None, "CAPEXPRY(5) of QLOCAL(Q1)")),
             )

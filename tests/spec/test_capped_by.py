@@ -86,7 +86,7 @@ def test_X1_a_capped_message_expires_at_the_cap_and_its_record_says_why(
         session.put("A1", b"x", persistent=persistent)
         clock.advance(CAP_MS + late_ms)
         assert (session.get("Q1") is not None) == (late_ms < 0)
-    assert [(x.outcome, x.capped_by, x.met_by) for x in lives(qm, "Q1")] == [
+    assert [(x.outcome, x.capped_by, x.detected_by) for x in lives(qm, "Q1")] == [
         ("got", OF_ALIAS, None),
         ("expired", OF_ALIAS, "get"),
         ("expired", OF_ALIAS, "get"),
@@ -226,7 +226,7 @@ def test_X3_a_retained_publication_hands_its_cap_to_later_subscribers(
         clock.advance(1)
         drain(session)
     [life] = lives(queue_manager, "Q1")
-    assert (life.capped_by, life.met_by) == ("CAPEXPRY(400) of TOPIC(NEWS)", "get")
+    assert (life.capped_by, life.detected_by) == ("CAPEXPRY(400) of TOPIC(NEWS)", "get")
 
 
 def test_X1_a_remote_definition_and_its_transmission_queue_are_named(

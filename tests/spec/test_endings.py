@@ -13,7 +13,7 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import DetectedBy
 from mayfly.verbs.schedule import ScheduleFilter
 from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub
@@ -29,7 +29,7 @@ from tests.spec.scene import (
 )
 
 LIFE_MS = 1_000
-FACTS = "outcome met_by ended_by ended_program".split()
+FACTS = "outcome detected_by ended_by ended_program".split()
 
 
 def facts(life: LifeRecord) -> tuple[object, ...]:
@@ -68,13 +68,13 @@ def browse_a_whole_message(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("meet", "met_by"),
+    ("meet", "detected_by"),
     [
-        (get, MetBy.GET),
-        (get_by_handle, MetBy.GET),
-        (get_a_whole_message, MetBy.GET),
-        (browse, MetBy.BROWSE),
-        (browse_a_whole_message, MetBy.BROWSE),
+        (get, DetectedBy.GET),
+        (get_by_handle, DetectedBy.GET),
+        (get_a_whole_message, DetectedBy.GET),
+        (browse, DetectedBy.BROWSE),
+        (browse_a_whole_message, DetectedBy.BROWSE),
     ],
 )
 def test_E8_E9_the_record_of_an_expired_message_names_the_get_or_browse_that_met_it(
@@ -83,7 +83,7 @@ def test_E8_E9_the_record_of_an_expired_message_names_the_get_or_browse_that_met
     new_session: NewSession,
     persistent: bool,
     meet: Callable[[Session], None],
-    met_by: MetBy,
+    detected_by: DetectedBy,
 ) -> None:
     """A millisecond before the deadline nothing is met; at it, and after it, the same is told."""
     local(any_manager)
@@ -96,11 +96,11 @@ def test_E8_E9_the_record_of_an_expired_message_names_the_get_or_browse_that_met
                 assert ended(any_manager) == []
                 clock.advance(1)
             meet(other)
-    assert ended(any_manager) == [("expired", met_by.value, "app", "mayfly")] * 3
+    assert ended(any_manager) == [("expired", detected_by.value, "app", "mayfly")] * 3
 
 
 @pytest.mark.parametrize("options", [c.MQGMO_MSG_UNDER_CURSOR, c.MQGMO_BROWSE_MSG_UNDER_CURSOR])
-def test_E16_a_message_that_expired_under_the_cursor_is_met_by_the_call_that_asks_for_it(
+def test_E16_a_message_that_expired_under_the_cursor_is_detected_by_the_call_that_asks_for_it(
     any_manager: QueueManager, clock: VirtualClock, new_session: NewSession, options: int
 ) -> None:
     local(any_manager)
@@ -111,8 +111,8 @@ def test_E16_a_message_that_expired_under_the_cursor_is_met_by_the_call_that_ask
         clock.advance(LIFE_MS)
         with pytest.raises(MQError, match="UNDER_CURSOR"):
             take(handle, options)
-    met_by = "get" if options == c.MQGMO_MSG_UNDER_CURSOR else "browse"
-    assert ended(any_manager) == [("expired", met_by, "app", "mayfly")]
+    detected_by = "get" if options == c.MQGMO_MSG_UNDER_CURSOR else "browse"
+    assert ended(any_manager) == [("expired", detected_by, "app", "mayfly")]
 
 
 def test_X9_the_scan_is_named_and_no_user(
@@ -128,7 +128,7 @@ def test_X9_the_scan_is_named_and_no_user(
     assert ended(any_manager) == [("expired", "scan", None, None)]
 
 
-def test_E17_a_put_that_expires_before_its_commit_is_met_by_the_commit(
+def test_E17_a_put_that_expires_before_its_commit_is_detected_by_the_commit(
     any_manager: QueueManager, clock: VirtualClock, new_session: NewSession, persistent: bool
 ) -> None:
     local(any_manager)
@@ -146,7 +146,7 @@ def test_E17_a_put_that_expires_before_its_commit_is_met_by_the_commit(
     ]
 
 
-def test_D18_a_delayed_message_that_expires_when_it_is_due_is_met_by_the_release(
+def test_D18_a_delayed_message_that_expires_when_it_is_due_is_detected_by_the_release(
     any_manager: QueueManager, clock: VirtualClock, new_session: NewSession, persistent: bool
 ) -> None:
     local(any_manager)

@@ -102,18 +102,18 @@ def test_EXPQ_is_off_unless_it_is_named(
     assert ends(any_manager, "Q1") == [End("expired", LIFE_MS)]
 
 
-@pytest.mark.parametrize("met_by", ["get", "browse", "scan"])
+@pytest.mark.parametrize("detected_by", ["get", "browse", "scan"])
 def test_EXPQ_moves_once_whoever_meets_the_deadline(
-    manager: QueueManager, clock: VirtualClock, new_session: NewSession, met_by: str
+    manager: QueueManager, clock: VirtualClock, new_session: NewSession, detected_by: str
 ) -> None:
-    if met_by == "scan":
+    if detected_by == "scan":
         alter_manager(manager, EXPRYINT=1)
     with new_session(manager) as session:
         session.put("Q1", b"x", time_to_live_ms=LIFE_MS)
         clock.advance(1_000)
-        if met_by == "get":
+        if detected_by == "get":
             assert session.get("Q1") is None
-        elif met_by == "browse":
+        elif detected_by == "browse":
             assert list(session.browse("Q1")) == []
         assert manager.curdepth("LATE") == 1
         assert session.get("Q1") is None

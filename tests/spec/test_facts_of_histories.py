@@ -123,11 +123,11 @@ class History:
                 continue
             is_staged = life["queue"] == STAGING
             self.compare_cap(life, life["correl_id" if is_staged else "msg_id"])
-            self.met.add((life["outcome"], life["met_by"]))
-            facts = life["met_by"], life["ended_by"], life["ended_program"]
+            self.met.add((life["outcome"], life["detected_by"]))
+            facts = life["detected_by"], life["ended_by"], life["ended_program"]
             if is_staged and life["outcome"] in ("released", "expired"):
-                met_by = None if life["outcome"] == "released" else "release"
-                assert facts == (met_by, None, None), life
+                detected_by = None if life["outcome"] == "released" else "release"
+                assert facts == (detected_by, None, None), life
             else:
                 assert life["outcome"] in ends, life
                 assert facts == (ends[life["outcome"]], user, f"p.{user}"), life

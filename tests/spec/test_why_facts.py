@@ -87,9 +87,9 @@ def test_E8_X9_what_met_an_expired_message_is_told(
         clock.advance(MINUTE_MS)
         if not by_scan:
             assert list(app.browse("Q1")) == []
-    met_by = "the expiry scan" if by_scan else "a browse of app (mayfly)"
+    detected_by = "the expiry scan" if by_scan else "a browse of app (mayfly)"
     step = qm.why(msg_id).steps[-1]
-    assert step.text == f"discarded {AT_1_MIN}, found by {met_by}"
+    assert step.text == f"discarded {AT_1_MIN}, found by {detected_by}"
     assert (step.user, step.program) == (("", "") if by_scan else ("app", "mayfly"))
 
 

@@ -19,7 +19,7 @@ from tests.store.cuts import cut, cut_disk, files_of
 from tests.store.scene import raw
 
 PUT_MS, CLOSED_MS = 1_700_000_000_000, 1_700_000_001_000
-FACTS = ("capped_by", "met_by", "ended_by", "ended_program")
+FACTS = ("capped_by", "detected_by", "ended_by", "ended_program")
 OF_ALIAS = "CAPEXPRY(600) of QALIAS(A1)"
 
 
@@ -88,11 +88,11 @@ def test_words_of_a_later_version_are_told_as_they_are(folder: Path) -> None:
     clock = VirtualClock(CLOSED_MS)
     with opened(folder, clock) as qm, qm.session("bob") as session:
         msg_id = session.put("Q1", b"x", time_to_live_ms=1_000)
-        assert qm.why(msg_id).entries[0].met_by == ""
+        assert qm.why(msg_id).entries[0].detected_by == ""
         clock.advance(1_000)
         assert session.get("Q1", msg_id=msg_id) is None
     connection = raw(folder)
-    later = "UPDATE ledger SET met_by = 'sunrise', capped_by = 'the moon' WHERE msg_id = ?"
+    later = "UPDATE ledger SET detected_by = 'sunrise', capped_by = 'the moon' WHERE msg_id = ?"
     connection.execute(later, (msg_id,))
     connection.close()
     with opened(folder, VirtualClock(CLOSED_MS + 1_000)) as qm:

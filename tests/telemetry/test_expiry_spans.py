@@ -51,7 +51,7 @@ def test_an_expiry_that_a_get_meets_lasts_from_the_deadline_to_that_moment(
         "messaging.message.conversation_id": "0a" + 46 * "0",
         "mayfly.queue_manager": "QM1",
         "mayfly.message.lateness_ms": 3_000,
-        "mayfly.message.met_by": "get",
+        "mayfly.message.detected_by": "get",
         "mayfly.message.time_to_live_ms": 2_000,
     }
 
@@ -73,12 +73,14 @@ def test_a_put_that_expires_before_its_commit_is_told(
         clock.advance(1_000)
         client.commit()
     assert recorded.names() == ["put ORDERS", "expire ORDERS"]
-    assert (recorded.span("expire ORDERS").attributes or {})["mayfly.message.met_by"] == "commit"
+    assert (recorded.span("expire ORDERS").attributes or {})[
+        "mayfly.message.detected_by"
+    ] == "commit"
 
 
-@pytest.mark.parametrize("met_by", ["get", "channel"])
+@pytest.mark.parametrize("detected_by", ["get", "channel"])
 def test_a_message_that_expires_on_its_way_is_told_as_it_was_put(
-    recorded: Recorded, clock: VirtualClock, met_by: str
+    recorded: Recorded, clock: VirtualClock, detected_by: str
 ) -> None:
     with sending(clock) as one, receiving(clock) as two:
         done(one, "DEFINE QREMOTE(THERE) RNAME(IN) RQMNAME(QM2) XMITQ(QM2)")
@@ -86,7 +88,7 @@ def test_a_message_that_expires_on_its_way_is_told_as_it_was_put(
         with mayfly.connect("QM1") as client:
             msg_id = client.put("THERE", b"tea", time_to_live_ms=1_000)
             clock.advance(1_500)
-            if met_by == "channel":
+            if detected_by == "channel":
                 one.channels.start(CHANNEL)
                 client.put("THERE", b"more tea")
                 assert two.curdepth("IN") == 1
@@ -99,7 +101,7 @@ def test_a_message_that_expires_on_its_way_is_told_as_it_was_put(
     said = expired.attributes or {}
     assert said["messaging.message.id"] == msg_id.hex()
     assert said["mayfly.message.lateness_ms"] == 500
-    assert said["mayfly.message.met_by"] == met_by
+    assert said["mayfly.message.detected_by"] == detected_by
 
 
 def test_messages_without_a_context_and_watches_that_have_ended_tell_nothing(

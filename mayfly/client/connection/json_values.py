@@ -33,9 +33,9 @@ class TraceEntryJson(TypedDict):
     Times are in ms since 1970, UTC. ``ended_ms`` is null while the message is there,
     ``expire_at_ms`` for one that never expires. Ids are those that the sender knows, empty where
     unknown. ``reason`` is an MQRC_* or MQFB_* code, 0 for none; ``report`` has the report options.
-    ``capped_by`` names the CAPEXPRY, with its object, that shortened the time to live. ``met_by``
-    names what detected an expired message; ``ended_by`` and ``ended_program`` removed the message.
-    Each is empty when it is not known.
+    ``capped_by`` names the CAPEXPRY, with its object, that shortened the time to live.
+    ``detected_by`` names what detected an expired message; ``ended_by`` and ``ended_program``
+    removed the message. Each is empty when it is not known.
     """
 
     relation: str
@@ -62,7 +62,7 @@ class TraceEntryJson(TypedDict):
     topic: str
     queue_manager: str
     capped_by: str
-    met_by: str
+    detected_by: str
     ended_by: str
     ended_program: str
 

@@ -36,7 +36,7 @@ REMAINING: Final = "mayfly.message.remaining_ms"
 BACKOUT_COUNT: Final = "mayfly.message.backout_count"
 LATENESS: Final = "mayfly.message.lateness_ms"
 #: A word of the ledger.
-MET_BY: Final = "mayfly.message.met_by"
+DETECTED_BY: Final = "mayfly.message.detected_by"
 
 SENT_MESSAGES: Final = "messaging.client.sent.messages"
 CONSUMED_MESSAGES: Final = "messaging.client.consumed.messages"

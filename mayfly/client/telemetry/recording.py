@@ -86,13 +86,13 @@ class Recorder:
         The span belongs to the trace in which the message was put, so the sender's sampling
         applies. Its times are those of the queue manager.
         """
-        queue, message, met_by = expired
+        queue, message, detected_by = expired
         assert message.expire_at_ms is not None
         parent = trace.set_span_in_context(trace.NonRecordingSpan(creation), Context())
         attributes = _attributes_of(names.EXPIRE, Target(queue, manager))
         attributes[names.DESTINATION_NAME] = queue
-        if met_by:
-            attributes[names.MET_BY] = met_by
+        if detected_by:
+            attributes[names.DETECTED_BY] = detected_by
         attributes[names.LATENESS] = message.seen_ms - message.expire_at_ms
         attributes[names.TIME_TO_LIVE] = message.expire_at_ms - message.put_ms
         attributes |= _identity(message.msg_id, message.correl_id)

@@ -71,7 +71,7 @@ from mayfly.store.stage_table import (
 )
 from mayfly.store.units import LENGTH_BITS, Bulk, KeyRange, Statement, StoredMessage
 from mayfly.verbs.checks import stored_id
-from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
+from mayfly.verbs.contracts.outcomes import DetectedBy, TerminatedBy
 from mayfly.verbs.contracts.stages import IDS, JOB_PREFIX, KIND_COLUMNS, SOURCE_ROW, TEXT_BYTES
 
 _LOG = logging.getLogger("mayfly.stages")
@@ -1012,7 +1012,7 @@ class Promotion(UnitOfWork):
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
             queue_state.hold_expired(path.queue)
-            terminated_by = self.terminated_by._replace(met_by=MetBy.PUT.value)
+            terminated_by = self.terminated_by._replace(detected_by=DetectedBy.PUT.value)
             life = queue_state.expired_life_record(path.queue, message, now_ms, terminated_by)
             self._expired.append((path.queue, life))
             self._expired_count += 1

@@ -53,7 +53,7 @@ from mayfly.verbs.checks import check_name
 from mayfly.verbs.contracts import reasons
 from mayfly.verbs.contracts.claims import BackedOut, Claimed, ConsumerState
 from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
-from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
+from mayfly.verbs.contracts.outcomes import DetectedBy, TerminatedBy
 
 
 class ConsumerClaims:
@@ -747,7 +747,9 @@ class OrdinaryQueueClaims(QueueClaims):
                 if found.expired and (found.keys or core.settings.discard_on_empty):
                     terminated_by = TerminatedBy(ended_program=consumer.row.name)
                     core.committer.deferred.append(
-                        discard_expired(core, found.expired, now_ms, MetBy.CLAIM, terminated_by)
+                        discard_expired(
+                            core, found.expired, now_ms, DetectedBy.CLAIM, terminated_by
+                        )
                     )
                 claimed = self._take(consumer, queue, found, now_ms) if found.keys else None
             if claimed is not None:

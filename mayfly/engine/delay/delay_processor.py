@@ -57,7 +57,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import STAGING_LOW, due_ms_of, due_times_of, staging_key
 from mayfly.store.messages import Alike, Due
 from mayfly.store.units import StagedMove, StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
+from mayfly.verbs.contracts.outcomes import NOBODY, DetectedBy, TerminatedBy
 
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.
@@ -277,7 +277,7 @@ class DelayProcessor:
             self._note_released(target_number, due_times_ms, now_ms)
         transactions = release.transactions()
         if expired:
-            transactions.append(discard_expired(core, expired, now_ms, MetBy.RELEASE))
+            transactions.append(discard_expired(core, expired, now_ms, DetectedBy.RELEASE))
         return transactions
 
     def _release_alike(self, now_ms: int) -> list[Transaction]:

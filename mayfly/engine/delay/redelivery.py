@@ -15,7 +15,7 @@ from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import is_expired
 from mayfly.store.held_gets import HeldGet
 from mayfly.store.keys import queue_number_of
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import DetectedBy
 
 #: Messages that become visible in one turn of the lock.
 _BATCH: Final = 1_000
@@ -45,7 +45,7 @@ def _redeliver_batch(core: Core) -> bool:
             return False
         expired = _expired(core, returned, now_ms)
         if expired:
-            transactions.append(discard_expired(core, expired, now_ms, MetBy.RELEASE))
+            transactions.append(discard_expired(core, expired, now_ms, DetectedBy.RELEASE))
             gone = {row.k for _queue, row, _persistence in expired}
             returned = [each for each in returned if each[1] not in gone]
         core.committer.offer([each[:2] for each in returned])

@@ -45,7 +45,7 @@ from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import NoMessage, mq_error
 from mayfly.store.keys import id_hash, may_hold_key
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import DetectedBy
 from mayfly.verbs.messages import GetResult
 
 _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
@@ -734,9 +734,11 @@ class GroupGetter(Getter):
         if has_found or self._core.settings.discard_on_empty:
             for _queue, row, _persistence in expired:
                 self.requester.forget_lock(row.k)
-            met_by = MetBy.BROWSE if self.only_looks else MetBy.GET
+            detected_by = DetectedBy.BROWSE if self.only_looks else DetectedBy.GET
             self._core.committer.deferred.append(
-                discard_expired(self._core, expired, now_ms, met_by, self.requester.terminated_by)
+                discard_expired(
+                    self._core, expired, now_ms, detected_by, self.requester.terminated_by
+                )
             )
         else:
             for _queue, row, _persistence in expired:

@@ -41,7 +41,7 @@ from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, MetBy
+from mayfly.verbs.contracts.outcomes import NOBODY, DetectedBy
 from mayfly.verbs.properties.selectors.selector import Selector
 from mayfly.verbs.topic_strings import has_wildcards, levels_of, matches
 
@@ -288,7 +288,7 @@ def _removal(core: Core, found: Found) -> Transaction:
     if isinstance(locker, Requester):
         locker.forget_lock(row.k)
     if is_expired(row.expire_at_ms, now_ms):
-        return discard_expired(core, [found], now_ms, MetBy.TOPIC)
+        return discard_expired(core, [found], now_ms, DetectedBy.TOPIC)
     transaction = Transaction()
     queue_state.end(core, transaction, found, Event.CLEAR, now_ms, terminated_by=NOBODY)
     return transaction

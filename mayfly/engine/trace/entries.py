@@ -473,7 +473,7 @@ def entry_of_life(
         user_identifier=life.user_identifier.strip(),
         queue_manager=owner,
         capped_by=life.capped_by or "",
-        met_by=life.met_by or "",
+        detected_by=life.detected_by or "",
         ended_by=life.ended_by or "",
         ended_program=life.ended_program or "",
     )

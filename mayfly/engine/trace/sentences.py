@@ -12,7 +12,7 @@ from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.reasons import cause_name
 from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import DetectedBy
 from mayfly.verbs.trace import Relation, Step, TraceEntry
 
 #: After such an end of a life the message continues elsewhere, so the trace does not end here.
@@ -63,22 +63,22 @@ _KINDS = {
 }
 #: The words before the name of the user, program or channel that detected an expired message.
 _OF_SOMEBODY: dict[str, str] = {
-    MetBy.GET: "a get of",
-    MetBy.BROWSE: "a browse of",
-    MetBy.CHANNEL: "channel",
-    MetBy.CLAIM: "a claim of consumer",
+    DetectedBy.GET: "a get of",
+    DetectedBy.BROWSE: "a browse of",
+    DetectedBy.CHANNEL: "channel",
+    DetectedBy.CLAIM: "a claim of consumer",
 }
 #: The words where no name is known, or needed.
 _OF_NOBODY: dict[str, str] = {
-    MetBy.GET: "a get",
-    MetBy.BROWSE: "a browse",
-    MetBy.SCAN: "the expiry scan",
-    MetBy.RELEASE: "the delay processor",
-    MetBy.CHANNEL: "a channel",
-    MetBy.CLAIM: "a claim of a pipeline",
-    MetBy.COMMIT: "the commit of its unit of work",
-    MetBy.PUT: "its put",
-    MetBy.TOPIC: "a publication or subscription to its topic",
+    DetectedBy.GET: "a get",
+    DetectedBy.BROWSE: "a browse",
+    DetectedBy.SCAN: "the expiry scan",
+    DetectedBy.RELEASE: "the delay processor",
+    DetectedBy.CHANNEL: "a channel",
+    DetectedBy.CLAIM: "a claim of a pipeline",
+    DetectedBy.COMMIT: "the commit of its unit of work",
+    DetectedBy.PUT: "its put",
+    DetectedBy.TOPIC: "a publication or subscription to its topic",
 }
 
 
@@ -515,6 +515,6 @@ def detector_of(entry: TraceEntry) -> str:
     Empty when the ledger does not record it.
     """
     who = ender_of(entry)
-    if who and entry.met_by in _OF_SOMEBODY:
-        return f"{_OF_SOMEBODY[entry.met_by]} {who}"
-    return _OF_NOBODY.get(entry.met_by, entry.met_by)
+    if who and entry.detected_by in _OF_SOMEBODY:
+        return f"{_OF_SOMEBODY[entry.detected_by]} {who}"
+    return _OF_NOBODY.get(entry.detected_by, entry.detected_by)

@@ -65,7 +65,7 @@ _TEXTS = (
     "user_identifier",
     "outcome",
     "capped_by",
-    "met_by",
+    "detected_by",
     "ended_by",
     "ended_program",
 )

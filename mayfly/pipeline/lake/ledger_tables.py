@@ -224,7 +224,7 @@ LIVES = OpenTable(
         Column("reply_to_queue", _text("reply_to_q"), "MQMD.ReplyToQ"),
         Column("user_id", _text("user_identifier"), "MQMD.UserIdentifier: who put it"),
         Column("capped_by", _text("capped_by"), "CAPEXPRY that shortened its lifetime"),
-        Column("detected_by", _text("met_by"), "What found it expired: get, browse, scan, …"),
+        Column("detected_by", _text("detected_by"), "What found it expired: get, browse, scan, …"),
         Column("terminated_by", _text("ended_by"), "User, or channel, that ended it"),
         Column("terminated_program", _text("ended_program"), "Program of that user"),
     ),
@@ -294,7 +294,7 @@ SELECT queue_manager AS manager, instance_id, position, CAST({KIND_LIFE} AS TINY
     epoch_ms(ended_at) AS ended_ms, outcome, coalesce(reason_code, 0) AS reason, priority,
     CAST(is_persistent AS INTEGER) AS persistent, body_bytes, report_options AS report,
     coalesce(reply_to_queue, '') AS reply_to_q, backout_count,
-    coalesce(user_id, '') AS user_identifier, capped_by, detected_by AS met_by,
+    coalesce(user_id, '') AS user_identifier, capped_by, detected_by,
     terminated_by AS ended_by, terminated_program AS ended_program,
     ended_date AS date
 FROM {LIVES.name}

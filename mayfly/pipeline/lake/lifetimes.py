@@ -17,7 +17,7 @@ from mayfly.lifetime.times import spelled_duration
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.lake.part import DAY_MS, HOUR_MS
 from mayfly.pipeline.lake.queries import DURATIONS, IS_LIFE
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import DetectedBy
 
 #: Up to this share of expired messages, lifetimes are not too short.
 _TOLERATED_SHARE = 0.001
@@ -270,8 +270,9 @@ GETS_MIN = 30
 _MARGIN_DIVISOR, _MARGIN_MS_MIN, _ROUNDED_TO_MS = 10, 1_000, 1_000
 
 _IS_GOT, _IS_EXPIRED = f"outcome = '{State.GOT}'", f"outcome = '{State.EXPIRED}'"
-_IS_MET_BY_GET, _IS_MET_BY_CLAIM = (
-    f"{_IS_EXPIRED} AND coalesce(met_by, '') = '{met_by}'" for met_by in (MetBy.GET, MetBy.CLAIM)
+_IS_DETECTED_BY_GET, _IS_DETECTED_BY_CLAIM = (
+    f"{_IS_EXPIRED} AND coalesce(detected_by, '') = '{detected_by}'"
+    for detected_by in (DetectedBy.GET, DetectedBy.CLAIM)
 )
 _OF_QUEUES = f"{IS_LIFE} AND queue <> '{STAGING_QUEUE}'"
 
@@ -324,11 +325,11 @@ def lifetimes(by: By, cap_ms: int | None) -> str:
     return f"""
 WITH first_met AS (
     SELECT instance_id AS store, min(position) AS first_position
-    FROM {{ledger}} WHERE {_OF_QUEUES} AND {_IS_MET_BY_GET}
+    FROM {{ledger}} WHERE {_OF_QUEUES} AND {_IS_DETECTED_BY_GET}
     GROUP BY instance_id, queue, ended_ms),
 lives AS (
     SELECT {group}, {_IS_GOT} AS is_got, {_IS_EXPIRED} AS is_expired,
-        {_IS_GOT} OR first_position IS NOT NULL OR {_IS_MET_BY_CLAIM} AS is_asked, body_bytes,
+        {_IS_GOT} OR first_position IS NOT NULL OR {_IS_DETECTED_BY_CLAIM} AS is_asked, body_bytes,
         capped_by IS NOT NULL AS is_capped, ended_ms - put_ms AS age_ms,
         expire_at_ms - put_ms AS lifetime_ms, deliver_at_ms - put_ms AS delay_ms,
         {DURATIONS["left"]} AS left_ms
@@ -446,7 +447,8 @@ WITH asked AS (
     SELECT manager, queue, coalesce(ended_program, '') AS application,
         coalesce(ended_by, '') AS user_id, {_IS_GOT} AS is_got, {DURATIONS["left"]} AS left_ms,
         ended_ms - ended_ms % {HOUR_MS} AS hour_ms
-    FROM {{ledger}} WHERE {_OF_QUEUES} AND ({_IS_GOT} OR {_IS_MET_BY_GET} OR {_IS_MET_BY_CLAIM})),
+    FROM {{ledger}} WHERE {_OF_QUEUES}
+        AND ({_IS_GOT} OR {_IS_DETECTED_BY_GET} OR {_IS_DETECTED_BY_CLAIM})),
 groups AS (
     SELECT manager, queue, application, user_id, {_count("is_got")} AS got,
         {_count("NOT is_got")} AS met_expired, count(DISTINCT hour_ms) AS hours

@@ -42,7 +42,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("backout_count", Kind.INT32),
     Column("user_identifier", Kind.TEXT),
     Column("capped_by", Kind.TEXT),
-    Column("met_by", Kind.TEXT),
+    Column("detected_by", Kind.TEXT),
     Column("ended_by", Kind.TEXT),
     Column("ended_program", Kind.TEXT),
     Column("puts", Kind.INT64),

@@ -1,7 +1,7 @@
 """Outcomes: how a message's stay on a queue ended, as stored codes, and by which user or event.
 
 Ledger rows, totals, balances and the columns of the lake hold them: an outcome by its code, the
-word of `lifetime.life.State`, and the event that found an expired message by a word of `MetBy`.
+word of `lifetime.life.State`, and what detected an expired message by a word of `DetectedBy`.
 Codes and words keep their meaning for ever. One that this version does not know comes from a later
 version: it is kept and shown as it is. Counts are stored as a JSON object from code to count; a
 missing code has count 0.
@@ -41,7 +41,7 @@ def unpack_counts(stored: str) -> dict[str, int]:
     return {code: count for code, count in counts.items() if count}
 
 
-class MetBy(StrEnum):
+class DetectedBy(StrEnum):
     """The event at which the queue manager found an expired message, and so discarded it."""
 
     #: A get, of whatever kind, by a program.
@@ -71,7 +71,7 @@ class TerminatedBy(NamedTuple):
     program of the user, or without a user the consumer of a pipeline.
     """
 
-    met_by: str | None = None
+    detected_by: str | None = None
     ended_by: str | None = None
     ended_program: str | None = None
 

@@ -42,7 +42,7 @@ def test_ended_lives_are_listed_page_by_page_and_counted(
         "backout_count": 0,
         "user_identifier": "anna",
         "capped_by": None,
-        "met_by": "get",
+        "detected_by": "get",
         "ended_by": "anna",
         "ended_program": "till",
     }
@@ -72,7 +72,7 @@ def test_E12_expired_messages_are_told_before_and_after_they_are_met(
         assert session.get("Q1") is None
     met = web.ask("GET", f"{QM1}/expired").content
     assert met["present"] == []
-    assert [(one["queue"], one["met_by"]) for one in met["latest"]] == [("Q1", "get")]
+    assert [(one["queue"], one["detected_by"]) for one in met["latest"]] == [("Q1", "get")]
     assert web.ask("GET", f"{QM1}/expired?limit=0").content["latest"] == []
 
 

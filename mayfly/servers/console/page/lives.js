@@ -9,7 +9,7 @@ const whyOf = (life) =>
   [
     life.reason && `${life.reason} ${life.reason_name ?? ''}`,
     life.capped_by && `capped by ${life.capped_by}`,
-    life.met_by && `found by ${life.met_by}`,
+    life.detected_by && `found by ${life.detected_by}`,
     life.ended_by && `of ${life.ended_by}${life.ended_program ? ` (${life.ended_program})` : ''}`,
   ].filter(Boolean).join(', ');
 

@@ -72,7 +72,9 @@ class Life(Struct):
     backout_count: int
     user_identifier: Annotated[str, Meta(description="MQMD.UserIdentifier of its sender")]
     capped_by: Annotated[str | None, Meta(description="the CAPEXPRY that shortened the life")]
-    met_by: Annotated[str | None, Meta(description="what met it when it had expired, as `scan`")]
+    detected_by: Annotated[
+        str | None, Meta(description="what met it when it had expired, as `scan`")
+    ]
     ended_by: Annotated[str | None, Meta(description="the user or channel that ended the life")]
     ended_program: Annotated[str | None, Meta(description="the program that ended the life")]
 

@@ -140,11 +140,11 @@ function stepTable(told) {
 }
 
 /** Who put it, what shortened its life, what found it expired and who ended it, as far as that is known. @param {any} entry */
-const byOf = ({ user_identifier, program, capped_by, met_by, ended_by, ended_program }) =>
+const byOf = ({ user_identifier, program, capped_by, detected_by, ended_by, ended_program }) =>
   [
     user_identifier && `put by ${user_identifier}${program ? ` (${program})` : ''}`,
     capped_by && `capped by ${capped_by}`,
-    met_by && `found by ${met_by}`,
+    detected_by && `found by ${detected_by}`,
     ended_by && `ended by ${ended_by}${ended_program ? ` (${ended_program})` : ''}`,
   ].filter(Boolean).join('; ');
 
