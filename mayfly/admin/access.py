@@ -166,7 +166,7 @@ def inquire_authority(
         wanted += entities_of(manager, [e for e in entities if e.kind == PRINCIPAL])
     return [
         _authority_record(AUTHREC, "PROFILE", key, bits)
-        for key, bits in view_authority(manager)
+        for key, bits in view_authority(manager, profile if match == "EXACT" else None)
         if (object_type is None or key.object_type == object_type)
         and (profile is None or _stands_for(key.profile, profile, match))
         and (not wanted or key.entity in wanted)

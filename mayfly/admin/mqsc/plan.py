@@ -335,7 +335,7 @@ def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
         question = f"DISPLAY {QMGR} ALL {own_attributes(QMGR)}"
     elif kind == _AUTHREC:
         profile = [str(p) for p in command.parameters if p.keyword in ("PROFILE", "OBJTYPE")]
-        question = " ".join(("DISPLAY", _AUTHREC, *profile))
+        question = " ".join(("DISPLAY", _AUTHREC, *profile, "MATCH(EXACT)"))
     elif kind == SETTING:
         question = f"DISPLAY {SETTING}{name}"
     else:

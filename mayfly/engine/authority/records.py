@@ -182,6 +182,7 @@ class AuthorityRecords:
     def __init__(self) -> None:
         """Begin without records and without known groups."""
         self._bits: dict[RecordKey, int] = {}
+        self._by_profile: dict[str, set[RecordKey]] = {}
         #: By entity and type of object, the most specific profile first.
         self._sorted: dict[tuple[Entity, str], list[tuple[str, int]]] = {}
         #: The groups of each user.
@@ -208,10 +209,15 @@ class AuthorityRecords:
         """Return all records with their bits, sorted by type, profile and entity."""
         return sorted(self._bits.items())
 
+    def of_profile(self, profile: str) -> list[tuple[RecordKey, int]]:
+        """Return the records of a profile with their bits, sorted by type and entity."""
+        return [(key, self._bits[key]) for key in sorted(self._by_profile.get(profile, ()))]
+
     def enter(self, key: RecordKey, bits: int) -> None:
         """Add a record in memory, or replace the authorities of the record with this key."""
         self._take_out(key)
         self._bits[key] = bits
+        self._by_profile.setdefault(key.profile, set()).add(key)
         place = self._sorted.setdefault((key.entity, key.object_type), [])
         insort(place, (key.profile, bits), key=lambda entry: specificity(entry[0]))
 
@@ -219,6 +225,7 @@ class AuthorityRecords:
         """Remove the record with this key from memory; raises KeyError when no record has it."""
         self._take_out(key)
         del self._bits[key]
+        self._by_profile[key.profile].remove(key)
 
     def entities_of(self, user: str, groups: Iterable[str] | None = None) -> list[Entity]:
         """Return the user and groups whose records apply to a user.

@@ -126,11 +126,12 @@ def view_queues(core: Core, pattern: str, kinds: Collection[str]) -> list[QueueV
     A pattern is a name, or the beginning of names and ``*``.
     """
     with core.engine_lock:
-        return [
-            _queue_view(core, definition)
-            for definition in core.registry.definitions()
-            if definition.kind in kinds and matches(definition.name, pattern)
-        ]
+        if pattern.endswith(GENERIC):
+            found = [d for d in core.registry.definitions() if matches(d.name, pattern)]
+        else:
+            definition = core.registry.find(pattern)
+            found = [] if definition is None else [definition]
+        return [_queue_view(core, each) for each in found if each.kind in kinds]
 
 
 def _queue_view(core: Core, definition: QueueDefinition) -> QueueView:
@@ -287,10 +288,14 @@ def view_members(core: Core) -> list[MemberView]:
     return [MemberView(name, group.name, is_open, count) for name, is_open, count in found]
 
 
-def view_authority(core: Core) -> list[tuple[RecordKey, int]]:
-    """Return all authority records with their bits, sorted by type, profile and entity."""
+def view_authority(core: Core, profile: str | None = None) -> list[tuple[RecordKey, int]]:
+    """Return all authority records with their bits, sorted by type, profile and entity.
+
+    With ``profile`` only those of exactly this profile.
+    """
     with core.engine_lock:
-        return core.registry.authority.all()
+        records = core.registry.authority
+        return records.all() if profile is None else records.of_profile(profile)
 
 
 def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
