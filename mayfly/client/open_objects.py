@@ -140,7 +140,13 @@ class OpenObjects:
         return not self._handles or not self._connection.is_open
 
     def tick(self) -> None:
-        """Close the handles that no verb has used for two checks."""
+        """Close the handles that no verb has used for two checks.
+
+        Does nothing while the connection is made again: a close would wait for it, and the checks
+        of all other clients with it.
+        """
+        if self._connection.socket == 0:
+            return
         with self._lock:
             self._look += 1
             idle = {

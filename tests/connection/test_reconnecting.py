@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from mayfly import QueueManager
 from mayfly.client.connection import ClientClaims, Connection, Schedule
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.reconnecting import ReconnectingConnection
-from mayfly.client.connection.reconnection import ReconnectTiming
+from mayfly.client.connection.reconnection import Attempts, ReconnectTiming
+from mayfly.client.open_objects import OpenObjects, to_queue
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
@@ -21,6 +23,9 @@ from mayfly.verbs import requests as ask
 from tests.connection.cut import SHORT, Cut, put, reason_of
 from tests.connection.scene import BOTH_WAYS, JOIN_SECONDS
 from tests.facts import wait_until
+
+#: Less than the time for which attempts go on.
+NOT_LONG_SECONDS = 20
 
 
 @pytest.fixture
@@ -228,6 +233,39 @@ def test_any_thread_ends_the_attempts_by_a_close(cut: Cut) -> None:
     connection.close()
     thread.join(JOIN_SECONDS)
     assert reasons[0] in (2018, 2009)
+
+
+def test_idle_handles_wait_for_a_connection_that_is_made_again_and_hold_up_no_others(
+    cut: Cut,
+) -> None:
+    lost = threading.Event()
+    attempts = Attempts(lambda _change: lost.set())
+    connection = ReconnectingConnection(cut.connect, Reconnect.YES, SHORT, attempts)
+    objects = OpenObjects(connection)
+
+    def put_once() -> None:
+        objects.use(to_queue("Q1"), lambda handle: put(connection, handle, b"one"))
+
+    def check() -> None:
+        for _ in range(3):
+            objects.tick()
+
+    put_once()
+    cut.stop()
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(connection.now_ms)
+        lost.wait(JOIN_SECONDS)
+        # The thread that checks is that of all clients of the process.
+        checking = threads.submit(check)
+        try:
+            checking.result(NOT_LONG_SECONDS)
+        finally:
+            cut.serve()
+        waiting.result()
+    put_once()
+    check()
+    assert objects.is_over
+    connection.close()
 
 
 def test_claims_are_refused_to_a_connection_that_may_be_made_again(
