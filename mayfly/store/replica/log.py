@@ -318,7 +318,10 @@ class PostgresLog:
                 "AND seen > clock_timestamp() - %s * interval '1 s' ORDER BY name",
                 (instance, _STANDBY_SECONDS),
             )
-            return [StandbyState(*row[:-1], json.loads(row[-1])) for row in rows]
+            return [
+                StandbyState(name, number, age_ms, lag_ms, json.loads(addresses))
+                for name, number, age_ms, lag_ms, addresses in rows
+            ]
 
     def follow(self, instance: str, note: StandbyNote) -> None:
         """Let others hear of a standby; raises ReplicaError."""
