@@ -63,7 +63,7 @@ def standby_answer(head: bytes, facts: StandbyFacts) -> bytes:
     path = target.split("?")[0]
     headers = {name.strip().lower(): value.strip() for name, _, value in _parted(lines)}
     status, media_type = HTTPStatus.SERVICE_UNAVAILABLE, _JSON
-    body = json.dumps(_as_json(facts))
+    body = json.dumps(_as_json(facts, path))
     if path == _LIVE_PATH or (path == _REPLICA_PATH and facts.is_following):
         status = HTTPStatus.OK
     elif path == _METRICS_PATH:
@@ -102,17 +102,18 @@ def _allowed(origin: str, origins: Collection[str]) -> Mapping[str, str]:
     }
 
 
-def _as_json(facts: StandbyFacts) -> dict[str, object]:
-    """Return the answer to a program; probes of the owner have the last two members as well."""
-    return {
+def _as_json(facts: StandbyFacts, path: str) -> dict[str, object]:
+    """Return the answer to a program; to a probe with what the owner's probes have as well."""
+    found: dict[str, object] = {
         "queue_manager": facts.queue_manager,
         "role": "standby",
         "owner": facts.owner,
         "address": facts.address,
         "detail": facts.why,
-        "queue_managers": {facts.queue_manager: "standby"},
-        "gone": [],
     }
+    if path.startswith(_HEALTH):
+        found |= {"queue_managers": {facts.queue_manager: "standby"}, "gone": []}
+    return found
 
 
 def _metrics_of(facts: StandbyFacts) -> str:

@@ -30,8 +30,10 @@ LEASE_MS = 30_000
 class Followed:
     """A queue manager with a replica, its server, and its log, in which a test plays standby."""
 
-    def __init__(self, manager: QueueManager, site: Site, log: PostgresLog) -> None:
-        self.manager, self.site, self._log = manager, site, log
+    def __init__(
+        self, manager: QueueManager, site: Site, log: PostgresLog, fleet: dict[str, str]
+    ) -> None:
+        self.manager, self.site, self._log, self.fleet = manager, site, log, fleet
 
     def standing(self) -> Ownership:
         standing = self._log.standing()
@@ -61,8 +63,9 @@ def followed(tmp_path: Path) -> Iterator[Followed]:
     ):
         assert manager.mqsc("DEFINE QLOCAL(ORDERS)").ok
         everybody = AdmitEverybody(operators=frozenset({"admin"}))
-        for site in listening(manager, admission=everybody):
-            yield Followed(manager, site, log)
+        fleet: dict[str, str] = {}
+        for site in listening(manager, admission=everybody, fleet=fleet):
+            yield Followed(manager, site, log, fleet)
 
 
 def test_the_overview_shows_the_replica_with_its_standbys_and_warns_of_what_is_missing(
@@ -89,15 +92,61 @@ def test_the_overview_shows_the_replica_with_its_standbys_and_warns_of_what_is_m
         sync_api.expect(console.row(" QM1").locator("td").nth(3)).to_have_text("2")
 
 
+def standby_ports(port: int, followed: Followed) -> StandbyPorts:
+    """Return the ports of a standby of the server of ``followed``, which reads in its fleet."""
+    here = f"127.0.0.1:{followed.site.web.port}"
+    owner = OwnerPlace("one, process 7", {"http": here})
+    ports = StandbyPorts("QM1", None, owner, Runtime(), {f"http://{here}"})
+    told = ports.listen(Listen(http=ListenAddress("127.0.0.1", port)))["http"]
+    followed.fleet["south"] = f"http://{told}"
+    return ports
+
+
 def test_a_browser_at_a_standby_sees_its_owner_and_follows_the_link(
     page: Any, followed: Followed
 ) -> None:
-    owner = OwnerPlace("one, process 7", {"http": f"127.0.0.1:{followed.site.web.port}"})
-    with closing(StandbyPorts("QM1", None, owner, Runtime())) as ports:
-        told = ports.listen(Listen(http=ListenAddress("127.0.0.1", 0)))["http"]
-        page.goto(f"http://{told}/console/")
+    with closing(standby_ports(0, followed)):
+        page.goto(f"{followed.fleet['south']}/console/")
         page.get_by_role("heading", name="This is a standby of QM1").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("link").click()
         page.get_by_role("button", name="Sign in").wait_for()
         page.goto("about:blank")
+
+
+def test_a_fleet_shows_a_standby_with_its_owner(page: Any, followed: Followed) -> None:
+    with closing(standby_ports(0, followed)):
+        south = followed.fleet["south"]
+        for console in looking(page, followed.site, "admin"):
+            console.open("#/fleet")
+            console.heading("Fleet")
+            cells = console.row(f"{south} QM1").locator("td")
+            sync_api.expect(cells.nth(2)).to_have_text("standby")
+            sync_api.expect(cells.nth(4)).to_have_text("")
+            sync_api.expect(cells.last).to_contain_text("owned by one, process 7")
+            console.open("#/about")
+            console.heading("About")
+            # Requests to the other server, which answers 503.
+            allowed = (f"{south}/", "503 (Service Unavailable)")
+            assert [one for one in console.complaints if not any(a in one for a in allowed)] == []
+            console.complaints.clear()
+            console.excused = allowed[0]
+
+
+def test_a_console_whose_server_becomes_a_standby_shows_the_page_of_one(
+    page: Any, queue_manager: QueueManager
+) -> None:
+    served = listening(queue_manager, admission=AdmitEverybody(operators=frozenset({"admin"})))
+    site = next(served)
+    for console in looking(page, site, "admin"):
+        console.open()
+        console.heading("Overview")
+        served.close()
+        owner = OwnerPlace("another, process 7")
+        with closing(StandbyPorts("QM1", None, owner, Runtime())) as ports:
+            ports.listen(Listen(http=ListenAddress("127.0.0.1", site.web.port)))
+            console.heading("This is a standby of QM1")
+            console.sees(page.get_by_text("Its owner is another, process 7"))
+            page.goto("about:blank")
+        # The server was away for a moment.
+        console.complaints.clear()
