@@ -170,7 +170,7 @@ class Pod:
     ) -> None:
         self.ip, self._installed, self._stack = ip, installed, stack
         self._log = installed.with_name(f"{ip}.log")
-        self._environment = {
+        self._environment: dict[str, str] = {
             "PATH": f"{installed.with_name('bin')}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "MAYFLY_HOME": str(installed.with_name(ip)),
@@ -188,7 +188,7 @@ class Pod:
         self, name: str, command: list[str], more: Mapping[str, str]
     ) -> subprocess.Popen[str]:
         """Start a process with the variables of a container, which ends with the test."""
-        environment = self._environment | plain_variables(containers()[name]) | more
+        environment = self._environment | plain_variables(containers()[name]) | dict(more)
         with self._log.open("a") as log:
             process = subprocess.Popen(command, env=environment, stdout=PIPE, stderr=log, text=True)
         self._stack.callback(process.communicate)

@@ -126,8 +126,10 @@ def test_metrics_show_the_epoch_of_an_owner_and_how_far_its_standby_is_behind(
         note = StandbyNote("two", 1, standing.now_ms - 60_000, {"http": "two:9443"})
         log.follow(standing.instance, note)
         log.follow(standing.instance, note._replace(name="three", number=standing.last))
-        wait_until(lambda: len(qm.engine.replica.standbys()) == 2)
-        three, two = qm.engine.replica.standbys()
+        replica = qm.engine.replica
+        assert replica is not None
+        wait_until(lambda: len(replica.standbys()) == 2)
+        three, two = replica.standbys()
         assert (three.lag_rows, three.lag_ms, two.lag_rows) == (0, 0, standing.last - 1)
         assert two.addresses == note.addresses
         assert two.seen_ms < 60_000 <= two.lag_ms

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ def steps() -> list[Step]:
 def pattern_of(lines: list[str]) -> str:
     pattern = re.escape("\n".join(lines))
     for shown, anything in VARIABLE:
-        pattern = re.sub(shown, lambda _found, anything=anything: anything, pattern)
+        pattern = anything.join(re.split(shown, pattern))
     return pattern
 
 
@@ -136,6 +137,6 @@ def test_the_first_try_prints_what_is_shown(url: str, shell: Shell) -> None:
         printed = shell.run(run.replace(" & ", f" >{number}.said 2>&1 & "))
         of_servers = [line for line in output if re.match("serving|standby of|mayfly:", line)]
         for line in of_servers:
-            wait_until(lambda line=line: shell.has_said(line))
+            wait_until(partial(shell.has_said, line))
         rest = [line for line in output if line not in of_servers]
         assert not rest or re.fullmatch(pattern_of(rest), printed.rstrip("\n")), (command, printed)

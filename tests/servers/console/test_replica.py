@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,11 @@ class Followed:
         addresses = {"mq": f"{name}:1414", "http": f"{name}:9443"}
         note = StandbyNote(name, now.last - lacked_rows, now.now_ms - lag_ms, addresses)
         self._log.follow(now.instance, note)
-        self.manager.engine.replica.lease.announce({})
-        wait_until(lambda: self._is_known(name, lacked_rows))
-
-    def _is_known(self, name: str, lacked_rows: int) -> bool:
-        found = self.manager.engine.replica.standbys()
-        return (name, lacked_rows) in [(each.name, each.lag_rows) for each in found]
+        replica = self.manager.engine.replica
+        assert replica is not None
+        replica.lease.announce({})
+        known = (name, lacked_rows)
+        wait_until(lambda: known in [(each.name, each.lag_rows) for each in replica.standbys()])
 
 
 @pytest.fixture
@@ -136,17 +135,18 @@ def test_a_fleet_shows_a_standby_with_its_owner(page: Any, followed: Followed) -
 def test_a_console_whose_server_becomes_a_standby_shows_the_page_of_one(
     page: Any, queue_manager: QueueManager
 ) -> None:
-    served = listening(queue_manager, admission=AdmitEverybody(operators=frozenset({"admin"})))
-    site = next(served)
-    for console in looking(page, site, "admin"):
-        console.open()
-        console.heading("Overview")
-        served.close()
-        owner = OwnerPlace("another, process 7")
-        with closing(StandbyPorts("QM1", None, owner, Runtime())) as ports:
-            ports.listen(Listen(http=ListenAddress("127.0.0.1", site.web.port)))
-            console.heading("This is a standby of QM1")
-            console.sees(page.get_by_text("Its owner is another, process 7"))
-            page.goto("about:blank")
-        # The server was away for a moment.
-        console.complaints.clear()
+    everybody = AdmitEverybody(operators=frozenset({"admin"}))
+    with ExitStack() as stack:
+        site = stack.enter_context(contextmanager(listening)(queue_manager, admission=everybody))
+        for console in looking(page, site, "admin"):
+            console.open()
+            console.heading("Overview")
+            stack.close()
+            owner = OwnerPlace("another, process 7")
+            with closing(StandbyPorts("QM1", None, owner, Runtime())) as ports:
+                ports.listen(Listen(http=ListenAddress("127.0.0.1", site.web.port)))
+                console.heading("This is a standby of QM1")
+                console.sees(page.get_by_text("Its owner is another, process 7"))
+                page.goto("about:blank")
+            # The server was away for a moment.
+            console.complaints.clear()
