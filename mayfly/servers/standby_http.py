@@ -69,7 +69,7 @@ def standby_answer(head: bytes, facts: StandbyFacts) -> bytes:
     elif path == _METRICS_PATH:
         status, media_type, body = HTTPStatus.OK, _METRICS, _metrics_of(facts)
     elif "text/html" in headers.get("accept", "") and not path.startswith(_HEALTH):
-        media_type, body = _HTML, _page_of(facts)
+        media_type, body = _HTML, standby_page(facts)
     content = body.encode()
     answered = {
         "Content-Type": media_type,
@@ -123,8 +123,8 @@ def _metrics_of(facts: StandbyFacts) -> str:
     return f"# TYPE {name} gauge\n{name}{{{labels}}} 1.0\n"
 
 
-def _page_of(facts: StandbyFacts) -> str:
-    """Return the answer to a browser."""
+def standby_page(facts: StandbyFacts) -> str:
+    """Return the page for a browser: who owns the queue manager, with a link to its console."""
     name = escape(facts.queue_manager)
     if facts.owner is None:
         owner = f"Nobody owns {name} at the moment. Load this page again in some seconds."

@@ -1,4 +1,4 @@
-"""docs/REPLICA.md: the first try prints what is shown, from nothing to a switch."""
+"""docs/REPLICA.md: the first try prints what is shown, and its runbook does what it says."""
 
 import os
 import re
@@ -13,8 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
+from mayfly.runtime import Runtime
+from mayfly.store.replica.log import PostgresLog, ReplicaError
 from tests.facts import wait_until
 from tests.pages import part
+from tests.postgres import connect
+from tests.replica.test_replica import bodies, opened, put
 from tests.replica.test_standby import has_standby
 
 ROOT = Path(__file__).parents[2]
@@ -140,3 +144,27 @@ def test_the_first_try_prints_what_is_shown(url: str, shell: Shell) -> None:
             wait_until(partial(shell.has_said, line))
         rest = [line for line in output if line not in of_servers]
         assert not rest or re.fullmatch(pattern_of(rest), printed.rstrip("\n")), (command, printed)
+
+
+def test_a_lost_database_is_begun_again_from_the_folder_of_the_last_owner(
+    url: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "QM1"
+    with opened(url, folder) as qm:
+        put(qm, b"acknowledged")
+    with connect(url) as connection:
+        connection.execute("DROP SCHEMA mayfly CASCADE")
+    with pytest.raises(ReplicaError, match="is not in this database"):
+        opened(url, folder)
+    (folder / "replica").unlink()
+    opened(url, folder).close()
+    with opened(url, tmp_path / "elsewhere") as qm:
+        assert bodies(qm) == [b"acknowledged"]
+
+
+def test_of_several_hosts_the_one_that_answers_and_writes_has_the_log(url: str) -> None:
+    folder = url.rpartition("=")[2]
+    hosts = f"postgresql://mayfly@/postgres?host=/nowhere,{folder}&target_session_attrs=read-write"
+    log = PostgresLog(hosts, "QM1", Runtime())
+    assert log.standing() is None
+    log.close()
