@@ -61,7 +61,7 @@ SMALLEST: Final = Size(1, 5, 3, 1, 1, 2, 2, 0.01)
 
 def figures(size: Size = USUAL) -> Iterator[Figure]:
     """Measure everything of this file."""
-    with _served() as server:
+    with served() as server:
         yield from _round_trips(server.port, size)
         yield from _latencies(server.port, size)
     yield from _idle(size)
@@ -83,16 +83,19 @@ def _connect(port: int, tls: Tls | None = None) -> Connection:
 
 
 @contextmanager
-def _manager(folder: Path) -> Iterator[QueueManager]:
-    with QueueManager("BENCH", folder) as manager:
+def _manager(folder: Path, replica: str | None = None) -> Iterator[QueueManager]:
+    with QueueManager("BENCH", folder, replica=replica) as manager:
         manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
         yield manager
 
 
 @contextmanager
-def _served() -> Iterator[Server]:
-    """Serve a queue manager in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder, program_of_bench("serve", folder) as server:
+def served(*replica: str) -> Iterator[Server]:
+    """Serve a queue manager in a process of its own, with a replica if its URL is given."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        program_of_bench("serve", folder, *replica) as server,
+    ):
         assert server.stdout is not None
         port, tls_port = map(int, server.stdout.readline().split())
         yield Server(port, tls_port, Path(folder) / CERTIFICATE_FILE, server.pid)
@@ -168,7 +171,7 @@ def _idle(size: Size) -> Iterator[Figure]:
     """Memory of a server for connections that do nothing, and its work for them."""
     for kind, ceiling in (("", 40), (" under TLS", 150)):
         # Each kind has a server of its own: it would reuse memory that the other has given back.
-        with _served() as server:
+        with served() as server:
             tls = Tls(authorities=server.certificate) if kind else None
             port = server.tls_port if kind else server.port
             connections = [_connect(port, tls)]
@@ -198,11 +201,11 @@ def _units_of_work(size: Size) -> Iterator[Figure]:
             here = LocalConnection(manager.session(), manager)
             rates["here"].append(_rate(here, size.units, c.MQPMO_SYNCPOINT))
             here.close()
-        with _served() as server:
+        with served() as server:
             far = _connect(server.port)
             rates["one by one"].append(_rate(far, size.units, c.MQPMO_SYNCPOINT))
             far.close()
-        with _served() as server:
+        with served() as server:
             far = _connect(server.port)
             options = c.MQPMO_SYNCPOINT | c.MQPMO_ASYNC_RESPONSE
             rates["pipelined"].append(_rate(far, size.units, options))
@@ -230,22 +233,30 @@ def _processes(size: Size) -> Iterator[Figure]:
     """Processes of single durable puts beside as many threads in process, in turn."""
     count, here, far = size.processes * size.puts_each, list[float](), list[float]()
     threads = messaging.Size(threads=size.processes, puts_each=size.puts_each)
-    with _served() as server, ExitStack() as stack:
-        words = ("put", str(server.port), str(size.puts_each))
-        programs = [stack.enter_context(program_of_bench(*words)) for _ in range(size.processes)]
-        for program in programs:
-            assert program.stdout is not None
-            program.stdout.readline()
+    with served() as server, ExitStack() as stack:
+        programs = putting_programs(stack, server.port, size.processes, size.puts_each)
         for _ in range(size.rounds):
             here.append(messaging.many_threads_rate(threads))
-            far.append(count / seconds_of(partial(_put_round, programs)))
+            far.append(count / seconds_of(partial(put_round, programs)))
     ratios = [a / b for a, b in zip(far, here, strict=True)]
     note = f"{median(far):,.0f}/s against {median(here):,.0f}/s"
     name = f"{size.processes} remote processes of single durable puts"
     yield at_least(name, median(ratios), 0.8, "x", note, samples=ratios)
 
 
-def _put_round(programs: list[subprocess.Popen[str]]) -> None:
+def putting_programs(
+    stack: ExitStack, port: int, processes: int, puts_each: int
+) -> list[subprocess.Popen[str]]:
+    """Start programs that are connected to a server, each of which puts so many a round."""
+    words = ("put", str(port), str(puts_each))
+    programs = [stack.enter_context(program_of_bench(*words)) for _ in range(processes)]
+    for program in programs:
+        assert program.stdout is not None
+        program.stdout.readline()
+    return programs
+
+
+def put_round(programs: list[subprocess.Popen[str]]) -> None:
     """Let each program put a round, and wait for all."""
     for each in programs:
         assert each.stdin is not None
@@ -256,9 +267,9 @@ def _put_round(programs: list[subprocess.Popen[str]]) -> None:
         each.stdout.readline()
 
 
-def _serve(folder: str) -> None:
+def _serve(folder: str, replica: str | None = None) -> None:
     sys.setswitchinterval(0.0005)
-    with _manager(Path(folder)) as manager:
+    with _manager(Path(folder), replica) as manager:
         server = WireServer([manager], Admission([manager.engine], token=_TOKEN))
         files = self_signed_certificate(Path(folder), [_HOST], SystemClock().now_ms())
         tls = tls_context(TlsFiles(*files))

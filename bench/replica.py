@@ -1,4 +1,7 @@
-"""Durable puts with a replica in PostgreSQL, beside bare commits of the same bytes, in turn."""
+"""A replica in PostgreSQL: durable puts beside bare commits and beside none, and a follower.
+
+What is compared is measured in turn.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,20 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench.figures import Figure, at_least, at_most, median
+from bench.figures import Figure, at_least, at_most, median, seconds_of
 from bench.peer_process import NotHere
 from bench.peer_servers import connect_postgres, postgres_folder
 from bench.release import percentile
+from bench.remote_clients import put_round, putting_programs, served
 from mayfly import QueueManager
+from mayfly.runtime import Runtime
+from mayfly.store.database import DATABASE_FILE
+from mayfly.store.replica.follower import Follower
 
 _PER_UNIT: Final = 100
 _BODY_BYTES: Final = 200
@@ -22,6 +30,10 @@ _BODY_BYTES: Final = 200
 _ROW_BYTES: Final = _BODY_BYTES + 120
 _SINGLE: Final = "durable put with a replica, p50, beside a bare commit in PostgreSQL"
 _UNITS: Final = "puts of 100 a unit with a replica beside inserting the same bytes"
+_PROGRAMS: Final = "{} programs of single durable puts with a replica, beside none"
+_FOLLOWED: Final = "a folder of 1 GB followed from nothing"
+#: Of random bytes, so that no page is compressed.
+_FILLING_BYTES: Final = 100_000
 _INSERT: Final = "INSERT INTO bare (content) VALUES (%b)"
 
 
@@ -31,6 +43,9 @@ class Size(NamedTuple):
     rounds: int = 7
     single_count: int = 300
     unit_count: int = 40
+    processes: int = 16
+    puts_each: int = 200
+    followed_bytes: int = 1_000_000_000
 
 
 #: What is measured unless something else is asked for.
@@ -45,8 +60,18 @@ def figures(size: Size = USUAL) -> Iterator[Figure]:
         except NotHere as reason:
             yield Figure(_SINGLE, "-", "<= 1.5x", True, str(reason))
             yield Figure(_UNITS, "-", ">= 0.5x", True, str(reason))
+            yield Figure(_PROGRAMS.format(size.processes), "-", ">= 0.6x", True, str(reason))
+            yield Figure(_FOLLOWED, "-", "<= 60 s", True, str(reason))
             return
         url = f"postgresql://bench@/postgres?host={server}"
+        yield from _beside_bare_commits(server, url, size)
+        yield from _programs(url, size)
+        yield _followed(url, size.followed_bytes)
+
+
+def _beside_bare_commits(server: str, url: str, size: Size) -> Iterator[Figure]:
+    """Single puts, and puts of 100 a unit, beside commits and inserts in PostgreSQL."""
+    with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         with_replica = stack.enter_context(QueueManager("ONE", folder / "ONE", replica=url))
         without = stack.enter_context(QueueManager("TWO", folder / "TWO"))
@@ -64,17 +89,64 @@ def figures(size: Size = USUAL) -> Iterator[Figure]:
                 unit_rate.setdefault(name, []).append(_rate(_put_unit(manager), size.unit_count))
             single_ms.setdefault("bare", []).append(_single(_insert(bare), size.single_count))
             unit_rate.setdefault("bare", []).append(_rate(_insert_unit(bare), size.unit_count))
-    ratios = _ratios(single_ms)
+    ratios = _ratios(single_ms, "bare")
     note = "; ".join(f"{name} {median(each):.2f} ms" for name, each in single_ms.items())
     yield at_most(_SINGLE, median(ratios), 1.5, "x", note, samples=ratios)
-    ratios = _ratios(unit_rate)
+    ratios = _ratios(unit_rate, "bare")
     note = "; ".join(f"{name} {median(each):,.0f}/s" for name, each in unit_rate.items())
     yield at_least(_UNITS, median(ratios), 0.5, "x", note, samples=ratios)
 
 
-def _ratios(rounds: dict[str, list[float]]) -> list[float]:
-    """Return the replica's values beside the bare ones of the same round."""
-    return [a / b for a, b in zip(rounds["replica"], rounds["bare"], strict=True)]
+def _programs(url: str, size: Size) -> Iterator[Figure]:
+    """Programs over a network whose puts share transactions, at a server of either kind."""
+    rates = dict[str, list[float]]()
+    with ExitStack() as stack:
+        servers = {
+            "replica": stack.enter_context(served(url)),
+            "without": stack.enter_context(served()),
+        }
+        programs = {
+            name: putting_programs(stack, server.port, size.processes, size.puts_each)
+            for name, server in servers.items()
+        }
+        for _ in range(size.rounds):
+            for name, putting in programs.items():
+                rate = size.processes * size.puts_each / seconds_of(partial(put_round, putting))
+                rates.setdefault(name, []).append(rate)
+    ratios = _ratios(rates, "without")
+    note = "; ".join(f"{name} {median(each):,.0f}/s" for name, each in rates.items())
+    name = _PROGRAMS.format(size.processes)
+    yield at_least(name, median(ratios), 0.6, "x", note, samples=ratios)
+
+
+def _followed(url: str, folder_bytes: int) -> Figure:
+    """Let another folder follow the log of a large one, once; its first copy is told as well."""
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home) / "LARGE"
+        with QueueManager("LARGE", folder) as manager:
+            manager.define_queue("Q", maxdepth=999_999_999)
+            session = manager.session(transacted=True)
+            for number in range(folder_bytes // _FILLING_BYTES):
+                session.put("Q", os.urandom(_FILLING_BYTES), persistent=True)
+                if number % _PER_UNIT == _PER_UNIT - 1:
+                    session.commit()
+            session.commit()
+
+        def copy() -> None:
+            with QueueManager("LARGE", folder, replica=url):
+                pass
+
+        copied_seconds = seconds_of(copy)
+        with closing(Follower(url, "LARGE", Path(home) / "ELSEWHERE", Runtime())) as follower:
+            took_seconds = seconds_of(follower.catch_up)
+        size_mb = (Path(home) / "ELSEWHERE" / DATABASE_FILE).stat().st_size / 1e6
+    note = f"{size_mb:,.0f} MB; the first copy into the log took {copied_seconds:.0f} s"
+    return at_most(_FOLLOWED, took_seconds, 60, " s", note)
+
+
+def _ratios(rounds: dict[str, list[float]], other: str) -> list[float]:
+    """Return the replica's values beside those of another way in the same round."""
+    return [a / b for a, b in zip(rounds["replica"], rounds[other], strict=True)]
 
 
 def _single(put: Callable[[], None], count: int) -> float:

@@ -20,7 +20,7 @@ PAGES = [
 READERS_FILES = {"run_mayfly.py"}
 SOURCE_FILES = [
     path.relative_to(ROOT).as_posix()
-    for folder in ("mayfly", "tests", "bench", "examples")
+    for folder in ("mayfly", "tests", "bench", "examples", "deploy")
     for path in (ROOT / folder).rglob("*.py")
 ] + ["hatch_build.py"]
 

@@ -17,7 +17,7 @@ from mayfly.servers.listeners import import_listeners, tls_context
 from mayfly.servers.settings import ServedFolder, ServeSettings
 from mayfly.servers.standby import OwnerPlace, StandbyPorts
 from mayfly.store.replica.follower import Follower
-from mayfly.store.replica.log import LogUnreachable, Ownership, ReplicaError
+from mayfly.store.replica.log import LogUnreachable, Ownership, ReplicaError, StandbyNote
 from mayfly.store.replica.owner import process_name
 from mayfly.verbs.contracts.access import MQ_SOCKET_FILE, FolderSocket
 
@@ -71,13 +71,21 @@ def stand_by(
                 return
             if ports is None:
                 context = tls_context(settings.tls)
-                ports = StandbyPorts(served.name, context, _place_of(standing), Runtime())
+                ports = StandbyPorts(
+                    served.name,
+                    context,
+                    _place_of(standing),
+                    Runtime(),
+                    frozenset(settings.fleet.values()),
+                )
                 stack.callback(ports.close)
                 addresses = _listen(ports, settings, folder, file, stack)
+                standby.addresses = reachable(addresses)
                 announce(addresses)
                 # What takes a second is done before it is waited for.
                 import_listeners(settings.listen)
             ports.owner = _place_of(standing)
+            ports.is_following = standby.is_following
             pause(_LOOK_SECONDS)
 
 
@@ -113,6 +121,10 @@ class _Standby:
         self._heard_ms: int | None = None
         self._failure = ""
         self._has_told_of_clock = False
+        #: Where it listens, by the names of listeners, to be shown to others.
+        self.addresses: Mapping[str, str] = {}
+        #: Whether the folder had all of the log at the last look, so that it could take over.
+        self.is_following = False
         #: Whether nobody owns the queue manager, and this process may.
         self.is_free = False
 
@@ -133,10 +145,12 @@ class _Standby:
                 if standing.last != self._number:
                     self._number = self._follower.catch_up().position.number
                 if self._heard_ms is None or elapsed_ms() - self._heard_ms >= _HEARD_MS:
-                    log.follow(standing.instance, self._name, self._number)
+                    note = StandbyNote(self._name, self._number, standing.now_ms, self.addresses)
+                    log.follow(standing.instance, note)
                     self._heard_ms = elapsed_ms()
+                self.is_following = True
         except LogUnreachable as error:
-            self.is_free = False
+            self.is_free = self.is_following = False
             if self._failure != error.message:
                 _LOG.warning("%s; this standby waits", error.message)
             self._failure = error.message

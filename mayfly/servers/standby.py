@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -17,13 +16,12 @@ from mayfly.runtime import Loop, Runtime
 from mayfly.servers.acceptor import tcp_sockets, unix_socket
 from mayfly.servers.addresses import ListenAddress, listen_address
 from mayfly.servers.settings import Listen
+from mayfly.servers.standby_http import StandbyFacts, standby_answer
 from mayfly.verbs.contracts.wire import ENDED, OURS, PREAMBLE, framed, packed
 
 #: A client has so long to say what it wants, and to hang up.
 _CLIENT_SECONDS: Final = 10.0
 _CHUNK_BYTES: Final = 65_536
-_LIVE_PATH: Final = b"/health/live"
-_ALIVE, _ELSEWHERE = "200 OK", "503 Service Unavailable"
 _Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -48,13 +46,17 @@ class StandbyPorts:
         context: ssl.SSLContext | None,
         owner: OwnerPlace,
         runtime: Runtime,
+        origins: Collection[str] = (),
     ) -> None:
         """Start the thread; nothing listens yet. With ``context`` the ports speak TLS.
 
-        ``owner`` is named to clients.
+        ``owner`` is named to clients. Pages of ``origins`` may read answers by HTTP.
         """
         self._queue_manager, self._context = queue_manager, context
+        self._origins = origins
         self.owner = owner
+        #: Whether the folder has all of the log, so that this server could take over.
+        self.is_following = False
         self._loop = asyncio.new_event_loop()
         self._servers: list[asyncio.Server] = []
         self._worker = Loop(runtime, self._run, "mayfly-standby")
@@ -158,27 +160,19 @@ class StandbyPorts:
     async def _refuse_http(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Answer 503 with the owner as JSON; a probe for life gets 200."""
+        """Answer with the owner, or as a probe is answered."""
         head = await reader.readuntil(b"\r\n\r\n")
-        words = head.split(b" ", 2)
-        is_alive = len(words) > 1 and words[1].split(b"?")[0] == _LIVE_PATH
         address = self.owner.address("http")
-        facts = {
-            "queue_manager": self._queue_manager,
-            "role": "standby",
-            "owner": self.owner.name or None,
-            "address": None if address is None else str(address),
-            "detail": self._why(),
-        }
-        body = json.dumps(facts).encode()
-        lines = (
-            f"HTTP/1.1 {_ALIVE if is_alive else _ELSEWHERE}",
-            "Content-Type: application/json",
-            f"Content-Length: {len(body)}",
-            "Retry-After: 1",
-            "Connection: close",
+        facts = StandbyFacts(
+            self._queue_manager,
+            self.owner.name or None,
+            None if address is None else str(address),
+            self._why(),
+            self.is_following,
+            self._context is not None,
+            self._origins,
         )
-        writer.write("\r\n".join((*lines, "", "")).encode() + body)
+        writer.write(standby_answer(head, facts))
 
     async def _refuse_amqp(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -12,7 +12,7 @@ from mayfly.mqi.errors import ConnectionBroken, LostAnswer
 from mayfly.runtime import Runtime
 from mayfly.servers.status import ServerStatus
 from mayfly.store.replica.lease import OwnerLease
-from mayfly.store.replica.log import Owned, PostgresLog
+from mayfly.store.replica.log import Owned, PostgresLog, StandbyNote
 from tests.facts import wait_until
 from tests.postgres import Postgres
 from tests.replica.test_gate import caught_up, check_nothing_is_missing
@@ -120,13 +120,31 @@ def test_metrics_show_the_epoch_of_an_owner_and_how_far_its_standby_is_behind(
 
     with opened(url, tmp_path / "QM1", KEPT_LEASE_MS) as qm:
         log = PostgresLog(url, "QM1", Runtime())
-        log.follow(qm.engine.store.database.instance_id, "two", 1)
-        rows = rows_of(url)[-1][0] - 1
-        lag = f'mayfly_replica_standby_lag_rows{{queue_manager="QM1",standby="two"}} {rows}.0'
-        wait_until(lambda: lag in metrics_text({"QM1": qm}, ServerStatus([qm])).decode())
+        standing = log.standing()
+        assert standing is not None
+        assert standing.last > 1
+        note = StandbyNote("two", 1, standing.now_ms - 60_000, {"http": "two:9443"})
+        log.follow(standing.instance, note)
+        log.follow(standing.instance, note._replace(name="three", number=standing.last))
+        replica = qm.engine.replica
+        assert replica is not None
+        wait_until(lambda: len(replica.standbys()) == 2)
+        three, two = replica.standbys()
+        assert (three.lag_rows, three.lag_ms, two.lag_rows) == (0, 0, standing.last - 1)
+        assert two.addresses == note.addresses
+        assert two.seen_ms < 60_000 <= two.lag_ms
         text = metrics_text({"QM1": qm}, ServerStatus([qm])).decode()
-        assert 'mayfly_replica_epoch{queue_manager="QM1"} 2.0' in text
-        assert 'mayfly_replica_lease_age_seconds{queue_manager="QM1"} ' in text
+        of = '{queue_manager="QM1"'
+        for line in (
+            f"mayfly_replica_epoch{of}}} 2.0",
+            f"mayfly_replica_lease_age_seconds{of}}} ",
+            f"mayfly_replica_lease_seconds{of}}} {KEPT_LEASE_MS / 1000}",
+            f"mayfly_replica_standbys{of}}} 2.0",
+            f'mayfly_replica_standby_lag_rows{of},standby="two"}} {standing.last - 1}.0',
+            f'mayfly_replica_standby_lag_seconds{of},standby="two"}} ',
+            f'mayfly_replica_standby_lag_seconds{of},standby="three"}} 0.0',
+        ):
+            assert line in text
         log.close()
 
 

@@ -14,7 +14,15 @@ from mayfly.mqi.errors import ConnectionBroken, LostAnswer, StoreDamaged, StoreE
 from mayfly.runtime import Runtime
 from mayfly.store.database import DATABASE_FILE, REPLICA_FILE
 from mayfly.store.replica.follower import Follower
-from mayfly.store.replica.log import Fenced, LogEntry, LogRow, Owned, PostgresLog, ReplicaError
+from mayfly.store.replica.log import (
+    Fenced,
+    LogEntry,
+    LogRow,
+    Owned,
+    PostgresLog,
+    ReplicaError,
+    StandbyNote,
+)
 from mayfly.store.replica.pages import packed, unpacked
 from mayfly.store.write_ahead_log import PAGE_BYTES
 from mayfly.testing import VirtualClock
@@ -320,8 +328,10 @@ def test_an_append_has_the_next_number_and_the_epoch_of_its_owner(url: str, tmp_
     standing = log.standing()
     assert standing is not None
     assert (standing.owner, standing.addresses) == ("two again", {"mq": "a:1"})
-    log.follow("I1", "four", 2)
-    assert [(each.name, each.number) for each in log.standbys("I1")] == [("four", 2)]
+    log.follow("I1", StandbyNote("four", 2, standing.now_ms - 60_000, {"mq": "b:1"}))
+    [found] = log.standbys("I1")
+    assert (found.name, found.number, found.addresses) == ("four", 2, {"mq": "b:1"})
+    assert found.age_ms < 60_000 <= found.lag_ms
     log.stop_following("I1", "four")
     assert log.standbys("I1") == []
     log.release("I1", 3)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -133,6 +133,28 @@ def refusal(url: str) -> dict[str, Any]:
     return said
 
 
+def status_of(url: str) -> int:
+    """Return the status of an answer."""
+    try:
+        with urlopen(url) as answer:
+            status: int = answer.status
+            return status
+    except HTTPError as error:
+        with error:
+            return error.code
+
+
+def standbys_of(owned: dict[str, Any]) -> list[dict[str, str]]:
+    """Return where the standbys of an owner listen, as its summary by HTTP has it."""
+    asked = Request(f"http://{owned['http']}/mayfly/v1/qmgr/QM1/summary")
+    asked.add_header("Authorization", f"Bearer {TOKEN}")
+    with urlopen(asked) as answer:
+        found = json.load(answer)["replica"]
+    assert (found["role"], found["epoch"], found["lease_ms"]) == ("owner", 2, 4_000)
+    assert found["lease_age_ms"] < 4_000
+    return [each["addresses"] for each in found["standbys"]]
+
+
 def receive_by_amqp(address: str) -> None:
     """Open a receiver; the close of a standby comes with the open, or behind it."""
     from proton.utils import BlockingConnection
@@ -167,6 +189,13 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
         client_of(pair.stood_by)
     with urlopen(f"{url}/live") as alive:
         assert alive.status == 200
+    # It has applied the log once, and could take over.
+    wait_until(lambda: status_of(f"{url}/replica") == 200)
+    assert status_of(f"http://{pair.owned['http']}/health/replica") == 200
+    wait_until(lambda: standbys_of(pair.owned))
+    assert standbys_of(pair.owned) == [
+        {name: pair.stood_by[name] for name in ("mq", "http", "amqp")}
+    ]
     from proton.utils import ConnectionClosed
 
     with pytest.raises(ConnectionClosed, match="amqp:connection:redirect") as closed:
@@ -174,8 +203,6 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     host, port = pair.owned["amqp"].split(":")
     assert str(closed.value).count(f"'{host}'") == 2
     assert f"uint({port})" in str(closed.value)
-    # It has applied the log once.
-    wait_until(lambda: has_standby(pair.url))
     path = ("--path", pair.standby.folder)
     [status] = json.loads(command("qm", "status", "QM1", "--json", *path).stdout)
     assert (status["state"], status["replica"]["epoch"]) == ("standby", 2)

@@ -48,7 +48,9 @@ class OwnerLease:
         ``on_lost`` is called once, with the reason, by a thread of the lease, before the lease ends
         by the clock of the database.
         """
-        self._log, self._lease_ms, self._on_lost = log, lease_ms, on_lost
+        self._log, self._on_lost = log, on_lost
+        #: How long the lease lasts from a renewal on, by the clock of the database.
+        self.lease_ms = lease_ms
         self._runtime = runtime
         self._instance, self._epoch, self._end_ms = "", 0, 0
         self._stopped, self._lock = runtime.event(), runtime.lock("lease")
@@ -70,7 +72,7 @@ class OwnerLease:
         ``began_ms`` is :func:`elapsed_through_suspend_ms` from before it was taken.
         """
         self._instance, self._epoch = instance, epoch
-        self._end_ms = began_ms + own_lease_ms(self._lease_ms)
+        self._end_ms = began_ms + own_lease_ms(self.lease_ms)
         for turn, name in ((self._watch, "mayfly-lease-end"), (self._renew, "mayfly-lease")):
             loop = Loop(self._runtime, turn, name)
             self._loops.append(loop)
@@ -84,7 +86,7 @@ class OwnerLease:
     @property
     def age_ms(self) -> int:
         """How long ago the lease was renewed, in ms."""
-        return elapsed_through_suspend_ms() - self._end_ms + own_lease_ms(self._lease_ms)
+        return elapsed_through_suspend_ms() - self._end_ms + own_lease_ms(self.lease_ms)
 
     def close(self) -> None:
         """End the threads and the connection, and give the lease up: another may have it at once.
@@ -112,14 +114,14 @@ class OwnerLease:
 
     def _renew(self) -> bool:
         """Wait for the next turn, then renew the lease, and merge the log if it is long."""
-        self._hurried.wait(self._lease_ms / _RENEWALS / 1_000)
+        self._hurried.wait(self.lease_ms / _RENEWALS / 1_000)
         self._hurried.clear()
         if self._stopped.is_set():
             return False
         began_ms = elapsed_through_suspend_ms()
         try:
-            renewed = self._log.renew(self._instance, self._epoch, self._lease_ms, self._addresses)
-            self._end_ms = began_ms + own_lease_ms(self._lease_ms)
+            renewed = self._log.renew(self._instance, self._epoch, self.lease_ms, self._addresses)
+            self._end_ms = began_ms + own_lease_ms(self.lease_ms)
             if renewed.is_wanted and not self.is_wanted:
                 self.is_wanted = True
                 self.on_wanted()

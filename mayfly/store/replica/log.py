@@ -63,6 +63,7 @@ _SCHEMA: Final = (
     "CREATE INDEX replica_page_by_number ON mayfly.replica_page (instance, number)",
     """CREATE TABLE mayfly.replica_standby (
         instance text, name text, number bigint NOT NULL, seen timestamptz NOT NULL,
+        as_of timestamptz NOT NULL, addresses text NOT NULL,
         PRIMARY KEY (instance, name)) WITH (fillfactor = 10)""",
 )
 _FOUND_VERSION: Final = """
@@ -97,8 +98,11 @@ _RENEW: Final = f"""
             SELECT number FROM mayfly.replica_log WHERE instance = %(instance)s AND pages <> ''
             ORDER BY number LIMIT 1), 0)"""
 _FOLLOW: Final = """
-    INSERT INTO mayfly.replica_standby VALUES (%s, %s, %s, clock_timestamp())
-    ON CONFLICT (instance, name) DO UPDATE SET number = excluded.number, seen = excluded.seen"""
+    INSERT INTO mayfly.replica_standby (instance, name, number, seen, as_of, addresses)
+    VALUES (%(instance)s, %(name)s, %(number)s, clock_timestamp(),
+        to_timestamp(%(as_of_ms)s / 1000.0), %(addresses)s)
+    ON CONFLICT (instance, name) DO UPDATE SET number = excluded.number, seen = excluded.seen,
+        as_of = excluded.as_of, addresses = excluded.addresses"""
 #: One that was not seen for so long has ended.
 _STANDBY_SECONDS: Final = 10
 _RELEASE: Final = """
@@ -174,12 +178,30 @@ class Renewed(NamedTuple):
     rows: int
 
 
+class StandbyNote(NamedTuple):
+    """What a standby notes of itself: its name, the last row that it has, and where it listens.
+
+    It has all that the log had at ``as_of_ms``, by the database's clock.
+    """
+
+    name: str
+    number: int
+    as_of_ms: int
+    addresses: Mapping[str, str]
+
+
 class StandbyState(NamedTuple):
-    """A process that follows: its name, the last row that it has, and when it was last seen."""
+    """A process that follows: its name, the last row that it has, and how long ago it was seen.
+
+    It may lack what was appended in the last ``lag_ms`` ms. ``addresses`` are where it listens, by
+    the names of listeners.
+    """
 
     name: str
     number: int
     age_ms: int
+    lag_ms: int
+    addresses: dict[str, str]
 
 
 class Owned(ReplicaError):
@@ -298,17 +320,25 @@ class PostgresLog:
         with self._errors():
             rows = self._connected().execute(
                 "SELECT name, number, "
-                "(extract(epoch FROM clock_timestamp() - seen) * 1000)::bigint AS age_ms "
-                "FROM mayfly.replica_standby WHERE instance = %s "
+                "(extract(epoch FROM clock_timestamp() - seen) * 1000)::bigint, "
+                "greatest(0, extract(epoch FROM clock_timestamp() - as_of) * 1000)::bigint, "
+                "addresses FROM mayfly.replica_standby WHERE instance = %s "
                 "AND seen > clock_timestamp() - %s * interval '1 s' ORDER BY name",
                 (instance, _STANDBY_SECONDS),
             )
-            return [StandbyState(*row) for row in rows]
+            return [
+                StandbyState(name, number, age_ms, lag_ms, json.loads(addresses))
+                for name, number, age_ms, lag_ms, addresses in rows
+            ]
 
-    def follow(self, instance: str, name: str, number: int) -> None:
-        """Note that a standby has the log up to a row; raises ReplicaError."""
+    def follow(self, instance: str, note: StandbyNote) -> None:
+        """Let others hear of a standby; raises ReplicaError."""
+        values = note._asdict() | {
+            "instance": instance,
+            "addresses": json.dumps(dict(note.addresses)),
+        }
         with self._errors():
-            self._connected().execute(_FOLLOW, (instance, name, number))
+            self._connected().execute(_FOLLOW, values)
 
     def stop_following(self, instance: str, name: str) -> None:
         """Forget a standby; raises ReplicaError."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from mayfly.mqi.errors import StoreError
 from mayfly.runtime import Runtime, elapsed_through_suspend_ms
@@ -30,6 +30,21 @@ _ALL_FRAMES: Final = 2**63
 #: The pause between two looks at the lease of another owner.
 _LOOK_SECONDS: Final = 0.02
 _LOG = logging.getLogger("mayfly.store")
+
+
+class StandbyLag(NamedTuple):
+    """How far a standby is behind its owner: by rows of the log, and by time.
+
+    ``lag_ms`` is 0 while it lacks no row; else it may lack what was committed in so many ms.
+    ``seen_ms`` is how long ago it was seen, ``addresses`` where it listens, by the names of
+    listeners.
+    """
+
+    name: str
+    addresses: Mapping[str, str]
+    lag_rows: int
+    lag_ms: int
+    seen_ms: int
 
 
 class Replica:
@@ -72,6 +87,20 @@ class Replica:
     def position(self) -> LogRow:
         """The last row of the log that this owner has appended, or found when it opened."""
         return self._at
+
+    def standbys(self) -> list[StandbyLag]:
+        """Return the standbys as of the last renewal of the lease, by name; [] if none follows."""
+        last = self._at.number
+        return [
+            StandbyLag(
+                each.name,
+                each.addresses,
+                max(last - each.number, 0),
+                each.lag_ms if each.number < last else 0,
+                each.age_ms,
+            )
+            for each in self.lease.standbys
+        ]
 
     def prepare(self, folder: Path) -> None:
         """Take the queue manager, and make the database of a folder that of the log's end.

@@ -66,4 +66,5 @@ def test_a_summary_has_what_is_there_now_and_what_expired_this_week(
         "oldest_age_ms": 20_000,
         "expired_count": 1,
         "ended_count": 1,
+        "replica": None,
     }

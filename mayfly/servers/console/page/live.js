@@ -122,6 +122,8 @@ async function lose() {
   } catch (error) {
     const isGone = error instanceof ServerLost || (error instanceof Problem && error.status >= 500);
     if (!isGone) return fail(error);
+    // It has given the queue manager up: the page of a standby names the owner.
+    if (error instanceof Problem && error.content.role === 'standby') return location.reload();
     tell('lost');
     timer = setTimeout(lose, RETRY_MS);
   }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
 from mayfly.engine.api.operating import Watch
+from mayfly.queue_manager import QueueManager
 from mayfly.servers.figure_history import ALL, RINGS
 from mayfly.servers.http.resources.operations import OF_MANAGER, OWN, Call, NoQuery, Operation
 from mayfly.servers.status import ServingState
@@ -17,6 +18,31 @@ class Fleet(Struct):
     """The servers of a fleet, this one too if its file names it."""
 
     servers: Annotated[dict[str, str], Meta(description="origins, as https://HOST:PORT, by name")]
+
+
+class Standby(Struct):
+    """A server that follows the owner of a queue manager, and takes over when that is lost."""
+
+    name: Annotated[str, Meta(description="its machine and process")]
+    addresses: Annotated[
+        dict[str, str], Meta(description="where it listens, as HOST:PORT, by listener")
+    ]
+    lag_rows: Annotated[int, Meta(description="rows of the log that it lacks")]
+    lag_ms: Annotated[
+        int, Meta(description="what was committed in so many ms it may lack; 0 without such a row")
+    ]
+    seen_ms: Annotated[int, Meta(description="how long ago it was seen; after 10 s it is gone")]
+
+
+class OwnedReplica(Struct):
+    """The replica of a queue manager, as its owner sees it."""
+
+    role: Annotated[Literal["owner"], Meta(description="a standby answers 503 with `standby`")]
+    epoch: Annotated[int, Meta(description="the number of this ownership; each owner adds 1")]
+    last_row: Annotated[int, Meta(description="the last row of the log")]
+    lease_ms: Annotated[int, Meta(description="how long nobody takes over after a renewal")]
+    lease_age_ms: Annotated[int, Meta(description="how long ago the lease was renewed")]
+    standbys: Annotated[list[Standby], Meta(description="by name, as of the last renewal")]
 
 
 class ManagerSummary(Struct):
@@ -32,6 +58,9 @@ class ManagerSummary(Struct):
     oldest_age_ms: Annotated[int, Meta(description="highest age in the last 10 s, 0 without one")]
     expired_count: Annotated[int, Meta(description="lives that expired in the last week")]
     ended_count: Annotated[int, Meta(description="lives that ended in the last week")]
+    replica: Annotated[
+        OwnedReplica | None, Meta(description="its replica in PostgreSQL; null without one")
+    ]
 
 
 def listed(call: Call[NoQuery, None]) -> Fleet:
@@ -57,7 +86,22 @@ def summarized(call: Call[NoQuery, None]) -> ManagerSummary:
         oldest_age_ms=max((step.oldest_age_ms for step in latest), default=0),
         expired_count=sum(step.expired_count for step in steps),
         ended_count=sum(step.ended_count for step in steps),
+        replica=_owned_replica(manager),
     )
+
+
+def _owned_replica(manager: QueueManager) -> OwnedReplica | None:
+    """Return the replica of a queue manager as the API shows it; None without one."""
+    replica = manager.engine.replica
+    if replica is None:
+        return None
+    standbys = [
+        Standby(each.name, dict(each.addresses), each.lag_rows, each.lag_ms, each.seen_ms)
+        for each in replica.standbys()
+    ]
+    number, epoch = replica.position
+    lease = replica.lease
+    return OwnedReplica("owner", epoch, number, lease.lease_ms, max(lease.age_ms, 0), standbys)
 
 
 OPERATIONS: Final = (

@@ -1,4 +1,4 @@
-"""``/health/live`` and ``/health/ready``: health probes without credentials (docs/SERVING.md)."""
+"""``/health/live``, ``ready`` and ``replica``: probes without credentials (docs/SERVING.md)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,14 @@ async def ready(call: Call[NoQuery, None]) -> Answered[Health]:
     return _answer(call, lambda states: all(state is ServingState.READY for state in states))
 
 
+async def replica(call: Call[NoQuery, None]) -> Answered[Health]:
+    """Answer as ``/health/ready``; a standby that could take over answers 200 as well.
+
+    So pods of an owner and its standbys are ready by this probe, and the owner alone by the other.
+    """
+    return await ready(call)
+
+
 def _answer(
     call: Call[NoQuery, None], is_good: Callable[[Iterable[ServingState]], bool]
 ) -> Answered[Health]:
@@ -48,4 +56,5 @@ _NOT: Final = {HTTPStatus.SERVICE_UNAVAILABLE: "It is not so."}
 OPERATIONS: Final = (
     Operation("GET", "/health/live", live, None, other_answers=_NOT),
     Operation("GET", "/health/ready", ready, None, other_answers=_NOT),
+    Operation("GET", "/health/replica", replica, None, other_answers=_NOT),
 )

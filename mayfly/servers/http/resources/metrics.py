@@ -368,20 +368,38 @@ def _replica_metrics(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
         "How long ago the owner renewed its lease.",
         labels=labels,
     )
-    lag = GaugeMetricFamily(
+    term = GaugeMetricFamily(
+        "mayfly_replica_lease_seconds",
+        "How long nobody takes over after the owner has renewed its lease.",
+        labels=labels,
+    )
+    standbys = GaugeMetricFamily(
+        "mayfly_replica_standbys",
+        "Standbys that follow, and could take over.",
+        labels=labels,
+    )
+    rows = GaugeMetricFamily(
         "mayfly_replica_standby_lag_rows",
         "Rows of the log that a standby has not applied.",
+        labels=[*labels, "standby"],
+    )
+    lag = GaugeMetricFamily(
+        "mayfly_replica_standby_lag_seconds",
+        "What was committed in the last so many seconds a standby may lack.",
         labels=[*labels, "standby"],
     )
     for name, manager in managers.items():
         replica = manager.engine.replica
         if replica is not None:
+            found = replica.standbys()
             epoch.add_metric([name], replica.position.epoch)
             age.add_metric([name], replica.lease.age_ms / SECOND_MS)
-            for each in replica.lease.standbys:
-                behind = max(replica.position.number - each.number, 0)
-                lag.add_metric([name, each.name], behind)
-    yield from (epoch, age, lag)
+            term.add_metric([name], replica.lease.lease_ms / SECOND_MS)
+            standbys.add_metric([name], len(found))
+            for each in found:
+                rows.add_metric([name, each.name], each.lag_rows)
+                lag.add_metric([name, each.name], each.lag_ms / SECOND_MS)
+    yield from (epoch, age, term, standbys, rows, lag)
 
 
 OPERATIONS: Final = (

@@ -3,6 +3,7 @@ import { ask, ofManager, Problem } from '../api.js';
 import { askAt, otherServers, pageAt } from '../fleet.js';
 import { fill, h } from '../dom.js';
 import { count, counted, duration, state } from '../format.js';
+import { replicaProblems } from '../replica.js';
 import { refreshing } from '../refresh.js';
 import { go } from '../router.js';
 import { choose, session } from '../session.js';
@@ -12,7 +13,7 @@ import { dataTable } from '../table.js';
 /** @typedef {import('../fleet.js').Server} Server */
 /** @typedef {{key: string, name: string, state: string, server: Server|null, figures: any, why: string}} Row without `server` it is of this one */
 
-const STATES = { ready: 'available', starting: 'delayed', draining: 'delayed', 'disk full': 'dead_lettered', impaired: 'dead_lettered' };
+const STATES = { ready: 'available', standby: 'delayed', starting: 'delayed', draining: 'delayed', 'disk full': 'dead_lettered', impaired: 'dead_lettered' };
 const known = (/** @type {string} */ field) => (/** @type {Row} */ { figures }) => (figures ? figures[field] : null);
 const number = (/** @type {string} */ field, /** @type {string} */ label, /** @type {string} */ title) =>
   ({ key: field, label, title, number: true, value: known(field), cell: (/** @type {Row} */ { figures }) => (figures ? count(figures[field]) : '') });
@@ -21,6 +22,7 @@ const COLUMNS = [
   { key: 'name', label: 'Queue manager', value: (/** @type {Row} */ row) => row.name, cell: nameCell },
   { key: 'server', label: 'Server', value: (/** @type {Row} */ { server }) => server?.name ?? '', cell: (/** @type {Row} */ { server }) => server?.name ?? 'this one' },
   { key: 'state', label: 'State', value: (/** @type {Row} */ row) => row.state, cell: (/** @type {Row} */ row) => state(STATES[row.state] ?? 'dead_lettered', row.state) },
+  { key: 'standbys', label: 'Standbys', number: true, title: 'Servers that follow, and would take over; empty without a replica', value: standbyCount, cell: standbyCell },
   number('depth', 'Depth', 'CURDEPTH of all queues'),
   number('delayed', 'Delayed', 'Messages that wait for their delivery time'),
   number('dead_letters', 'Dead letters', 'On its dead-letter queue'),
@@ -108,6 +110,18 @@ function open({ name, server }) {
 /** @param {Row} one */
 function nameCell({ name, server }) {
   return server ? h('a', { href: pageAt(server, 'overview', name), target: '_blank', rel: 'noopener' }, name) : h('strong', {}, name === session.manager ? `${name}, shown` : name);
+}
+
+/** @param {Row} one @returns {number|null} */
+function standbyCount({ figures }) {
+  return figures?.replica ? figures.replica.standbys.length : null;
+}
+
+/** @param {Row} one */
+function standbyCell(one) {
+  const problems = replicaProblems(one.figures?.replica ?? null).map(({ textContent }) => textContent);
+  const shown = standbyCount(one) ?? '';
+  return problems.length ? h('span', { class: 'state dead', title: problems.join(' ') }, shown) : shown;
 }
 
 /** @param {Row} one */

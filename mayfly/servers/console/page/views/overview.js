@@ -5,8 +5,9 @@ import { depthLimits } from '../depths.js';
 import { factList, fill, h } from '../dom.js';
 import { count, counted, duration, moment, rate } from '../format.js';
 import { history, now, watch } from '../live.js';
-import { go, to } from '../router.js';
+import { replicaPanel, replicaProblems } from '../replica.js';
 import { refreshing } from '../refresh.js';
+import { go, to } from '../router.js';
 import { here } from '../session.js';
 import { dataTable } from '../table.js';
 
@@ -35,6 +36,7 @@ export async function show(main, { signal }) {
     h('a', { class: 'tile', href: to(where), 'data-figure': figure }, h('span', { class: `state ${kind}` }, title), numbers[figure]));
   const charts = RATES.map(([name, title, colour]) => chartOf(name, title, colour, signal));
   const due = h('div');
+  const replica = replicaPanel();
   const problems = h('div');
   const busy = dataTable({
     label: 'Queues with the most messages', columns: COLUMNS, key: (queue) => queue.name, open: (queue) => go(['queue', queue.name]), empty: 'No queue has messages.',
@@ -46,6 +48,7 @@ export async function show(main, { signal }) {
     h('div', { class: 'panels' },
       h('section', { class: 'panel', 'aria-labelledby': 'due' }, h('h2', { id: 'due' }, 'Next due'), due),
       h('section', { class: 'panel', 'aria-labelledby': 'problems' }, h('h2', { id: 'problems' }, 'Problems'), problems)),
+    replica.element,
     h('h2', {}, 'Most messages'), busy.element,
   );
   const limitsOf = depthLimits(() => last && draw(last), signal);
@@ -65,8 +68,9 @@ export async function show(main, { signal }) {
     draw(snapshot);
   }, signal);
   await refreshing(async () => {
-    const { channels } = await ask('GET', here('channels'), { signal });
-    down = channels.flatMap(channelProblems);
+    const [{ channels }, summary] = await Promise.all([ask('GET', here('channels'), { signal }), ask('GET', here('summary'), { signal })]);
+    down = [...replicaProblems(summary.replica), ...channels.flatMap(channelProblems)];
+    replica.set(summary.replica);
     if (last) draw(last);
   }, signal);
 }
