@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import settings
 
 #: The profile of make test (tests/conftest.py); those of make soak and make search take everything.
@@ -16,7 +15,15 @@ def examples(count: int) -> int:
     return -(-count // 16) if settings.get_current_profile_name() == SHORT_PROFILE else count
 
 
-def first_of(count: int, *values: object) -> list[Any]:
-    """Return values for ``parametrize``: the first ``count`` in make test, all in make soak."""
-    others = [pytest.param(value, marks=pytest.mark.soak) for value in values[count:]]
-    return [*values[:count], *others]
+def first_of(count: int, *values: object) -> list[ParameterSet]:
+    """Return values for ``parametrize``: the first ``count`` in make test, all in make soak.
+
+    A plain tuple has a value for each of several parameters.
+    """
+    return [
+        pytest.param(
+            *(value if type(value) is tuple else (value,)),
+            marks=() if place < count else pytest.mark.soak,
+        )
+        for place, value in enumerate(values)
+    ]
