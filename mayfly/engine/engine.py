@@ -42,6 +42,7 @@ from mayfly.engine.restart import count_interrupted, end_non_persistent, recover
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.state import now_ms_of
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.transit import ChannelStates
 from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import Clock
@@ -282,7 +283,8 @@ class Engine(Core):
     def _load(self) -> None:
         """Load definitions, totals, messages reserved by Spark, and channel states from the store.
 
-        A new store gets the default objects. Retained publications are loaded, too.
+        A new store gets the default objects, all in one transaction. Retained publications are
+        loaded, too.
         """
         self._membership.join(self)
         stored, subscriptions = stored_definitions(self.store), list[SubscriptionDefinition]()
@@ -309,10 +311,13 @@ class Engine(Core):
         self.claims.load()
         self.channel_states.load()
         self.delay_processor.look_ahead()
+        opening = Transaction()
         if not any(definition.kind == QMGR for definition, _number in stored):
-            set_up(self, self.platform)
-        set_up_topics(self)
-        set_up_client_objects(self)
+            set_up(self, self.platform, opening)
+        set_up_topics(self, opening)
+        set_up_client_objects(self, opening)
+        if opening.unit.statements:
+            self.committer.run(opening)
         load_subscriptions(self, subscriptions)
         load_retained(self)
         for queue in self.registry.queues():

@@ -285,8 +285,9 @@ class Database:
         else:
             self._open_folder(folder, accepts_restored=accepts_restored, prepare=prepare)
         try:
-            self.instance_id = str(self._meta("instance_id", runtime.random_bytes(16).hex()))
-            self._write_birth()
+            with self.writer:
+                self.instance_id = str(self._meta("instance_id", runtime.random_bytes(16).hex()))
+                self._write_birth()
         except BaseException:
             self.close()
             raise
@@ -318,11 +319,9 @@ class Database:
         return rows_of(connection, sql, bindings, self.on_damage)
 
     def read_meta(self, name: str, default: int) -> int:
-        """Return a number from the table ``meta``.
-
-        A missing one is stored as ``default`` and returned.
-        """
-        return int(self._meta(name, default))
+        """Return a number from the table ``meta``, ``default`` for one that is missing."""
+        found = self.rows(self.writer, READ_META, (name,))
+        return int(found[0][0]) if found else default
 
     def bind_to_manager(self, manager_name: str) -> None:
         """Write the queue manager's name into a new database.

@@ -18,6 +18,7 @@ from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.cli.conftest import COMMAND, Invoke, environment
 from tests.dead_letter.scene import PLAIN, put_dead_letter
+from tests.examples import first_of
 from tests.spec.scene import DEAD, STAGING, put_md
 
 WAIT_SECONDS = 60
@@ -194,7 +195,7 @@ def test_table_without_a_queue_manager_needs_one_on_the_command_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", first_of(1, signal.SIGINT, signal.SIGTERM))
 def test_signal_ends_a_handler_and_it_tells_what_it_did(
     letters: Invoke, home: Path, rules: Path, number: signal.Signals
 ) -> None:

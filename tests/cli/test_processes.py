@@ -23,6 +23,7 @@ from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment, run_here, run_process
+from tests.examples import first_of
 from tests.facts import wait_until
 from tests.servers.certificates import certificate
 
@@ -80,7 +81,7 @@ def test_serve_with_tls_is_trusted_by_the_commands_of_this_machine(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", first_of(1, signal.SIGTERM, signal.SIGINT))
 def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number: int) -> None:
     queue("put", "QM1", "Q1", "x")
     queue("get", "QM1", "Q1")

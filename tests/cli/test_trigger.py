@@ -70,7 +70,11 @@ def test_a_wrong_queue_is_refused_by_its_reason(queue: Invoke, name: str, reason
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "is_served"),
-    [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGTERM, True)],
+    [
+        (signal.SIGTERM, False),
+        (signal.SIGTERM, True),
+        pytest.param(signal.SIGINT, False, marks=pytest.mark.soak),
+    ],
 )
 def test_signal_ends_a_monitor_and_it_tells_what_it_did(
     triggering: Invoke, home: Path, number: signal.Signals, is_served: bool

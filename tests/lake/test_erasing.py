@@ -28,6 +28,7 @@ from mayfly.pipeline.lake.files import Lease
 from mayfly.pipeline.lake.part import EVERYTHING
 from mayfly.verbs.contracts.erasure import Erasure
 from tests.bulk.books import START_MS, life
+from tests.examples import first_of
 from tests.lake.knife import CutOffError, Knife
 from tests.spark.lakes import INSTANCE, balance, rows_of
 
@@ -84,7 +85,7 @@ def test_a_user_is_gone_and_figures_and_proofs_stay(tmp_path: Path, as_delta: bo
     assert erasures(lake) == [done.record]
 
 
-@FORMATS
+@pytest.mark.parametrize("as_delta", first_of(1, False, True), ids=["parquet", "delta"])
 @pytest.mark.parametrize(
     ("selection", "positions"),
     [

@@ -21,6 +21,8 @@ from mayfly.pipeline.spark.lake import export_lives, timeline_of
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 
+# In make test they are DuckDB's (tests/lake/test_answers.py), and Spark's are the same
+# (test_lake_agrees.py).
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
@@ -40,6 +42,7 @@ def lake(tmp_path: Path) -> Path:
     return lake
 
 
+@pytest.mark.soak
 def test_parquet_has_every_column_in_the_order_of_queue_and_position(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:
@@ -56,6 +59,7 @@ def test_parquet_has_every_column_in_the_order_of_queue_and_position(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.soak
 def test_csv_and_json_lines_have_ids_in_hexadecimal(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:
@@ -104,6 +108,7 @@ def test_what_cannot_be_exported_is_named(spark: SparkSession, lake: Path, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "there.csv"]
 
 
+@pytest.mark.soak
 def test_the_course_is_by_the_hour_with_the_worst_queue_first(
     spark: SparkSession, lake: Path
 ) -> None:
@@ -119,6 +124,7 @@ def test_the_course_is_by_the_hour_with_the_worst_queue_first(
     assert [share.expired_percent for share in course.queues] == [pytest.approx(100 / 3), 0.0]
 
 
+@pytest.mark.soak
 def test_pictures_are_made_by_the_ending_of_the_name(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
+from tests.examples import first_of
 from tests.over import NewSession
 from tests.spec.scene import INPUT, JOIN_SECONDS, alter
 from tests.spec.trigger_scene import DEPTH, FIRST, INITQ, ON, Monitor, triggering
@@ -90,9 +91,7 @@ class Race:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.soak) for n in range(2, 40))]
-)
+@pytest.mark.parametrize("seed", first_of(1, *range(40)))
 @pytest.mark.parametrize("trigger_type", [FIRST, DEPTH], ids=["FIRST", "DEPTH"])
 def test_T2_T4_no_message_is_left_without_a_trigger(
     queue_manager: QueueManager, trigger_type: int, seed: int, new_session: NewSession

@@ -11,6 +11,7 @@ import pytest
 
 from mayfly.store.store import Checkpointer, Store
 from mayfly.store.units import Unit
+from tests.examples import first_of
 from tests.store.cuts import CutDisk, cut, cut_disk, files_of
 from tests.store.scene import NUMBER, held, life, new_copies, new_row, opened
 
@@ -75,9 +76,7 @@ def check(folder: Path, allowed: list[list[bytes]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpoint_pages", [120, 16_000])
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 40))]
-)
+@pytest.mark.parametrize("seed", first_of(1, *range(40)))
 def test_log_that_a_power_cut_leaves_is_never_taken_for_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, checkpoint_pages: int
 ) -> None:

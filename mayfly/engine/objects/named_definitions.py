@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -20,7 +19,8 @@ from mayfly.engine.attributes import (
     Definition,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.objects.administration import erase, save, save_together
+from mayfly.engine.objects.administration import erase, save, saving, saving_prototype
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
@@ -213,24 +213,25 @@ def _missing_rule(rule: ChannelRuleDefinition) -> MQError:
     return mq_error(k.MQRCCF_CHLAUTH_NOT_FOUND, f"there is no such rule for {rule.profile}")
 
 
-def set_up_client_objects(core: Core) -> None:
+def set_up_client_objects(core: Core, opening: Transaction) -> None:
     """Define the channels, rules and AUTHINFO object for clients, once for each queue manager.
 
-    Does nothing when they were defined before, even if they were deleted since. Every client needs
-    a password (CHCKCLNT(REQUIRED)), so nobody can connect to a new queue manager. IBM MQ demands it
-    of administrators only (REQDADM), as the operating system knows the other users.
+    Does nothing when they were defined before, even if they were deleted since. ``opening`` stores
+    them, and the queue manager's own attributes, which is the last that a new one stores. Every
+    client needs a password (CHCKCLNT(REQUIRED)), so nobody can connect to a new queue manager.
+    IBM MQ demands it of administrators only (REQDADM), as the operating system knows the other
+    users.
     """
     manager = core.registry.queue_manager
     if manager.has_client_objects:
         return
     made = [one for one in _objects() if (one.kind, one.name) not in core.registry.named]
-    connauth = manager.connauth or DEFAULT_AUTHENTICATION
-    changed = replace(manager, connauth=connauth, has_client_objects=1)
-    save_together(core, changed, *made)
     with core.engine_lock:
-        core.registry.queue_manager.copy_from(changed)
-        core.registry.queue_manager.has_client_objects = 1
+        manager.connauth = manager.connauth or DEFAULT_AUTHENTICATION
+        manager.has_client_objects = 1
         core.registry.named.update({(one.kind, one.name): one for one in made})
+    opening.unit.statements.extend(saving_prototype(one, 0) for one in made)
+    opening.unit.statements.append(saving(manager, 0))
 
 
 @cache

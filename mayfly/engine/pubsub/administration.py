@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from copy import copy
+from functools import cache
 
 from mayfly.engine.attributes import (
     LARGEST,
@@ -24,6 +26,7 @@ from mayfly.engine.objects.administration import (
     enter_at_opening,
     erase,
     save,
+    saving_prototype,
 )
 from mayfly.engine.pubsub.retained import deliver_retained
 from mayfly.engine.pubsub.subscriptions import ID_BYTES, PASSED_ON, Subscription, destination_of
@@ -35,6 +38,7 @@ from mayfly.engine.pubsub.topics import (
     NON_DURABLE_MODEL,
 )
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -129,27 +133,27 @@ def delete_topic(core: Core, name: str) -> None:
             core.registry.topics.remove(name)
 
 
-def set_up_topics(core: Core) -> None:
+def set_up_topics(core: Core, opening: Transaction) -> None:
     """Define the system topic objects and the model queues for managed queues, where missing.
 
-    Does nothing when any topic object is defined already.
+    Does nothing when any topic object is defined already. ``opening`` stores them.
     """
     if core.registry.topics.definitions():
         return
-    models = [
-        QueueDefinition(QMODEL, name, deftype=kind, maxdepth=LARGEST)
-        for name, kind in _MODELS.items()
-        if core.registry.find(name) is None
-    ]
-    topics = [
-        TopicDefinition(TOPIC, name).altered(values)
-        for name, values in ((DEFAULT_TOPIC, {}), (BASE_TOPIC, BASE_VALUES))
-        if core.registry.topics.find(name) is None
-    ]
+    models, topics = _system_topics()
     with core.engine_lock:
         for topic in topics:
-            core.registry.topics.add(topic)
-    enter_at_opening(core, models, topics)
+            core.registry.topics.add(copy(topic))
+    enter_at_opening(core, models, opening)
+    opening.unit.statements.extend(saving_prototype(topic, 0) for topic in topics)
+
+
+@cache
+def _system_topics() -> tuple[tuple[QueueDefinition, ...], tuple[TopicDefinition, ...]]:
+    """Return the prototypes of the model queues and of the topic objects."""
+    models = [QueueDefinition(QMODEL, n, deftype=k, maxdepth=LARGEST) for n, k in _MODELS.items()]
+    base = TopicDefinition(TOPIC, BASE_TOPIC).altered(BASE_VALUES)
+    return tuple(models), (TopicDefinition(TOPIC, DEFAULT_TOPIC), base)
 
 
 def _find_topic(core: Core, name: str) -> TopicDefinition:
