@@ -1,6 +1,7 @@
 """The lease of an owner: a time within which nobody else takes the queue manager.
 
-One thread renews the lease, and merges the log behind it. Another closes the queue manager before
+One thread renews the lease, writes files of the folder that have changed into the log (files.py),
+and merges the log behind it. Another closes the queue manager before
 the lease ends, whatever the first one waits for. It goes by a clock of this machine that no one
 sets: the lease in the database begins after the renewal was asked for, so it ends later than what
 is counted here. A process that was stopped finds its lease over when it goes on.
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from mayfly.runtime import Loop, Runtime, elapsed_through_suspend_ms
+from mayfly.store.replica.files import SharedFiles
 from mayfly.store.replica.log import LogUnreachable, PostgresLog, ReplicaError, StandbyState
 
 #: How long a lease lasts unless something else is asked for, and the shortest one.
@@ -58,6 +60,8 @@ class OwnerLease:
         self._addresses: Mapping[str, str] = {}
         #: Those that follow, as of the last renewal.
         self.standbys: list[StandbyState] = []
+        #: The files of the folder, once they are as new as those in the log.
+        self.files: SharedFiles | None = None
         #: Whether somebody wants a standby to become the owner; what is called then.
         self.is_wanted = False
         self.on_wanted: Callable[[], None] = _nothing
@@ -97,6 +101,7 @@ class OwnerLease:
             loop.join()
         if self._loops and not self._is_lost:
             try:
+                self._write_files()
                 self._log.release(self._instance, self._epoch)
             except ReplicaError as error:
                 _LOG.warning("the lease is not given up, and ends by itself: %s", error.message)
@@ -123,6 +128,7 @@ class OwnerLease:
             if renewed.is_wanted and not self.is_wanted:
                 self.is_wanted = True
                 self.on_wanted()
+            self._write_files()
             self.standbys = self._log.standbys(self._instance)
             if renewed.rows >= self.LEFT_ROWS + self.LEAST_MERGED_ROWS:
                 self._log.merge(_MOST_MERGED_ROWS, self.LEFT_ROWS)
@@ -132,6 +138,11 @@ class OwnerLease:
             self._lose(error.message)
             return False
         return True
+
+    def _write_files(self) -> None:
+        """Write files of the folder that have changed into the log; raises ReplicaError."""
+        if self.files is not None:
+            self.files.write_changed(self._log, self._instance, self._epoch)
 
     def _lose(self, reason: str) -> None:
         """Tell once that the lease is lost."""

@@ -1,13 +1,14 @@
 """The log of a queue manager in PostgreSQL: an image of its database, and all commits since.
 
-Four tables in the schema ``mayfly``:
+Five tables in the schema ``mayfly``:
 
 * ``replica``: one row for each queue manager: the instance id of its database, the epoch of its
-  owner, the number of the last row of the log, and the lease: until when nobody else takes it, by
-  the clock of the database;
+  owner, the number of the last row of the log, how often a file was changed, and the lease: until
+  when nobody else takes it, by the clock of the database;
 * ``replica_log``: a row for each append: its number, the epoch of the owner that wrote it, the
   number of pages of the database after it, and the images of the pages that changed;
 * ``replica_page``: one image of each page; a merge moves older rows of the log there;
+* ``replica_file``: a row for each file of the folder that the next owner needs (files.py);
 * ``replica_standby``: one row for each process that follows and would become the owner.
 
 An owner takes the next epoch when it opens the queue manager, and renews its lease from then on
@@ -27,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mayfly.mqi.errors import StoreError
+from mayfly.mqi.errors import StoreDamaged, StoreError
 from mayfly.runtime import Runtime, elapsed_ms
 from mayfly.store.replica.pages import packed, unpacked
 
@@ -65,11 +66,13 @@ _SCHEMA: Final = (
     """ALTER TABLE mayfly.replica
         ADD COLUMN IF NOT EXISTS lease_end timestamptz NOT NULL DEFAULT 'epoch',
         ADD COLUMN IF NOT EXISTS addresses text NOT NULL DEFAULT '{}',
-        ADD COLUMN IF NOT EXISTS is_wanted boolean NOT NULL DEFAULT false""",
+        ADD COLUMN IF NOT EXISTS is_wanted boolean NOT NULL DEFAULT false,
+        ADD COLUMN IF NOT EXISTS files bigint NOT NULL DEFAULT 0""",
+    """CREATE TABLE IF NOT EXISTS mayfly.replica_file (
+        instance text, name text, number bigint NOT NULL, content bytea, digest bytea,
+        PRIMARY KEY (instance, name))""",
 )
-_IS_SET_UP: Final = """
-    SELECT count(*) > 0 FROM pg_attribute
-    WHERE attrelid = to_regclass('mayfly.replica') AND attname = 'is_wanted'"""
+_IS_SET_UP: Final = "SELECT to_regclass('mayfly.replica_file') IS NOT NULL"
 _APPEND: Final = """
     WITH owned AS (
         UPDATE mayfly.replica SET last = %(number)s
@@ -95,6 +98,21 @@ _FOLLOW: Final = """
     ON CONFLICT (instance, name) DO UPDATE SET number = excluded.number, seen = excluded.seen"""
 #: One that was not seen for so long has ended.
 _STANDBY_SECONDS: Final = 10
+_WRITE_FILE: Final = """
+    WITH owned AS (
+        UPDATE mayfly.replica SET files = files + 1 WHERE instance = %(instance)s
+            AND epoch = %(epoch)s
+        RETURNING instance, files)
+    INSERT INTO mayfly.replica_file
+    SELECT instance, %(name)s, files, %(content)b, sha256(%(content)b) FROM owned
+    ON CONFLICT (instance, name) DO UPDATE
+    SET number = excluded.number, content = excluded.content, digest = excluded.digest
+    RETURNING number"""
+_FILES: Final = """
+    SELECT r.epoch, r.files, f.name, f.content, f.digest = sha256(f.content)
+    FROM mayfly.replica r
+    LEFT JOIN mayfly.replica_file f ON f.instance = r.instance AND f.number > %s
+    WHERE r.manager = %s"""
 _RELEASE: Final = """
     UPDATE mayfly.replica SET lease_end = 'epoch' WHERE instance = %s AND epoch = %s"""
 _IMAGE: Final = (
@@ -141,8 +159,9 @@ class Registered(NamedTuple):
 class Ownership(NamedTuple):
     """Who has a queue manager: its owner, epoch, last row, and ms to the end of its lease.
 
-    ``instance`` is the instance id of its database, ``addresses`` where its owner listens, by the
-    names of listeners, ``now_ms`` the database's clock.
+    ``instance`` is the instance id of its database, ``files`` how often a file of the folder was
+    changed in the log, ``addresses`` where its owner listens, by the names of listeners,
+    ``now_ms`` the database's clock.
     ``lease_ms`` is 0 when the lease has ended, or was given up. ``lease_end`` is that moment by the
     database's clock, and changes when the lease is renewed.
     """
@@ -151,6 +170,7 @@ class Ownership(NamedTuple):
     owner: str
     epoch: int
     last: int
+    files: int
     addresses: dict[str, str]
     lease_end: str
     lease_ms: int
@@ -174,6 +194,18 @@ class StandbyState(NamedTuple):
     name: str
     number: int
     age_ms: int
+
+
+class LogFiles(NamedTuple):
+    """Files of a folder as the log has them.
+
+    ``epoch`` is that of the queue manager's owner, ``number`` the last change of a file.
+    ``contents`` has the content of each file by its name, None for one that was removed.
+    """
+
+    epoch: int
+    number: int
+    contents: dict[str, bytes | None]
 
 
 class Owned(ReplicaError):
@@ -268,7 +300,8 @@ class PostgresLog:
             row = (
                 self._connected()
                 .execute(
-                    "SELECT instance, owner, epoch, last, addresses, lease_end::text, greatest(0, "
+                    "SELECT instance, owner, epoch, last, files, addresses, lease_end::text, "
+                    "greatest(0, "
                     "extract(epoch FROM lease_end - clock_timestamp()) * 1000)::bigint, "
                     "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                     "FROM mayfly.replica WHERE manager = %s",
@@ -279,7 +312,7 @@ class PostgresLog:
         if row is None:
             return None
         standing = Ownership(*row)
-        return standing._replace(addresses=json.loads(row[4]))
+        return standing._replace(addresses=json.loads(row[5]))
 
     def standbys(self, instance: str) -> list[StandbyState]:
         """Return the processes that follow, by name; raises ReplicaError."""
@@ -439,6 +472,37 @@ class PostgresLog:
                 self._pause.wait(_PAUSE_SECONDS)
         text = f"{gone}; given up after {self._patience_ms / 1000:g} seconds"
         raise LogUnreachable(text, self.manager_name)
+
+    def write_file(self, instance: str, epoch: int, name: str, content: bytes | None) -> None:
+        """Replace what the log has of a file of the folder; None for one that was removed.
+
+        Raises Fenced when another owner has taken the queue manager, LogUnreachable, ReplicaError.
+        """
+        values = {"instance": instance, "epoch": epoch, "name": name, "content": content}
+        with self._errors():
+            if self._connected().execute(_WRITE_FILE, values).fetchone() is None:
+                raise self._refusal(instance, LogRow(0, epoch))
+
+    def files_since(self, number: int) -> LogFiles:
+        """Return the files of the folder that were changed after change ``number``.
+
+        Raises StoreDamaged for a content with a wrong digest, and ReplicaError, also when the log
+        knows nothing of the queue manager.
+        """
+        with self._errors():
+            values = number, self.manager_name
+            rows = self._connected().execute(_FILES, values, binary=True).fetchall()
+        if not rows:
+            raise ReplicaError(f"{self._name} is not in this database", self.manager_name)
+        contents = dict[str, bytes | None]()
+        for _epoch, _number, name, content, is_right in rows:
+            if is_right is False:
+                source = f"the file {name} in {self._name}"
+                raise StoreDamaged(f"{source} is damaged: its digest is wrong", source)
+            if name is not None:
+                contents[name] = content
+        epoch, last, *_file = rows[0]
+        return LogFiles(epoch, last, contents)
 
     def gone(self, folder: Path) -> ReplicaError:
         """Return the error for a folder with rows of the log, of which the database has none."""

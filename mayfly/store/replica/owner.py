@@ -20,6 +20,7 @@ from mayfly.runtime import Runtime, elapsed_through_suspend_ms
 from mayfly.store.changes import read_change
 from mayfly.store.followers import NO_LOG, LogPosition
 from mayfly.store.replica.applying import NOTHING, FolderState, StateFile, bring_to_end
+from mayfly.store.replica.files import SharedFiles, write_files
 from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS, OwnerLease, own_lease_ms
 from mayfly.store.replica.log import LogEntry, LogRow, Owned, PostgresLog, Registered
 from mayfly.store.replica.pages import packed
@@ -72,7 +73,7 @@ class Replica:
         return self._at
 
     def prepare(self, folder: Path) -> None:
-        """Take the queue manager, and make the database of a folder that of the log's end.
+        """Take the queue manager, and make a folder's database and files those of the log's end.
 
         The lease of an owner that has ended is waited for. Without a log nothing is done:
         :meth:`begin` makes one. Call it with the folder locked and its database closed. Raises
@@ -84,11 +85,14 @@ class Replica:
         if registered is None:
             if state != NOTHING:
                 raise self._log.gone(folder)
+            self.lease.files = SharedFiles(folder, {})
             return
         self._instance = registered.instance
         # First the epoch: from here on nobody else appends, so the end stays the end.
-        taken = self._take(state.owned_epoch)
-        if state != NOTHING:
+        own_epoch = state.owned_epoch if state.instance == registered.instance else 0
+        taken = self._take(own_epoch)
+        was_last = own_epoch == taken.epoch - 1
+        if was_last:
             self._state.write(state._replace(owned_epoch=taken.epoch))
         applied = bring_to_end(folder, self._log, self._runtime.files)
         if applied.page_count:
@@ -100,7 +104,12 @@ class Replica:
                 applied.discarded_pages,
             )
         self._at = LogRow(applied.position.number, taken.epoch)
+        shared = self._log.files_since(0)
+        if not was_last:
+            write_files(folder, shared, self._runtime.files)
         state = self._state.read()
+        self._state.write(state._replace(owned_epoch=taken.epoch))
+        self.lease.files = SharedFiles(folder, shared.contents)
         self._synced, self._synced_end = state.synced, state.synced_end
 
     def begin(
