@@ -16,6 +16,7 @@ a database: :func:`write_pages`.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -151,6 +152,42 @@ def read_change(log: Path, start: LogPosition, end: LogPosition, max_frames: int
     if not commit_count:
         return None
     return Change(LogPosition(end.salts, frames), commit_count, page_count, pages)
+
+
+class Piece(NamedTuple):
+    """Frames that follow each other: the last image of each page, by its number.
+
+    ``page_count`` is the pages of the database after the last frame, 0 if no commit ends there.
+    """
+
+    page_count: int
+    pages: dict[int, bytes]
+
+
+def read_pieces(
+    log: Path, start: LogPosition, end: LogPosition, max_frames: int
+) -> Iterator[Piece]:
+    """Yield what the commits between two positions of one log have written, in their order.
+
+    A piece has at most ``max_frames`` frames, and ends anywhere in a commit. The positions are
+    those of :func:`read_change`, so the last piece ends with a commit. Raises LogLost when the log
+    was begun anew meanwhile, OSError.
+    """
+    lost = LogLost(f"{log} was begun anew before it was read", log.parent)
+    with log.open("rb") as file:
+        file.seek(HEADER_BYTES + start.frames * FRAME_BYTES)
+        for place in range(start.frames, end.frames, max_frames):
+            pages, page_count = dict[int, bytes](), 0
+            wanted_bytes = min(max_frames, end.frames - place) * FRAME_BYTES
+            packed = file.read(wanted_bytes)
+            for at in range(0, len(packed), FRAME_BYTES):
+                number, page_count, salts, _sums = _FRAME_HEAD.unpack_from(packed, at)
+                if salts != end.salts:
+                    raise lost
+                pages[number] = packed[at + _FRAME_HEAD.size : at + FRAME_BYTES]
+            if len(packed) < wanted_bytes or salts_of(log, Files()) != end.salts:
+                raise lost
+            yield Piece(page_count, pages)
 
 
 def _frames(file: BinaryIO, place: int, count: int) -> list[tuple[bytes, bytes]]:

@@ -1,12 +1,15 @@
 """The log of a queue manager in PostgreSQL: an image of its database, and all commits since.
 
-Five tables in the schema ``mayfly``:
+Six tables in the schema ``mayfly``:
 
 * ``replica``: one row for each queue manager: the instance id of its database, the epoch of its
   owner, the number of the last row of the log, how often a file was changed, and the lease: until
   when nobody else takes it, by the clock of the database;
 * ``replica_log``: a row for each append: its number, the epoch of the owner that wrote it, the
   number of pages of the database after it, and the images of the pages that changed;
+* ``replica_part``: the images of an append that are too many for one row. They are written before
+  the row of the log, which makes them count: those of another epoch than the row's, and those
+  without a row, are in no log, and go with the next merge or owner;
 * ``replica_page``: one image of each page; a merge moves older rows of the log there;
 * ``replica_file``: a row for each file of the folder that the next owner needs (files.py);
 * ``replica_standby``: one row for each process that follows and would become the owner.
@@ -23,8 +26,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -41,6 +47,14 @@ _PAUSE_SECONDS: Final = 0.1
 #: Any numbers: two that set up the schema at the same time come one after the other, and of two
 #: that merge a log the second does nothing. The third is for the one that begins a log.
 _SETUP_LOCK, _MERGE_LOCK, _FIRST_LOCK = 5_124_877, 5_124_878, 5_124_879
+#: So many rows of the log are fetched at once: each may have some megabytes.
+_PIECES_AT_ONCE: Final = 10
+#: So many pages are one transaction of the first copy.
+_COPIED_PAGES: Final = 1_000
+#: A merge ends with the row by which it has so many pages.
+MERGED_PAGES: Final = 1_000
+#: The largest number that a part can have.
+_ROW_ITSELF: Final = 2**31 - 1
 _SCHEMA: Final = (
     "CREATE SCHEMA IF NOT EXISTS mayfly",
     """CREATE TABLE IF NOT EXISTS mayfly.replica (
@@ -57,6 +71,16 @@ _SCHEMA: Final = (
     # The bytes are compressed already.
     "ALTER TABLE mayfly.replica_log ALTER pages SET STORAGE EXTERNAL",
     "ALTER TABLE mayfly.replica_page ALTER image SET STORAGE EXTERNAL",
+    """CREATE TABLE IF NOT EXISTS mayfly.replica_part (
+        instance text, number bigint, part integer, epoch bigint, pages bytea NOT NULL,
+        PRIMARY KEY (instance, number, part, epoch))""",
+    "ALTER TABLE mayfly.replica_part ALTER pages SET STORAGE EXTERNAL",
+    # A row comes behind its parts.
+    f"""CREATE OR REPLACE VIEW mayfly.replica_piece AS
+        SELECT instance, number, {_ROW_ITSELF} AS part, pages FROM mayfly.replica_log
+        UNION ALL
+        SELECT instance, number, part, p.pages
+        FROM mayfly.replica_part p JOIN mayfly.replica_log USING (instance, number, epoch)""",
     """CREATE INDEX IF NOT EXISTS replica_page_by_number
         ON mayfly.replica_page (instance, number)""",
     """CREATE TABLE IF NOT EXISTS mayfly.replica_standby (
@@ -72,7 +96,9 @@ _SCHEMA: Final = (
         instance text, name text, number bigint NOT NULL, content bytea, digest bytea,
         PRIMARY KEY (instance, name))""",
 )
-_IS_SET_UP: Final = "SELECT to_regclass('mayfly.replica_file') IS NOT NULL"
+_IS_SET_UP: Final = """
+    SELECT to_regclass('mayfly.replica_file') IS NOT NULL
+        AND to_regclass('mayfly.replica_piece') IS NOT NULL"""
 _APPEND: Final = """
     WITH owned AS (
         UPDATE mayfly.replica SET last = %(number)s
@@ -81,6 +107,12 @@ _APPEND: Final = """
     INSERT INTO mayfly.replica_log
     SELECT instance, %(number)s, %(epoch)s, %(page_count)s, %(pages)b FROM owned
     RETURNING number"""
+_WRITE_PART: Final = """
+    INSERT INTO mayfly.replica_part
+    SELECT instance, %(number)s, %(part)s, epoch, %(pages)b FROM mayfly.replica
+    WHERE instance = %(instance)s AND epoch = %(epoch)s
+    ON CONFLICT (instance, number, part, epoch) DO UPDATE SET pages = excluded.pages
+    RETURNING part"""
 _LEASE_END: Final = "clock_timestamp() + %(lease_ms)s * interval '1 ms'"
 _TAKE: Final = f"""
     UPDATE mayfly.replica SET epoch = epoch + 1, owner = %(owner)s, lease_end = {_LEASE_END},
@@ -91,8 +123,7 @@ _TAKE: Final = f"""
 _RENEW: Final = f"""
     UPDATE mayfly.replica SET lease_end = {_LEASE_END}, addresses = %(addresses)s
     WHERE instance = %(instance)s AND epoch = %(epoch)s
-    RETURNING is_wanted, last - (
-        SELECT coalesce(min(number), 0) FROM mayfly.replica_log WHERE instance = %(instance)s)"""
+    RETURNING is_wanted"""
 _FOLLOW: Final = """
     INSERT INTO mayfly.replica_standby VALUES (%s, %s, %s, clock_timestamp())
     ON CONFLICT (instance, name) DO UPDATE SET number = excluded.number, seen = excluded.seen"""
@@ -118,6 +149,16 @@ _RELEASE: Final = """
 _IMAGE: Final = (
     "COPY mayfly.replica_page (instance, page, number, image) FROM STDIN (FORMAT BINARY)"
 )
+_LENGTH: Final = """
+    SELECT count(*), coalesce(sum(length(pages)), 0)::bigint
+    FROM mayfly.replica JOIN mayfly.replica_piece USING (instance)
+    WHERE manager = %s AND pages <> ''"""
+_OLDEST: Final = """
+    SELECT instance, number, part, pages
+    FROM mayfly.replica r JOIN mayfly.replica_piece USING (instance)
+    WHERE manager = %s AND pages <> '' AND number <= (
+        SELECT max(number) FROM mayfly.replica_log e WHERE e.instance = r.instance) - %s
+    ORDER BY number, part LIMIT %s"""
 _MERGE: Final = """
     INSERT INTO mayfly.replica_page VALUES (%s, %s, %s, %s)
     ON CONFLICT (instance, page) DO UPDATE SET number = excluded.number, image = excluded.image"""
@@ -177,17 +218,6 @@ class Ownership(NamedTuple):
     now_ms: int
 
 
-class Renewed(NamedTuple):
-    """What an owner learns when it renews its lease.
-
-    ``is_wanted`` is True once somebody wants a standby to become the owner. ``rows`` is how many
-    rows the log has before its last one.
-    """
-
-    is_wanted: bool
-    rows: int
-
-
 class StandbyState(NamedTuple):
     """A process that follows: its name, the last row that it has, and when it was last seen."""
 
@@ -206,6 +236,13 @@ class LogFiles(NamedTuple):
     epoch: int
     number: int
     contents: dict[str, bytes | None]
+
+
+class LogLength(NamedTuple):
+    """Rows of the log with pages, where a part counts as a row, and the bytes of their pages."""
+
+    rows: int
+    size_bytes: int
 
 
 class Owned(ReplicaError):
@@ -369,27 +406,54 @@ class PostgresLog:
     ) -> LogRow:
         """Begin the log with an image of the whole database; return its end, of epoch 1.
 
-        ``images`` are all pages with their numbers. All of it is one transaction. The epoch has no
-        lease. Raises ReplicaError, also when another owner was first.
+        ``images`` are all pages with their numbers, in order. They are copied some at a time, and
+        the log is begun when all are there: a copy that was interrupted is in no log. What is there
+        of one is copied again only where it differs. The epoch has no lease. A database that goes
+        away is waited for, as by an append. Raises LogUnreachable, ReplicaError, also when another
+        owner was first.
         """
-        position = LogRow(1, 1)
+        position, pages = LogRow(1, 1), iter(images)
+        while copied := dict(islice(pages, _COPIED_PAGES)):
+            self._patiently(partial(self._copy, instance, copied))
         with self._errors():
             connection = self._connected()
             with connection.transaction():
                 connection.execute(
+                    "DELETE FROM mayfly.replica_page WHERE instance = %s AND page > %s",
+                    (instance, page_count),
+                )
+                connection.execute(
                     "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, %s, 'epoch', '{}', false)",
                     (self.manager_name, instance, position.epoch, owner, position.number),
                 )
-                with connection.cursor() as cursor, cursor.copy(_IMAGE) as copying:
-                    copying.set_types(["text", "int8", "int8", "bytea"])
-                    for number, page in images:
-                        image = packed({number: page})
-                        copying.write_row((instance, number, position.number, image))
                 connection.execute(
                     "INSERT INTO mayfly.replica_log VALUES (%s, %s, %s, %s, %s)",
                     (instance, position.number, position.epoch, page_count, b""),
                 )
         return position
+
+    def _copy(self, instance: str, pages: Mapping[int, bytes]) -> None:
+        """Write images of pages that follow each other, but for those that are there already."""
+        connection, numbers = self._connected(), sorted(pages)
+        images = {number: packed({number: pages[number]}) for number in numbers}
+        with connection.transaction():
+            found = connection.execute(
+                "SELECT page, sha256(image) FROM mayfly.replica_page "
+                "WHERE instance = %s AND page BETWEEN %s AND %s",
+                (instance, numbers[0], numbers[-1]),
+                binary=True,
+            ).fetchall()
+            same = {page for page, digest in found if digest == sha256(images[page]).digest()}
+            if found:
+                connection.execute(
+                    "DELETE FROM mayfly.replica_page WHERE instance = %s AND page = ANY(%s)",
+                    (instance, [page for page, _digest in found if page not in same]),
+                )
+            with connection.cursor() as cursor, cursor.copy(_IMAGE) as copying:
+                copying.set_types(["text", "int8", "int8", "bytea"])
+                for number, image in images.items():
+                    if number not in same:
+                        copying.write_row((instance, number, 1, image))
 
     def take(self, instance: str, owner: str, lease_ms: int, own_epoch: int = 0) -> LogRow:
         """Become the owner; return the end of the log, with the epoch of this owner.
@@ -421,12 +485,11 @@ class PostgresLog:
         epoch, last = row
         return LogRow(last, epoch)
 
-    def renew(
-        self, instance: str, epoch: int, lease_ms: int, addresses: Mapping[str, str]
-    ) -> Renewed:
+    def renew(self, instance: str, epoch: int, lease_ms: int, addresses: Mapping[str, str]) -> bool:
         """Let the lease of the owner of an epoch end in ``lease_ms`` ms.
 
         ``addresses`` are where the owner listens, by the names of listeners, to be shown to others.
+        Returns True once somebody wants a standby to become the owner.
 
         Raises Fenced when another owner has taken the queue manager, LogUnreachable, ReplicaError.
         """
@@ -440,7 +503,8 @@ class PostgresLog:
             row = self._connected().execute(_RENEW, values).fetchone()
             if row is None:
                 raise self._refusal(instance, LogRow(0, epoch))
-        return Renewed(*row)
+        [is_wanted] = row
+        return bool(is_wanted)
 
     def release(self, instance: str, epoch: int) -> None:
         """End the lease of the owner of an epoch, unless another has it; raises ReplicaError."""
@@ -504,6 +568,38 @@ class PostgresLog:
         epoch, last, *_file = rows[0]
         return LogFiles(epoch, last, contents)
 
+    def write_part(self, instance: str, position: LogRow, part: int, pages: bytes) -> None:
+        """Write a part of what the next append at ``position`` makes count, with its number.
+
+        It is tried again while the database is away, as an append is. Raises Fenced,
+        LogUnreachable, ReplicaError.
+        """
+        values = {
+            "instance": instance,
+            "number": position.number,
+            "epoch": position.epoch,
+            "part": part,
+            "pages": pages,
+        }
+
+        def write() -> None:
+            """Write the part, whatever was written of it before."""
+            if self._connected().execute(_WRITE_PART, values).fetchone() is None:
+                raise self._refusal(instance, position)
+
+        self._patiently(write)
+
+    def discard_parts(self, instance: str, number: int) -> None:
+        """Delete parts behind row ``number``, which no append has made count, of earlier epochs.
+
+        Call it as the owner before any append. Raises ReplicaError.
+        """
+        with self._errors():
+            self._connected().execute(
+                "DELETE FROM mayfly.replica_part WHERE instance = %s AND number > %s",
+                (instance, number),
+            )
+
     def gone(self, folder: Path) -> ReplicaError:
         """Return the error for a folder with rows of the log, of which the database has none."""
         text = f"{self._name} is not in this database, and {folder} has rows of it"
@@ -524,55 +620,64 @@ class PostgresLog:
                     raise ReplicaError(f"{self._name} is not in this database", self.manager_name)
                 yield LogSnapshot(connection, self._name, registered)
 
-    def merge(self, most_rows: int, leaves_rows: int = 1) -> int:
+    def length(self) -> LogLength:
+        """Return how much of the log a merge could move; raises ReplicaError."""
+        with self._errors():
+            row = self._connected().execute(_LENGTH, (self.manager_name,)).fetchone()
+        return LogLength(*row)
+
+    def merge(self, most_rows: int, leaves_rows: int = 1, most_pages: int = MERGED_PAGES) -> int:
         """Move the oldest rows of the log into the image of the database; return how many.
 
         At most ``most_rows`` are moved, in one transaction, and never the last ``leaves_rows``, of
-        which there is at least one: by it a lost answer is found. Does nothing while another merges
-        a log. Raises ReplicaError.
+        which there is at least one: by it a lost answer is found. The row with which ``most_pages``
+        are reached is the last one. Parts count as rows, and some parts of a row may be moved
+        before the row. Rows without pages stay. Does nothing while another merges this log. Raises
+        StoreDamaged, ReplicaError.
         """
         with self._errors():
             connection = self._connected()
             with connection.transaction():
                 [is_free] = connection.execute(
-                    "SELECT pg_try_advisory_xact_lock(%s)", (_MERGE_LOCK,)
+                    "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))",
+                    (_MERGE_LOCK, self.manager_name),
                 ).fetchone()
-                rows = self._oldest(most_rows, leaves_rows) if is_free else []
-                images: dict[int, tuple[int, bytes]] = {}
-                for _instance, number, pages in rows:
-                    for page, image in unpacked(pages, f"row {number} of {self._name}"):
-                        images[page] = (number, image)
-                if rows:
-                    instance, last, _pages = rows[-1]
-                    with connection.cursor() as cursor:
-                        cursor.executemany(
-                            _MERGE,
-                            [
-                                (instance, page, number, packed({page: image}))
-                                for page, (number, image) in sorted(images.items())
-                            ],
-                        )
-                    connection.execute(
-                        "DELETE FROM mayfly.replica_log WHERE instance = %s AND number <= %s",
-                        (instance, last),
+                if not is_free:
+                    return 0
+                images, places = dict[int, tuple[int, bytes]](), list[tuple[str, int, int]]()
+                with connection.cursor(name="oldest", binary=True) as cursor:
+                    cursor.itersize = _PIECES_AT_ONCE
+                    cursor.execute(_OLDEST, (self.manager_name, leaves_rows, most_rows))
+                    for *place, pages in cursor:
+                        number = place[1]
+                        for page, image in unpacked(pages, f"row {number} of {self._name}"):
+                            images[page] = (number, image)
+                        places.append(tuple(place))
+                        if len(images) >= most_pages:
+                            break
+                if not places:
+                    return 0
+                instance, number, part = places[-1]
+                with connection.cursor() as cursor:
+                    cursor.executemany(
+                        _MERGE,
+                        [
+                            (instance, page, number, packed({page: image}))
+                            for page, (number, image) in sorted(images.items())
+                        ],
                     )
-        return len(rows)
-
-    def _oldest(self, most_rows: int, leaves_rows: int) -> list[tuple[str, int, bytes]]:
-        """Return (instance, number, pages) of the oldest rows of the log, but for its last ones."""
-        found: list[tuple[str, int, bytes]] = (
-            self._connected()
-            .execute(
-                "SELECT r.instance, l.number, l.pages FROM mayfly.replica r "
-                "JOIN mayfly.replica_log l "
-                "ON l.instance = r.instance AND l.number <= r.last - %s "
-                "WHERE manager = %s ORDER BY l.number LIMIT %s",
-                (leaves_rows, self.manager_name, most_rows),
-                binary=True,
-            )
-            .fetchall()
-        )
-        return found
+                whole = number if part == _ROW_ITSELF else number - 1
+                connection.execute(
+                    "DELETE FROM mayfly.replica_log "
+                    "WHERE instance = %s AND number <= %s AND pages <> ''",
+                    (instance, whole),
+                )
+                connection.execute(
+                    "DELETE FROM mayfly.replica_part "
+                    "WHERE instance = %s AND (number, part) <= (%s, %s)",
+                    (instance, number, part),
+                )
+        return len(places)
 
     def _connected(self) -> Any:
         """Return the connection, made if needed; raises psycopg.Error, ReplicaError."""
@@ -598,6 +703,26 @@ class PostgresLog:
             if value == "off":
                 text = f"{name} is off: what is acknowledged could be lost"
                 raise ReplicaError(f"{self._name}: {text}", self.manager_name)
+
+    def _patiently(self, write: Callable[[], None]) -> None:
+        """Call a function that writes the same again, until the database has answered.
+
+        Raises LogUnreachable when it stays away for the patience of this log, and as ``write``.
+        """
+        gone, end_ms = "", 0
+        while not gone or elapsed_ms() < end_ms:
+            try:
+                with self._errors():
+                    write()
+                return
+            except LogUnreachable as error:
+                if not gone:
+                    _LOG.warning("%s, commits wait", error.message)
+                    end_ms = elapsed_ms() + self._patience_ms
+                gone = error.message
+                self._pause.wait(_PAUSE_SECONDS)
+        text = f"{gone}; given up after {self._patience_ms / 1000:g} seconds"
+        raise LogUnreachable(text, self.manager_name)
 
     def _append_once(self, instance: str, entry: LogEntry) -> bool:
         """Try an append once; return False if it was refused."""
@@ -710,10 +835,10 @@ class LogSnapshot:
                 yield from unpacked(image, f"page {page} of {self._name}")
         known = frozenset(wanted)
         with self._connection.cursor(name="rows", binary=True) as cursor:
-            cursor.itersize = 100
+            cursor.itersize = _PIECES_AT_ONCE
             cursor.execute(
-                "SELECT number, pages FROM mayfly.replica_log "
-                "WHERE instance = %s AND (number > %s OR %s) ORDER BY number",
+                "SELECT number, pages FROM mayfly.replica_piece "
+                "WHERE instance = %s AND (number > %s OR %s) ORDER BY number, part",
                 (self.instance, number, bool(wanted)),
             )
             for at, pages in cursor:
