@@ -159,6 +159,10 @@ _OLDEST: Final = """
     WHERE manager = %s AND pages <> '' AND number <= (
         SELECT max(number) FROM mayfly.replica_log e WHERE e.instance = r.instance) - %s
     ORDER BY number, part LIMIT %s"""
+_DELETE_BEYOND: Final = """
+    DELETE FROM mayfly.replica_page WHERE instance = %(instance)s AND page > (
+        SELECT max(page_count) FROM mayfly.replica_log
+        WHERE instance = %(instance)s AND number >= %(number)s)"""
 _MERGE: Final = """
     INSERT INTO mayfly.replica_page VALUES (%s, %s, %s, %s)
     ON CONFLICT (instance, page) DO UPDATE SET number = excluded.number, image = excluded.image"""
@@ -667,6 +671,8 @@ class PostgresLog:
                         ],
                     )
                 whole = number if part == _ROW_ITSELF else number - 1
+                # The database may have become smaller.
+                connection.execute(_DELETE_BEYOND, {"instance": instance, "number": whole})
                 connection.execute(
                     "DELETE FROM mayfly.replica_log "
                     "WHERE instance = %s AND number <= %s AND pages <> ''",
