@@ -113,6 +113,11 @@ _WRITE_PART: Final = """
     WHERE instance = %(instance)s AND epoch = %(epoch)s
     ON CONFLICT (instance, number, part, epoch) DO UPDATE SET pages = excluded.pages
     RETURNING part"""
+_DISCARD_PARTS: Final = """
+    DELETE FROM mayfly.replica_part p
+    WHERE instance = %(instance)s AND epoch < %(epoch)s AND NOT EXISTS (
+        SELECT FROM mayfly.replica_log l
+        WHERE (l.instance, l.number, l.epoch) = (p.instance, p.number, p.epoch))"""
 _LEASE_END: Final = "clock_timestamp() + %(lease_ms)s * interval '1 ms'"
 _TAKE: Final = f"""
     UPDATE mayfly.replica SET epoch = epoch + 1, owner = %(owner)s, lease_end = {_LEASE_END},
@@ -593,16 +598,13 @@ class PostgresLog:
 
         self._patiently(write)
 
-    def discard_parts(self, instance: str, number: int) -> None:
-        """Delete parts behind row ``number``, which no append has made count, of earlier epochs.
+    def discard_parts(self, instance: str, epoch: int) -> None:
+        """Delete parts from before an epoch that no append has made count.
 
-        Call it as the owner before any append. Raises ReplicaError.
+        Call it as the owner of that epoch. Raises ReplicaError.
         """
         with self._errors():
-            self._connected().execute(
-                "DELETE FROM mayfly.replica_part WHERE instance = %s AND number > %s",
-                (instance, number),
-            )
+            self._connected().execute(_DISCARD_PARTS, {"instance": instance, "epoch": epoch})
 
     def gone(self, folder: Path) -> ReplicaError:
         """Return the error for a folder with rows of the log, of which the database has none."""

@@ -110,7 +110,7 @@ class Replica:
                 applied.discarded_pages,
             )
         self._at = LogRow(applied.position.number, taken.epoch)
-        self._log.discard_parts(self._instance, self._at.number)
+        self._log.discard_parts(self._instance, taken.epoch)
         shared = self._log.files_since(0)
         if not was_last:
             write_files(folder, shared, self._runtime.files)
