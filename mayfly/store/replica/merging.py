@@ -19,8 +19,8 @@ from mayfly.store.replica.log import LogUnreachable, PostgresLog
 MERGE_PATIENCE_MS: Final = 3_000
 _LOOK_SECONDS: Final = 1.0
 _FAILED_SECONDS: Final = 60.0
-#: Rows of one step, and the pause after it in times of the step.
-_STEP_ROWS: Final = 200
+#: Rows that are merged between two looks, and in one step; the pause after a step in times of it.
+_MOST_ROWS, _STEP_ROWS = 2_000, 200
 _PAUSE_FACTOR, _PAUSE_FACTOR_BEHIND = 4.0, 0.5
 #: A log with so many rows or bytes is behind.
 _ROWS_BEHIND: Final = 10_000
@@ -88,7 +88,8 @@ class LogMerger:
         rows, size_bytes = log.length()
         self._left_rows = 1 if size_bytes >= self.MOST_BYTES else self.LEFT_ROWS
         if rows >= self._left_rows + self.LEAST_MERGED_ROWS or size_bytes >= self.MOST_BYTES:
-            self._due_rows, self._pause_seconds = rows - self._left_rows, 0.0
+            self._due_rows = min(rows - self._left_rows, _MOST_ROWS)
+            self._pause_seconds = 0.0
         is_behind = rows >= _ROWS_BEHIND or size_bytes >= _BYTES_BEHIND
         self._factor = _PAUSE_FACTOR_BEHIND if is_behind else _PAUSE_FACTOR
 
@@ -96,5 +97,9 @@ class LogMerger:
         """Merge one step, and pause in proportion to it."""
         began_ms = elapsed_ms()
         count = log.merge(min(_STEP_ROWS, self._due_rows), self._left_rows)
-        self._due_rows = max(self._due_rows - count, 0) if count else 0
+        if not count:
+            # Another merges it, or all that is left belongs to the last row.
+            self._due_rows = 0
+            return
+        self._due_rows = max(self._due_rows - count, 0)
         self._pause_seconds = (elapsed_ms() - began_ms) * self._factor / 1_000
