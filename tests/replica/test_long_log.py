@@ -148,10 +148,10 @@ def test_an_owner_merges_its_log_by_rows_and_by_bytes(
     with opened(url, folder) as qm, closing(PostgresLog(url, "QM1", Runtime())) as log:
         for number in range(20):
             put(qm, b"%d" % number)
-        wait_until(lambda: log.length().rows < 10)
-        assert log.length().rows >= 5
+        wait_until(lambda: log.length(100).rows < 10)
+        assert log.length(100).rows >= 5
         monkeypatch.setattr(LogMerger, "MOST_BYTES", 100_000)
         put(qm, os.urandom(100_000))
-        wait_until(lambda: log.length().rows == 1)
+        wait_until(lambda: log.length(100).rows == 1)
         put(qm, b"last")
     assert followed(url, tmp_path / "other") == (folder / DATABASE_FILE).read_bytes()

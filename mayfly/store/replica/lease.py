@@ -1,10 +1,10 @@
 """The lease of an owner: a time within which nobody else takes the queue manager.
 
 One thread renews the lease, and writes files of the folder that have changed into the log
-(files.py). Another closes the queue manager before
-the lease ends, whatever the first one waits for. It goes by a clock of this machine that no one
-sets: the lease in the database begins after the renewal was asked for, so it ends later than what
-is counted here. A process that was stopped finds its lease over when it goes on.
+(files.py). Another closes the queue manager before the lease ends, whatever the first one waits
+for. It goes by a clock of this machine that no one sets: the lease in the database begins after the
+renewal was asked for, so it ends later than what is counted here. A process that was stopped finds
+its lease over when it goes on.
 """
 
 from __future__ import annotations

@@ -28,7 +28,6 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -156,14 +155,20 @@ _IMAGE: Final = (
 )
 _LENGTH: Final = """
     SELECT count(*), coalesce(sum(length(pages)), 0)::bigint
-    FROM mayfly.replica JOIN mayfly.replica_piece USING (instance)
-    WHERE manager = %s AND pages <> ''"""
+    FROM (
+        SELECT pages FROM mayfly.replica_piece
+        WHERE instance = (SELECT instance FROM mayfly.replica WHERE manager = %s) AND pages <> ''
+        LIMIT %s) AS counted"""
+_ENDS: Final = """
+    SELECT instance,
+        (SELECT number FROM mayfly.replica_log l WHERE l.instance = r.instance AND pages <> ''
+            ORDER BY number LIMIT 1),
+        (SELECT max(number) FROM mayfly.replica_log l WHERE l.instance = r.instance)
+    FROM mayfly.replica r WHERE manager = %s"""
+#: By numbers from and to, since a long log is not sorted as a whole for a few rows of it.
 _OLDEST: Final = """
-    SELECT instance, number, part, pages
-    FROM mayfly.replica r JOIN mayfly.replica_piece USING (instance)
-    WHERE manager = %s AND pages <> '' AND number <= (
-        SELECT max(number) FROM mayfly.replica_log e WHERE e.instance = r.instance) - %s
-    ORDER BY number, part LIMIT %s"""
+    SELECT number, part, pages FROM mayfly.replica_piece
+    WHERE instance = %s AND number BETWEEN %s AND %s AND pages <> '' ORDER BY number, part"""
 _DELETE_BEYOND: Final = """
     DELETE FROM mayfly.replica_page WHERE instance = %(instance)s AND page > (
         SELECT max(page_count) FROM mayfly.replica_log
@@ -417,13 +422,14 @@ class PostgresLog:
 
         ``images`` are all pages with their numbers, in order. They are copied some at a time, and
         the log is begun when all are there: a copy that was interrupted is in no log. What is there
-        of one is copied again only where it differs. The epoch has no lease. A database that goes
-        away is waited for, as by an append. Raises LogUnreachable, ReplicaError, also when another
-        owner was first.
+        of one is copied again only where it differs. The epoch has no lease. Call it after
+        :meth:`is_first`; a connection that is lost meanwhile, and the right with it, ends the copy.
+        Raises LogUnreachable, ReplicaError, also when another owner was first.
         """
         position, pages = LogRow(1, 1), iter(images)
         while copied := dict(islice(pages, _COPIED_PAGES)):
-            self._patiently(partial(self._copy, instance, copied))
+            with self._errors():
+                self._copy(instance, copied)
         with self._errors():
             connection = self._connected()
             with connection.transaction():
@@ -626,20 +632,20 @@ class PostgresLog:
                     raise ReplicaError(f"{self._name} is not in this database", self.manager_name)
                 yield LogSnapshot(connection, self._name, registered)
 
-    def length(self) -> LogLength:
-        """Return how much of the log a merge could move; raises ReplicaError."""
+    def length(self, most_rows: int) -> LogLength:
+        """Return how long the log is, of which ``most_rows`` are looked at; raises ReplicaError."""
         with self._errors():
-            row = self._connected().execute(_LENGTH, (self.manager_name,)).fetchone()
+            row = self._connected().execute(_LENGTH, (self.manager_name, most_rows)).fetchone()
         return LogLength(*row)
 
     def merge(self, most_rows: int, leaves_rows: int = 1, most_pages: int = MERGED_PAGES) -> int:
         """Move the oldest rows of the log into the image of the database; return how many.
 
-        At most ``most_rows`` are moved, in one transaction, and never the last ``leaves_rows``, of
-        which there is at least one: by it a lost answer is found. The row with which ``most_pages``
-        are reached is the last one. Parts count as rows, and some parts of a row may be moved
-        before the row. Rows without pages stay. Does nothing while another merges this log. Raises
-        StoreDamaged, ReplicaError.
+        Rows of ``most_rows`` consecutive numbers are moved, in one transaction, and never the last
+        ``leaves_rows``, of which there is at least one: by it a lost answer is found. The row with
+        which ``most_pages`` are reached is the last one. Parts count as rows, and some parts of a
+        row may be moved before the row. Rows without pages stay. Does nothing while another merges
+        this log. Raises StoreDamaged, ReplicaError.
         """
         with self._errors():
             connection = self._connected()
@@ -648,22 +654,24 @@ class PostgresLog:
                     "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))",
                     (_MERGE_LOCK, self.manager_name),
                 ).fetchone()
-                if not is_free:
+                ends = connection.execute(_ENDS, (self.manager_name,)).fetchone()
+                if not is_free or ends is None or ends[1] is None:
                     return 0
-                images, places = dict[int, tuple[int, bytes]](), list[tuple[str, int, int]]()
+                instance, first, last = ends
+                until = min(first + most_rows - 1, last - leaves_rows)
+                images, places = dict[int, tuple[int, bytes]](), list[tuple[int, int]]()
                 with connection.cursor(name="oldest", binary=True) as cursor:
                     cursor.itersize = _PIECES_AT_ONCE
-                    cursor.execute(_OLDEST, (self.manager_name, leaves_rows, most_rows))
-                    for *place, pages in cursor:
-                        number = place[1]
+                    cursor.execute(_OLDEST, (instance, first, until))
+                    for number, part, pages in cursor:
                         for page, image in unpacked(pages, f"row {number} of {self._name}"):
                             images[page] = (number, image)
-                        places.append(tuple(place))
+                        places.append((number, part))
                         if len(images) >= most_pages:
                             break
                 if not places:
                     return 0
-                instance, number, part = places[-1]
+                number, part = places[-1]
                 with connection.cursor() as cursor:
                     cursor.executemany(
                         _MERGE,

@@ -85,7 +85,7 @@ class LogMerger:
 
     def _look(self, log: PostgresLog) -> None:
         """Find out what is to be merged."""
-        rows, size_bytes = log.length()
+        rows, size_bytes = log.length(_ROWS_BEHIND)
         self._left_rows = 1 if size_bytes >= self.MOST_BYTES else self.LEFT_ROWS
         if rows >= self._left_rows + self.LEAST_MERGED_ROWS or size_bytes >= self.MOST_BYTES:
             self._due_rows = min(rows - self._left_rows, _MOST_ROWS)
