@@ -28,11 +28,13 @@ from mayfly.cli.values import local_path, moment_ms
 from mayfly.client.connection import Administration
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
-from mayfly.runtime import SystemClock, VirtualClock
+from mayfly.runtime import Runtime, SystemClock, VirtualClock
 from mayfly.store.backup.copying import Copied, Copier
 from mayfly.store.backup.files import Secrets, secret_names
 from mayfly.store.backup.restoring import Plan, plan_of
 from mayfly.store.backup.restoring import restore as restore_folder
+from mayfly.store.replica.lease import LEASE_MS
+from mayfly.store.replica.owner import opened_replica
 
 AcceptOption = Annotated[
     bool,
@@ -90,19 +92,38 @@ def _accept_restored(name: str, place: str | None) -> None:
     accept_restored(existing_folder(name, None if place is None else local_path(place)), name)
 
 
-def compact(name: Name, *, path: FolderOption = None, as_json: JsonOption = False) -> None:
+def compact(
+    name: Name,
+    *,
+    path: FolderOption = None,
+    replica: Annotated[
+        str | None,
+        typer.Option(
+            "--replica", metavar="URL", help="The database of its replica, if it has one."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Give the disk back what the database no longer needs, and its pages checksums.
 
     No process may have the queue manager open. The database is replaced only at the end; until then
-    the disk needs space for a second one.
+    the disk needs space for a second one. With a replica it needs space for two, and all pages go
+    to the log again.
 
     \b
-    Example:
+    Examples:
       mayfly compact QM1
+      mayfly compact QM1 --replica postgresql://mayfly@db.example/queues
     """
     from mayfly.store.restoring import compact as compact_folder
+    from mayfly.store.restoring import compact_replicated
 
-    found = compact_folder(existing_folder(name, path), name)
+    folder = existing_folder(name, path)
+    if replica is None:
+        found = compact_folder(folder, name)
+    else:
+        owned = opened_replica(replica, name, Runtime(), LEASE_MS)
+        found = compact_replicated(folder, name, owned)
     if as_json:
         print_json(found._asdict())
         return

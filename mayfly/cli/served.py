@@ -13,9 +13,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import note
-from mayfly.mqi.errors import FolderInUse, StoreError
+from mayfly.client.connection.endpoint import Endpoint
+from mayfly.mqi.errors import FolderInUse, MQError, StoreError
 from mayfly.runtime.files import FOLDER_MODE, is_locked, locked_file
+from mayfly.store.database import REPLICA_FILE
 from mayfly.store.folder_lock import holder_of
+from mayfly.verbs.contracts.access import FolderSocket
 
 SERVED_FILE = "served.json"
 #: Values of ``Served.is_ready``: all listeners are there; one of the server's loops is gone.
@@ -118,6 +121,46 @@ def check_owner(served: Served, folder: Path) -> None:
     if served.role == STANDBY:
         text = f"{folder} is that of a standby: another server owns its queue manager, ask that"
         raise CommandFailed(ExitCode.PIPELINE, text)
+
+
+def check_owns(name: str, folder: Path) -> None:
+    """Raise CommandFailed if what a command writes into a folder beside its database would be lost.
+
+    In a folder with a replica that is so unless the owner of the queue manager ``name`` has it
+    open: the files of the owner are written over the others. The text names the owner if it is
+    known. Waits, and says so on stderr, while a server is about to open or to close the folder.
+    """
+    file = folder / REPLICA_FILE
+    if not file.exists() or not file.stat().st_size:
+        return
+    for _ in polls(folder):
+        served = read_served(folder / SERVED_FILE) if is_served(folder) else None
+        if served is not None and served.role == STANDBY:
+            text = f"{_owner_text(name, folder)}: do this where that has its folder"
+            raise CommandFailed(ExitCode.PIPELINE, f"{folder} is not the owner's; {text}")
+        if served is not None or not is_served(folder):
+            break
+    if holder_of(folder) is None:
+        text = "has a replica, and no owner has it open: another server may own its queue manager"
+        raise CommandFailed(
+            ExitCode.PIPELINE, f"{folder} {text}; do this while the owner runs, in its folder"
+        )
+
+
+def _owner_text(name: str, folder: Path) -> str:
+    """Return what the standby that has a folder open says of the owner."""
+    # A command on a folder that nobody serves starts without the client of the network.
+    from mayfly.client.connection.remote import connect
+
+    socket = FolderSocket(folder)
+    try:
+        connect(Endpoint((socket.path,), "", name), "", "").close(commit=False)
+    except MQError as error:
+        return error.detail
+    finally:
+        socket.close()
+    # It has become the owner meanwhile, or lets nobody in for another reason.
+    return f"another server owns {name}"
 
 
 def polls(folder: Path) -> Iterator[None]:

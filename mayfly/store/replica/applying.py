@@ -47,7 +47,7 @@ class FolderState(NamedTuple):
     ``instance`` is that of its database; empty in a folder that has nothing of the log. ``synced``
     and ``synced_end`` are a row and a position up to which all is on the disk. The others are those
     of the start of the machine that ``boot_id`` names. ``owned_epoch`` is the last epoch whose
-    owner had this folder open; 0 for none.
+    owner had this folder open, with the files of the log; 0 for none.
     """
 
     instance: str

@@ -1,4 +1,4 @@
-"""A follower: brings the database of a folder of its own to the end of the log, again and again."""
+"""A follower: brings a folder of its own to the end of the log, again and again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from mayfly.runtime import Runtime
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.folder_lock import FolderLock
-from mayfly.store.replica.applying import AppliedRows, bring_to_end
+from mayfly.store.replica.applying import AppliedRows, StateFile, bring_to_end
+from mayfly.store.replica.files import write_files
 from mayfly.store.replica.log import PostgresLog
 
 
@@ -21,6 +22,8 @@ class Follower:
         """
         self.folder = folder
         self._files, self._lock = runtime.files, FolderLock(folder)
+        #: The last change of a file in the log that the folder has.
+        self._file_number = 0
         try:
             self._lock.make_private(DATABASE_FILE)
             #: The log that it follows.
@@ -32,10 +35,24 @@ class Follower:
     def catch_up(self) -> AppliedRows:
         """Write what the folder lacks; the database is that of the end of the log on return.
 
-        It is on the disk then. Raises LogUnreachable, after which it may be called again;
-        ReplicaError, StoreDamaged, OSError.
+        So are the other files, unless this folder was the last owner's. All is on the disk then.
+        Raises LogUnreachable, after which it may be called again; ReplicaError, StoreDamaged,
+        OSError.
         """
-        return bring_to_end(self.folder, self.log, self._files)
+        applied = bring_to_end(self.folder, self.log, self._files)
+        found = self.log.files_since(self._file_number)
+        if found.epoch != self._owned_epoch():
+            write_files(self.folder, found, self._files)
+            self._file_number = found.number
+        return applied
+
+    def _owned_epoch(self) -> int:
+        """Return the last epoch whose owner had this folder open, 0 for none."""
+        state = StateFile(self.folder)
+        try:
+            return state.read().owned_epoch
+        finally:
+            state.close()
 
     def close(self) -> None:
         """Close the connection and release the folder."""

@@ -1,18 +1,20 @@
 """The lease of an owner: a time within which nobody else takes the queue manager.
 
-One thread renews the lease, and merges the log behind it. Another closes the queue manager before
-the lease ends, whatever the first one waits for. It goes by a clock of this machine that no one
-sets: the lease in the database begins after the renewal was asked for, so it ends later than what
-is counted here. A process that was stopped finds its lease over when it goes on.
+One thread renews the lease, and writes files of the folder that have changed into the log
+(files.py). Another closes the queue manager before the lease ends, whatever the first one waits
+for. It goes by a clock of this machine that no one sets: the lease in the database begins after the
+renewal was asked for, so it ends later than what is counted here. A process that was stopped finds
+its lease over when it goes on.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from mayfly.runtime import Loop, Runtime, elapsed_through_suspend_ms
+from mayfly.store.replica.files import SharedFiles
 from mayfly.store.replica.log import LogUnreachable, PostgresLog, ReplicaError, StandbyState
 
 #: How long a lease lasts unless something else is asked for, and the shortest one.
@@ -20,7 +22,6 @@ LEASE_MS: Final = 4_000
 LEAST_LEASE_MS: Final = 1_000
 #: A lease is renewed so many times while it lasts.
 _RENEWALS: Final = 16
-_MOST_MERGED_ROWS: Final = 2_000
 _LOG = logging.getLogger("mayfly.store")
 
 
@@ -35,10 +36,6 @@ def _nothing() -> None:
 
 class OwnerLease:
     """The lease of one owner, from :meth:`begin` until it is lost or closed."""
-
-    #: Rows that stay in the log, and the least that are merged: the same pages are in many of them.
-    LEFT_ROWS: ClassVar = 1_000
-    LEAST_MERGED_ROWS: ClassVar = 500
 
     def __init__(
         self, log: PostgresLog, lease_ms: int, on_lost: Callable[[str], None], runtime: Runtime
@@ -60,6 +57,8 @@ class OwnerLease:
         self._addresses: Mapping[str, str] = {}
         #: Those that follow, as of the last renewal.
         self.standbys: list[StandbyState] = []
+        #: The files of the folder, once they are as new as those in the log.
+        self.files: SharedFiles | None = None
         #: Whether somebody wants a standby to become the owner; what is called then.
         self.is_wanted = False
         self.on_wanted: Callable[[], None] = _nothing
@@ -99,6 +98,7 @@ class OwnerLease:
             loop.join()
         if self._loops and not self._is_lost:
             try:
+                self._write_files()
                 self._log.release(self._instance, self._epoch)
             except ReplicaError as error:
                 _LOG.warning("the lease is not given up, and ends by itself: %s", error.message)
@@ -113,27 +113,31 @@ class OwnerLease:
         return not self._stopped.wait(left_ms / 1_000)
 
     def _renew(self) -> bool:
-        """Wait for the next turn, then renew the lease, and merge the log if it is long."""
+        """Wait for the next turn, then renew the lease, and write files that have changed."""
         self._hurried.wait(self.lease_ms / _RENEWALS / 1_000)
         self._hurried.clear()
         if self._stopped.is_set():
             return False
         began_ms = elapsed_through_suspend_ms()
         try:
-            renewed = self._log.renew(self._instance, self._epoch, self.lease_ms, self._addresses)
+            is_wanted = self._log.renew(self._instance, self._epoch, self.lease_ms, self._addresses)
             self._end_ms = began_ms + own_lease_ms(self.lease_ms)
-            if renewed.is_wanted and not self.is_wanted:
+            if is_wanted and not self.is_wanted:
                 self.is_wanted = True
                 self.on_wanted()
+            self._write_files()
             self.standbys = self._log.standbys(self._instance)
-            if renewed.rows >= self.LEFT_ROWS + self.LEAST_MERGED_ROWS:
-                self._log.merge(_MOST_MERGED_ROWS, self.LEFT_ROWS)
         except LogUnreachable as error:
             self._failure = error.message
         except ReplicaError as error:
             self._lose(error.message)
             return False
         return True
+
+    def _write_files(self) -> None:
+        """Write files of the folder that have changed into the log; raises ReplicaError."""
+        if self.files is not None:
+            self.files.write_changed(self._log, self._instance, self._epoch)
 
     def _lose(self, reason: str) -> None:
         """Tell once that the lease is lost."""

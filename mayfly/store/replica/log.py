@@ -1,13 +1,18 @@
 """The log of a queue manager in PostgreSQL: an image of its database, and all commits since.
 
-Four tables in the schema ``mayfly``:
+Six tables in the schema ``mayfly``:
 
 * ``replica``: one row for each queue manager: the instance id of its database, the epoch of its
-  owner, and the lease: until when nobody else takes it, by the clock of the database;
+  owner, how often a file was changed, and the lease: until when nobody else takes it, by the clock
+  of the database;
 * ``replica_log``: a row for each append: its number, the epoch of the owner that wrote it, the
   number of pages of the database after it, and the images of the pages that changed. The first row
   of each epoch has no pages;
+* ``replica_part``: the images of an append that are too many for one row. They are written before
+  the row of the log, which makes them count: those of another epoch than the row's, and those
+  without a row, are in no log, and go with the next merge or owner;
 * ``replica_page``: one image of each page; a merge moves older rows of the log there;
+* ``replica_file``: a row for each file of the folder that the next owner needs (files.py);
 * ``replica_standby``: one row for each process that follows and would become the owner.
 
 An owner takes the next epoch when it opens the queue manager, and renews its lease from then on
@@ -22,12 +27,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mayfly.mqi.errors import StoreError
+from mayfly.mqi.errors import StoreDamaged, StoreError
 from mayfly.runtime import Runtime, elapsed_ms
 from mayfly.store.replica.pages import packed, unpacked
 
@@ -40,27 +47,49 @@ _PAUSE_SECONDS: Final = 0.1
 #: Any numbers: two that set up the schema at the same time come one after the other, and of two
 #: that merge a log the second does nothing. The third is for the one that begins a log.
 _SETUP_LOCK, _MERGE_LOCK, _FIRST_LOCK = 5_124_877, 5_124_878, 5_124_879
+#: So many rows of the log are fetched at once: each may have some megabytes.
+_PIECES_AT_ONCE: Final = 10
+#: So many pages are one transaction of the first copy.
+_COPIED_PAGES: Final = 1_000
+#: A merge ends with the row by which it has so many pages.
+MERGED_PAGES: Final = 1_000
+#: The largest number that a part can have.
+_ROW_ITSELF: Final = 2**31 - 1
 #: What the comment of the table ``replica`` says; each change of the tables changes it.
-_SCHEMA_VERSION: Final = "Mayfly replica 2"
+_SCHEMA_VERSION: Final = "Mayfly replica 3"
 _SCHEMA: Final = (
     "CREATE SCHEMA IF NOT EXISTS mayfly",
     """CREATE TABLE mayfly.replica (
         manager text PRIMARY KEY, instance text UNIQUE NOT NULL, epoch bigint NOT NULL,
         owner text NOT NULL,
-        lease_end timestamptz NOT NULL, addresses text NOT NULL, is_wanted boolean NOT NULL)
+        lease_end timestamptz NOT NULL, addresses text NOT NULL, is_wanted boolean NOT NULL,
+        files bigint NOT NULL)
         WITH (fillfactor = 10)""",
     f"COMMENT ON TABLE mayfly.replica IS '{_SCHEMA_VERSION}'",
     # A row of a few pages stays in its table, and is not cut into pieces of a second one.
     """CREATE TABLE mayfly.replica_log (
         instance text, number bigint, epoch bigint NOT NULL, page_count bigint NOT NULL,
         pages bytea NOT NULL, PRIMARY KEY (instance, number)) WITH (toast_tuple_target = 8160)""",
+    """CREATE TABLE mayfly.replica_part (
+        instance text, number bigint, part integer, epoch bigint, pages bytea NOT NULL,
+        PRIMARY KEY (instance, number, part, epoch))""",
     """CREATE TABLE mayfly.replica_page (
         instance text, page bigint, number bigint NOT NULL, image bytea NOT NULL,
         PRIMARY KEY (instance, page)) WITH (toast_tuple_target = 8160)""",
+    "CREATE INDEX replica_page_by_number ON mayfly.replica_page (instance, number)",
     # The bytes are compressed already.
     "ALTER TABLE mayfly.replica_log ALTER pages SET STORAGE EXTERNAL",
+    "ALTER TABLE mayfly.replica_part ALTER pages SET STORAGE EXTERNAL",
     "ALTER TABLE mayfly.replica_page ALTER image SET STORAGE EXTERNAL",
-    "CREATE INDEX replica_page_by_number ON mayfly.replica_page (instance, number)",
+    # A row comes behind its parts.
+    f"""CREATE VIEW mayfly.replica_piece AS
+        SELECT instance, number, {_ROW_ITSELF} AS part, pages FROM mayfly.replica_log
+        UNION ALL
+        SELECT instance, number, part, p.pages
+        FROM mayfly.replica_part p JOIN mayfly.replica_log USING (instance, number, epoch)""",
+    """CREATE TABLE mayfly.replica_file (
+        instance text, name text, number bigint NOT NULL, content bytea, digest bytea,
+        PRIMARY KEY (instance, name))""",
     """CREATE TABLE mayfly.replica_standby (
         instance text, name text, number bigint NOT NULL, seen timestamptz NOT NULL,
         as_of timestamptz NOT NULL, addresses text NOT NULL,
@@ -76,6 +105,17 @@ _APPEND: Final = """
         SELECT FROM mayfly.replica_log
         WHERE instance = %(instance)s AND number = %(number)s - 1 AND epoch = %(epoch)s)
     RETURNING number"""
+_WRITE_PART: Final = """
+    INSERT INTO mayfly.replica_part
+    SELECT instance, %(number)s, %(part)s, epoch, %(pages)b FROM mayfly.replica
+    WHERE instance = %(instance)s AND epoch = %(epoch)s
+    ON CONFLICT (instance, number, part, epoch) DO UPDATE SET pages = excluded.pages
+    RETURNING part"""
+_DISCARD_PARTS: Final = """
+    DELETE FROM mayfly.replica_part p
+    WHERE instance = %(instance)s AND epoch < %(epoch)s AND NOT EXISTS (
+        SELECT FROM mayfly.replica_log l
+        WHERE (l.instance, l.number, l.epoch) = (p.instance, p.number, p.epoch))"""
 _LEASE_END: Final = "clock_timestamp() + %(lease_ms)s * interval '1 ms'"
 _TAKE: Final = f"""
     UPDATE mayfly.replica SET epoch = epoch + 1, owner = %(owner)s, lease_end = {_LEASE_END},
@@ -93,10 +133,7 @@ _FIRST_ROW: Final = """
 _RENEW: Final = f"""
     UPDATE mayfly.replica SET lease_end = {_LEASE_END}, addresses = %(addresses)s
     WHERE instance = %(instance)s AND epoch = %(epoch)s
-    RETURNING is_wanted, coalesce(
-        (SELECT max(number) FROM mayfly.replica_log WHERE instance = %(instance)s) - (
-            SELECT number FROM mayfly.replica_log WHERE instance = %(instance)s AND pages <> ''
-            ORDER BY number LIMIT 1), 0)"""
+    RETURNING is_wanted"""
 _FOLLOW: Final = """
     INSERT INTO mayfly.replica_standby (instance, name, number, seen, as_of, addresses)
     VALUES (%(instance)s, %(name)s, %(number)s, clock_timestamp(),
@@ -105,11 +142,46 @@ _FOLLOW: Final = """
         as_of = excluded.as_of, addresses = excluded.addresses"""
 #: One that was not seen for so long has ended.
 _STANDBY_SECONDS: Final = 10
+_WRITE_FILE: Final = """
+    WITH owned AS (
+        UPDATE mayfly.replica SET files = files + 1 WHERE instance = %(instance)s
+            AND epoch = %(epoch)s
+        RETURNING instance, files)
+    INSERT INTO mayfly.replica_file
+    SELECT instance, %(name)s, files, %(content)b, sha256(%(content)b) FROM owned
+    ON CONFLICT (instance, name) DO UPDATE
+    SET number = excluded.number, content = excluded.content, digest = excluded.digest
+    RETURNING number"""
+_FILES: Final = """
+    SELECT r.epoch, r.files, f.name, f.content, f.digest = sha256(f.content)
+    FROM mayfly.replica r
+    LEFT JOIN mayfly.replica_file f ON f.instance = r.instance AND f.number > %s
+    WHERE r.manager = %s"""
 _RELEASE: Final = """
     UPDATE mayfly.replica SET lease_end = 'epoch' WHERE instance = %s AND epoch = %s"""
 _IMAGE: Final = (
     "COPY mayfly.replica_page (instance, page, number, image) FROM STDIN (FORMAT BINARY)"
 )
+_LENGTH: Final = """
+    SELECT count(*), coalesce(sum(length(pages)), 0)::bigint
+    FROM (
+        SELECT pages FROM mayfly.replica_piece
+        WHERE instance = (SELECT instance FROM mayfly.replica WHERE manager = %s) AND pages <> ''
+        LIMIT %s) AS counted"""
+_ENDS: Final = """
+    SELECT instance,
+        (SELECT number FROM mayfly.replica_log l WHERE l.instance = r.instance AND pages <> ''
+            ORDER BY number LIMIT 1),
+        (SELECT max(number) FROM mayfly.replica_log l WHERE l.instance = r.instance)
+    FROM mayfly.replica r WHERE manager = %s"""
+#: By numbers from and to, since a long log is not sorted as a whole for a few rows of it.
+_OLDEST: Final = """
+    SELECT number, part, pages FROM mayfly.replica_piece
+    WHERE instance = %s AND number BETWEEN %s AND %s AND pages <> '' ORDER BY number, part"""
+_DELETE_BEYOND: Final = """
+    DELETE FROM mayfly.replica_page WHERE instance = %(instance)s AND page > (
+        SELECT max(page_count) FROM mayfly.replica_log
+        WHERE instance = %(instance)s AND number >= %(number)s)"""
 _MERGE: Final = """
     INSERT INTO mayfly.replica_page VALUES (%s, %s, %s, %s)
     ON CONFLICT (instance, page) DO UPDATE SET number = excluded.number, image = excluded.image"""
@@ -151,8 +223,9 @@ class Registered(NamedTuple):
 class Ownership(NamedTuple):
     """Who has a queue manager: its owner, epoch, last row, and ms to the end of its lease.
 
-    ``instance`` is the instance id of its database, ``addresses`` where its owner listens, by the
-    names of listeners, ``now_ms`` the database's clock.
+    ``instance`` is the instance id of its database, ``files`` how often a file of the folder was
+    changed in the log, ``addresses`` where its owner listens, by the names of listeners,
+    ``now_ms`` the database's clock.
     ``lease_ms`` is 0 when the lease has ended, or was given up. ``lease_end`` is that moment by the
     database's clock, and changes when the lease is renewed.
     """
@@ -161,21 +234,11 @@ class Ownership(NamedTuple):
     owner: str
     epoch: int
     last: int
+    files: int
     addresses: dict[str, str]
     lease_end: str
     lease_ms: int
     now_ms: int
-
-
-class Renewed(NamedTuple):
-    """What an owner learns when it renews its lease.
-
-    ``is_wanted`` is True once somebody wants a standby to become the owner. ``rows`` is how many
-    rows there are from the oldest one with pages to the last one.
-    """
-
-    is_wanted: bool
-    rows: int
 
 
 class StandbyNote(NamedTuple):
@@ -202,6 +265,25 @@ class StandbyState(NamedTuple):
     age_ms: int
     lag_ms: int
     addresses: dict[str, str]
+
+
+class LogFiles(NamedTuple):
+    """Files of a folder as the log has them.
+
+    ``epoch`` is that of the queue manager's owner, ``number`` the last change of a file.
+    ``contents`` has the content of each file by its name, None for one that was removed.
+    """
+
+    epoch: int
+    number: int
+    contents: dict[str, bytes | None]
+
+
+class LogLength(NamedTuple):
+    """Rows of the log with pages, where a part counts as a row, and the bytes of their pages."""
+
+    rows: int
+    size_bytes: int
 
 
 class Owned(ReplicaError):
@@ -302,7 +384,7 @@ class PostgresLog:
                 .execute(
                     "SELECT instance, owner, epoch, "
                     "(SELECT max(number) FROM mayfly.replica_log l WHERE l.instance = r.instance), "
-                    "addresses, lease_end::text, greatest(0, "
+                    "files, addresses, lease_end::text, greatest(0, "
                     "extract(epoch FROM lease_end - clock_timestamp()) * 1000)::bigint, "
                     "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                     "FROM mayfly.replica r WHERE manager = %s",
@@ -313,7 +395,7 @@ class PostgresLog:
         if row is None:
             return None
         standing = Ownership(*row)
-        return standing._replace(addresses=json.loads(row[4]))
+        return standing._replace(addresses=json.loads(row[5]))
 
     def standbys(self, instance: str) -> list[StandbyState]:
         """Return the processes that follow, by name; raises ReplicaError."""
@@ -378,27 +460,55 @@ class PostgresLog:
     ) -> LogRow:
         """Begin the log with an image of the whole database; return its end, of epoch 1.
 
-        ``images`` are all pages with their numbers. All of it is one transaction. The epoch has no
-        lease. Raises ReplicaError, also when another owner was first.
+        ``images`` are all pages with their numbers, in order. They are copied some at a time, and
+        the log is begun when all are there: a copy that was interrupted is in no log. What is there
+        of one is copied again only where it differs. The epoch has no lease. Call it after
+        :meth:`is_first`; a connection that is lost meanwhile, and the right with it, ends the copy.
+        Raises LogUnreachable, ReplicaError, also when another owner was first.
         """
-        position = LogRow(1, 1)
+        position, pages = LogRow(1, 1), iter(images)
+        while copied := dict(islice(pages, _COPIED_PAGES)):
+            with self._errors():
+                self._copy(instance, copied)
         with self._errors():
             connection = self._connected()
             with connection.transaction():
                 connection.execute(
-                    "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, 'epoch', '{}', false)",
+                    "DELETE FROM mayfly.replica_page WHERE instance = %s AND page > %s",
+                    (instance, page_count),
+                )
+                connection.execute(
+                    "INSERT INTO mayfly.replica VALUES (%s, %s, %s, %s, 'epoch', '{}', false, 0)",
                     (self.manager_name, instance, position.epoch, owner),
                 )
-                with connection.cursor() as cursor, cursor.copy(_IMAGE) as copying:
-                    copying.set_types(["text", "int8", "int8", "bytea"])
-                    for number, page in images:
-                        image = packed({number: page})
-                        copying.write_row((instance, number, position.number, image))
                 connection.execute(
                     "INSERT INTO mayfly.replica_log VALUES (%s, %s, %s, %s, %s)",
                     (instance, position.number, position.epoch, page_count, b""),
                 )
         return position
+
+    def _copy(self, instance: str, pages: Mapping[int, bytes]) -> None:
+        """Write images of pages that follow each other, but for those that are there already."""
+        connection, numbers = self._connected(), sorted(pages)
+        images = {number: packed({number: pages[number]}) for number in numbers}
+        with connection.transaction():
+            found = connection.execute(
+                "SELECT page, sha256(image) FROM mayfly.replica_page "
+                "WHERE instance = %s AND page BETWEEN %s AND %s",
+                (instance, numbers[0], numbers[-1]),
+                binary=True,
+            ).fetchall()
+            same = {page for page, digest in found if digest == sha256(images[page]).digest()}
+            if found:
+                connection.execute(
+                    "DELETE FROM mayfly.replica_page WHERE instance = %s AND page = ANY(%s)",
+                    (instance, [page for page, _digest in found if page not in same]),
+                )
+            with connection.cursor() as cursor, cursor.copy(_IMAGE) as copying:
+                copying.set_types(["text", "int8", "int8", "bytea"])
+                for number, image in images.items():
+                    if number not in same:
+                        copying.write_row((instance, number, 1, image))
 
     def take(self, instance: str, owner: str, lease_ms: int, own_epoch: int = 0) -> LogRow:
         """Become the owner; return the first row of its epoch, which is the end of the log.
@@ -434,12 +544,11 @@ class PostgresLog:
             )
         raise ReplicaError(f"{self._name} has no instance {instance}", self.manager_name)
 
-    def renew(
-        self, instance: str, epoch: int, lease_ms: int, addresses: Mapping[str, str]
-    ) -> Renewed:
+    def renew(self, instance: str, epoch: int, lease_ms: int, addresses: Mapping[str, str]) -> bool:
         """Let the lease of the owner of an epoch end in ``lease_ms`` ms.
 
         ``addresses`` are where the owner listens, by the names of listeners, to be shown to others.
+        Returns True once somebody wants a standby to become the owner.
 
         Raises Fenced when another owner has taken the queue manager, LogUnreachable, ReplicaError.
         """
@@ -453,7 +562,8 @@ class PostgresLog:
             row = self._connected().execute(_RENEW, values).fetchone()
             if row is None:
                 raise self._refusal(instance, LogRow(0, epoch))
-        return Renewed(*row)
+        [is_wanted] = row
+        return bool(is_wanted)
 
     def release(self, instance: str, epoch: int) -> None:
         """End the lease of the owner of an epoch, unless another has it; raises ReplicaError."""
@@ -486,6 +596,66 @@ class PostgresLog:
         text = f"{gone}; given up after {self._patience_ms / 1000:g} seconds"
         raise LogUnreachable(text, self.manager_name)
 
+    def write_file(self, instance: str, epoch: int, name: str, content: bytes | None) -> None:
+        """Replace what the log has of a file of the folder; None for one that was removed.
+
+        Raises Fenced when another owner has taken the queue manager, LogUnreachable, ReplicaError.
+        """
+        values = {"instance": instance, "epoch": epoch, "name": name, "content": content}
+        with self._errors():
+            if self._connected().execute(_WRITE_FILE, values).fetchone() is None:
+                raise self._refusal(instance, LogRow(0, epoch))
+
+    def files_since(self, number: int) -> LogFiles:
+        """Return the files of the folder that were changed after change ``number``.
+
+        Raises StoreDamaged for a content with a wrong digest, and ReplicaError, also when the log
+        knows nothing of the queue manager.
+        """
+        with self._errors():
+            values = number, self.manager_name
+            rows = self._connected().execute(_FILES, values, binary=True).fetchall()
+        if not rows:
+            raise ReplicaError(f"{self._name} is not in this database", self.manager_name)
+        contents = dict[str, bytes | None]()
+        for _epoch, _number, name, content, is_right in rows:
+            if is_right is False:
+                source = f"the file {name} in {self._name}"
+                raise StoreDamaged(f"{source} is damaged: its digest is wrong", source)
+            if name is not None:
+                contents[name] = content
+        epoch, last, *_file = rows[0]
+        return LogFiles(epoch, last, contents)
+
+    def write_part(self, instance: str, position: LogRow, part: int, pages: bytes) -> None:
+        """Write a part of what the next append at ``position`` makes count, with its number.
+
+        It is tried again while the database is away, as an append is. Raises Fenced,
+        LogUnreachable, ReplicaError.
+        """
+        values = {
+            "instance": instance,
+            "number": position.number,
+            "epoch": position.epoch,
+            "part": part,
+            "pages": pages,
+        }
+
+        def write() -> None:
+            """Write the part, whatever was written of it before."""
+            if self._connected().execute(_WRITE_PART, values).fetchone() is None:
+                raise self._refusal(instance, position)
+
+        self._patiently(write)
+
+    def discard_parts(self, instance: str, epoch: int) -> None:
+        """Delete parts from before an epoch that no append has made count.
+
+        Call it as the owner of that epoch. Raises ReplicaError.
+        """
+        with self._errors():
+            self._connected().execute(_DISCARD_PARTS, {"instance": instance, "epoch": epoch})
+
     def gone(self, folder: Path) -> ReplicaError:
         """Return the error for a folder with rows of the log, of which the database has none."""
         text = f"{self._name} is not in this database, and {folder} has rows of it"
@@ -506,58 +676,69 @@ class PostgresLog:
                     raise ReplicaError(f"{self._name} is not in this database", self.manager_name)
                 yield LogSnapshot(connection, self._name, registered)
 
-    def merge(self, most_rows: int, leaves_rows: int = 1) -> int:
+    def length(self, most_rows: int) -> LogLength:
+        """Return how long the log is, of which ``most_rows`` are looked at; raises ReplicaError."""
+        with self._errors():
+            row = self._connected().execute(_LENGTH, (self.manager_name, most_rows)).fetchone()
+        return LogLength(*row)
+
+    def merge(self, most_rows: int, leaves_rows: int = 1, most_pages: int = MERGED_PAGES) -> int:
         """Move the oldest rows of the log into the image of the database; return how many.
 
-        At most ``most_rows`` are moved, in one transaction, and never the last ``leaves_rows``, of
-        which there is at least one: by it a lost answer is found, and the next append is allowed.
-        First rows of epochs stay. Does nothing while another merges
-        a log. Raises ReplicaError.
+        Rows of ``most_rows`` consecutive numbers are moved, in one transaction, and never the last
+        ``leaves_rows``, of which there is at least one: by it a lost answer is found, and the next
+        append is allowed. The row with which ``most_pages`` are reached is the last one. Parts
+        count as rows, and some parts of a row may be moved before the row. First rows of epochs
+        stay. Does nothing while another merges
+        this log. Raises StoreDamaged, ReplicaError.
         """
         with self._errors():
             connection = self._connected()
             with connection.transaction():
                 [is_free] = connection.execute(
-                    "SELECT pg_try_advisory_xact_lock(%s)", (_MERGE_LOCK,)
+                    "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))",
+                    (_MERGE_LOCK, self.manager_name),
                 ).fetchone()
-                rows = self._oldest(most_rows, leaves_rows) if is_free else []
-                images: dict[int, tuple[int, bytes]] = {}
-                for _instance, number, pages in rows:
-                    for page, image in unpacked(pages, f"row {number} of {self._name}"):
-                        images[page] = (number, image)
-                if rows:
-                    instance, last, _pages = rows[-1]
-                    with connection.cursor() as cursor:
-                        cursor.executemany(
-                            _MERGE,
-                            [
-                                (instance, page, number, packed({page: image}))
-                                for page, (number, image) in sorted(images.items())
-                            ],
-                        )
-                    connection.execute(
-                        "DELETE FROM mayfly.replica_log "
-                        "WHERE instance = %s AND number <= %s AND pages <> ''",
-                        (instance, last),
+                ends = connection.execute(_ENDS, (self.manager_name,)).fetchone()
+                if not is_free or ends is None or ends[1] is None:
+                    return 0
+                instance, first, last = ends
+                until = min(first + most_rows - 1, last - leaves_rows)
+                images, places = dict[int, tuple[int, bytes]](), list[tuple[int, int]]()
+                with connection.cursor(name="oldest", binary=True) as cursor:
+                    cursor.itersize = _PIECES_AT_ONCE
+                    cursor.execute(_OLDEST, (instance, first, until))
+                    for number, part, pages in cursor:
+                        for page, image in unpacked(pages, f"row {number} of {self._name}"):
+                            images[page] = (number, image)
+                        places.append((number, part))
+                        if len(images) >= most_pages:
+                            break
+                if not places:
+                    return 0
+                number, part = places[-1]
+                with connection.cursor() as cursor:
+                    cursor.executemany(
+                        _MERGE,
+                        [
+                            (instance, page, number, packed({page: image}))
+                            for page, (number, image) in sorted(images.items())
+                        ],
                     )
-        return len(rows)
-
-    def _oldest(self, most_rows: int, leaves_rows: int) -> list[tuple[str, int, bytes]]:
-        """Return (instance, number, pages) of the oldest rows of the log, but for its last ones."""
-        found: list[tuple[str, int, bytes]] = (
-            self._connected()
-            .execute(
-                "SELECT instance, number, pages FROM mayfly.replica r "
-                "JOIN mayfly.replica_log l USING (instance) "
-                "WHERE manager = %s AND pages <> '' AND number <= ("
-                "SELECT max(number) FROM mayfly.replica_log e WHERE e.instance = r.instance) - %s "
-                "ORDER BY number LIMIT %s",
-                (self.manager_name, leaves_rows, most_rows),
-                binary=True,
-            )
-            .fetchall()
-        )
-        return found
+                whole = number if part == _ROW_ITSELF else number - 1
+                # The database may have become smaller.
+                connection.execute(_DELETE_BEYOND, {"instance": instance, "number": whole})
+                connection.execute(
+                    "DELETE FROM mayfly.replica_log "
+                    "WHERE instance = %s AND number <= %s AND pages <> ''",
+                    (instance, whole),
+                )
+                connection.execute(
+                    "DELETE FROM mayfly.replica_part "
+                    "WHERE instance = %s AND (number, part) <= (%s, %s)",
+                    (instance, number, part),
+                )
+        return len(places)
 
     def _connected(self) -> Any:
         """Return the connection, made if needed; raises psycopg.Error, ReplicaError."""
@@ -583,6 +764,26 @@ class PostgresLog:
             if value == "off":
                 text = f"{name} is off: what is acknowledged could be lost"
                 raise ReplicaError(f"{self._name}: {text}", self.manager_name)
+
+    def _patiently(self, write: Callable[[], None]) -> None:
+        """Call a function that writes the same again, until the database has answered.
+
+        Raises LogUnreachable when it stays away for the patience of this log, and as ``write``.
+        """
+        gone, end_ms = "", 0
+        while not gone or elapsed_ms() < end_ms:
+            try:
+                with self._errors():
+                    write()
+                return
+            except LogUnreachable as error:
+                if not gone:
+                    _LOG.warning("%s, commits wait", error.message)
+                    end_ms = elapsed_ms() + self._patience_ms
+                gone = error.message
+                self._pause.wait(_PAUSE_SECONDS)
+        text = f"{gone}; given up after {self._patience_ms / 1000:g} seconds"
+        raise LogUnreachable(text, self.manager_name)
 
     def _append_once(self, instance: str, entry: LogEntry) -> bool:
         """Try an append once; return False if its number is taken, or not the next one."""
@@ -701,10 +902,10 @@ class LogSnapshot:
                 yield from unpacked(image, f"page {page} of {self._name}")
         known = frozenset(wanted)
         with self._connection.cursor(name="rows", binary=True) as cursor:
-            cursor.itersize = 100
+            cursor.itersize = _PIECES_AT_ONCE
             cursor.execute(
-                "SELECT number, pages FROM mayfly.replica_log "
-                "WHERE instance = %s AND (number > %s OR %s) ORDER BY number",
+                "SELECT number, pages FROM mayfly.replica_piece "
+                "WHERE instance = %s AND (number > %s OR %s) ORDER BY number, part",
                 (self.instance, number, bool(wanted)),
             )
             for at, pages in cursor:

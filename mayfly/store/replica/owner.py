@@ -12,21 +12,26 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from mayfly.mqi.errors import StoreError
 from mayfly.runtime import Runtime, elapsed_through_suspend_ms
-from mayfly.store.changes import OpenLog
+from mayfly.store.changes import OpenLog, Piece
 from mayfly.store.followers import NO_LOG, LogPosition
 from mayfly.store.replica.applying import NOTHING, FolderState, StateFile, bring_to_end
+from mayfly.store.replica.files import SharedFiles, write_files
 from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS, OwnerLease, own_lease_ms
 from mayfly.store.replica.log import LogEntry, LogRow, Owned, PostgresLog, Registered
+from mayfly.store.replica.merging import MERGE_PATIENCE_MS, LogMerger
 from mayfly.store.replica.pages import packed
 from mayfly.store.write_ahead_log import PAGE_BYTES, WriteAheadLog
 
 _PAGES_AT_ONCE: Final = 256
 _ALL_FRAMES: Final = 2**63
+#: An append of more pages goes to the log in parts of so many: 4 MB.
+PART_PAGES: Final = 1_024
 #: The pause between two looks at the lease of another owner.
 _LOOK_SECONDS: Final = 0.02
 _LOG = logging.getLogger("mayfly.store")
@@ -69,6 +74,8 @@ class Replica:
             raise
         #: The lease, which tells who follows, and whether one of these is wanted as the owner.
         self.lease = OwnerLease(lease_log, lease_ms, self._lose, runtime)
+        connect = partial(PostgresLog, url, manager_name, runtime, MERGE_PATIENCE_MS)
+        self._merger = LogMerger(connect, runtime)
         self._owner, self._instance = owner, ""
         self._state: StateFile | None = None
         self._at, self._read = LogRow(0, 0), NO_LOG
@@ -103,7 +110,7 @@ class Replica:
         ]
 
     def prepare(self, folder: Path) -> None:
-        """Take the queue manager, and make the database of a folder that of the log's end.
+        """Take the queue manager, and make a folder's database and files those of the log's end.
 
         The lease of an owner that has ended is waited for. Without a log nothing is done:
         :meth:`begin` makes one. Call it with the folder locked and its database closed. Raises
@@ -115,11 +122,14 @@ class Replica:
         if registered is None:
             if state != NOTHING:
                 raise self._log.gone(folder)
+            self.lease.files = SharedFiles(folder, {})
             return
         self._instance = registered.instance
         # First the epoch: from here on nobody else appends, so the end stays the end.
-        taken = self._take(state.owned_epoch)
-        if state != NOTHING:
+        own_epoch = state.owned_epoch if state.instance == registered.instance else 0
+        taken = self._take(own_epoch)
+        was_last = own_epoch == taken.epoch - 1
+        if was_last:
             self._state.write(state._replace(owned_epoch=taken.epoch))
         applied = bring_to_end(folder, self._log, self._runtime.files)
         if applied.page_count:
@@ -131,7 +141,13 @@ class Replica:
                 applied.discarded_pages,
             )
         self._at = LogRow(applied.position.number, taken.epoch)
+        self._log.discard_parts(self._instance, taken.epoch)
+        shared = self._log.files_since(0)
+        if not was_last:
+            write_files(folder, shared, self._runtime.files)
         state = self._state.read()
+        self._state.write(state._replace(owned_epoch=taken.epoch))
+        self.lease.files = SharedFiles(folder, shared.contents)
         self._synced, self._synced_end = state.synced, state.synced_end
 
     def begin(
@@ -173,13 +189,30 @@ class Replica:
         end = LogPosition(self._opened.salts(), log.pages)
         # SQLite begins its log anew only when all of it is written back, so it was appended.
         start = self._read if self._read.salts == end.salts else LogPosition(end.salts, 0)
+        at = LogRow(self._at.number + 1, self._at.epoch)
+        if end.frames - start.frames > PART_PAGES:
+            self._append_in_parts(self._opened, at, start, end)
+            self._at, self._read = at, end
+            self._note()
+            return
         change = self._opened.read_change(start, end, _ALL_FRAMES)
         if change is None:
             return
-        at = LogRow(self._at.number + 1, self._at.epoch)
         self._log.append(self._instance, LogEntry(at, change.page_count, packed(change.pages)))
         self._at, self._read = at, end
         self._note()
+
+    def _append_in_parts(
+        self, log: OpenLog, at: LogRow, start: LogPosition, end: LogPosition
+    ) -> None:
+        """Append what was committed between two positions, of which no more than a part is held."""
+        part, last = 0, Piece(0, {})
+        for piece in log.read_pieces(start, end, PART_PAGES):
+            if part:
+                self._log.write_part(self._instance, at, part, packed(last.pages))
+            part, last = part + 1, piece
+        # With this row all of them count.
+        self._log.append(self._instance, LogEntry(at, last.page_count, packed(last.pages)))
 
     def sync(self, log: WriteAheadLog) -> None:
         """Sync SQLite's log beside commits, which do not, and note that its rows are on the disk.
@@ -226,6 +259,7 @@ class Replica:
                 pause.wait(_LOOK_SECONDS)
             else:
                 self.lease.begin(self._instance, taken.epoch, began_ms)
+                self._merger.start()
                 return taken
 
     def _lose(self, reason: str) -> None:
@@ -235,6 +269,7 @@ class Replica:
 
     def close(self) -> None:
         """Give the lease up, and close the connections and the file ``replica``."""
+        self._merger.close()
         self.lease.close()
         self._log.close()
         if self._opened is not None:
