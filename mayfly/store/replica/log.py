@@ -578,23 +578,19 @@ class PostgresLog:
         LogUnreachable when the database stays away for the patience of this log, which leaves it
         unknown whether the entry is there; ReplicaError when it refuses.
         """
-        is_unsure, gone, end_ms = False, "", elapsed_ms() + self._patience_ms
-        while not gone or elapsed_ms() < end_ms:
-            try:
-                with self._errors():
-                    if is_unsure and self._has(instance, entry.position):
-                        return
-                    is_unsure = True
-                    if self._append_once(instance, entry) or self._has(instance, entry.position):
-                        return
-                    raise self._refusal(instance, entry.position)
-            except LogUnreachable as error:
-                if gone != error.message:
-                    _LOG.warning("%s, commits wait", error.message)
-                gone = error.message
-                self._pause.wait(_PAUSE_SECONDS)
-        text = f"{gone}; given up after {self._patience_ms / 1000:g} seconds"
-        raise LogUnreachable(text, self.manager_name)
+        is_unsure = False
+
+        def write() -> None:
+            """Append the entry, unless an earlier try has done so."""
+            nonlocal is_unsure
+            if is_unsure and self._has(instance, entry.position):
+                return
+            is_unsure = True
+            if self._append_once(instance, entry) or self._has(instance, entry.position):
+                return
+            raise self._refusal(instance, entry.position)
+
+        self._patiently(write)
 
     def write_file(self, instance: str, epoch: int, name: str, content: bytes | None) -> None:
         """Replace what the log has of a file of the folder; None for one that was removed.
@@ -766,20 +762,19 @@ class PostgresLog:
                 raise ReplicaError(f"{self._name}: {text}", self.manager_name)
 
     def _patiently(self, write: Callable[[], None]) -> None:
-        """Call a function that writes the same again, until the database has answered.
+        """Call a function, again while the database is away; it may have done its work before.
 
         Raises LogUnreachable when it stays away for the patience of this log, and as ``write``.
         """
-        gone, end_ms = "", 0
+        gone, end_ms = "", elapsed_ms() + self._patience_ms
         while not gone or elapsed_ms() < end_ms:
             try:
                 with self._errors():
                     write()
                 return
             except LogUnreachable as error:
-                if not gone:
+                if gone != error.message:
                     _LOG.warning("%s, commits wait", error.message)
-                    end_ms = elapsed_ms() + self._patience_ms
                 gone = error.message
                 self._pause.wait(_PAUSE_SECONDS)
         text = f"{gone}; given up after {self._patience_ms / 1000:g} seconds"
