@@ -17,7 +17,7 @@ import pytest
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.pipeline.bulk import errors
 from mayfly.pipeline.bulk import queue_client as bulk_claims
-from mayfly.pipeline.bulk import stages as bulk_stages
+from mayfly.pipeline.bulk import queue_client as bulk_stages
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, schema_of
 from mayfly.verbs import requests, rows
 from mayfly.verbs.contracts import channels, claims, ledger, messages, reasons, stages
