@@ -18,7 +18,7 @@ from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.servers.amqp.errors import LOCKED, NOT_FOUND, AmqpError
+from mayfly.servers.amqp.codec import LOCKED, NOT_FOUND, AmqpError
 from mayfly.verbs import requests as ask
 
 QUEUE, TOPIC = "queue", "topic"

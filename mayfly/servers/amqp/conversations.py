@@ -25,7 +25,7 @@ from mayfly.servers.amqp.addresses import (
     OwnNodes,
     check_no_queue,
 )
-from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
+from mayfly.servers.amqp.codec import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
 from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import ChannelClient, close_all
 from mayfly.verbs import requests as ask

@@ -31,8 +31,18 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, format_value
 from mayfly.mqi.reasons import MQRC_NONE
 from mayfly.servers.amqp import addresses, codec
-from mayfly.servers.amqp.codec import Scalar, Section, Value, encoded, plain, text
-from mayfly.servers.amqp.errors import DECODE_ERROR, INVALID_FIELD, AmqpError, wrong_field
+from mayfly.servers.amqp.codec import (
+    DECODE_ERROR,
+    INVALID_FIELD,
+    AmqpError,
+    Scalar,
+    Section,
+    Value,
+    encoded,
+    plain,
+    text,
+    wrong_field,
+)
 from mayfly.verbs.properties import folders
 from mayfly.verbs.properties.folders import Property, checked_name
 from mayfly.verbs.properties.selectors.names import correlation_bytes, id_bytes, id_text

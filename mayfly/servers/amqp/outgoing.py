@@ -25,8 +25,7 @@ from mayfly.mqi.properties import Typed, parse
 from mayfly.mqi.reasons import cause_name
 from mayfly.servers.amqp import addresses, codec
 from mayfly.servers.amqp.addresses import is_temporary_queue
-from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
-from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
+from mayfly.servers.amqp.codec import DECODE_ERROR, AmqpError, Scalar, Section, Value, symbol, text
 from mayfly.servers.amqp.incoming import (
     BODIES,
     DELIVERY_TIME,

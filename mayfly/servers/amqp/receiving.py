@@ -34,6 +34,7 @@ from mayfly.servers.amqp.addresses import (
     capabilities_of,
     filters_of,
 )
+from mayfly.servers.amqp.codec import AmqpError, amqp_error
 from mayfly.servers.amqp.conversations import (
     ClientConversations,
     OnEnd,
@@ -42,7 +43,6 @@ from mayfly.servers.amqp.conversations import (
     close_quietly,
     not_found,
 )
-from mayfly.servers.amqp.errors import AmqpError, amqp_error
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, Raw
 from mayfly.servers.amqp.outgoing import outgoing, shown_as_bytes
 from mayfly.servers.amqp.service import Call

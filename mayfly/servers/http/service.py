@@ -37,13 +37,14 @@ from mayfly.servers.http.connection import (
     APPLICATION,
     ChannelAdmission,
     ConversationKey,
+    GetWaits,
     HttpConnection,
+    VerbFutures,
     http_connection_of,
 )
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.problems import HttpError, Unauthorized
-from mayfly.servers.http.waits import GetWaits, VerbFutures
 from mayfly.servers.status import ServerStatus, ServingState
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.

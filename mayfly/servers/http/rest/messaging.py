@@ -26,7 +26,7 @@ from mayfly.mqi.constants import REPORT_OPTIONS, report_names, report_option
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
 from mayfly.mqi.properties import Typed, format_float
-from mayfly.servers.http.connection import read_body, reserve_for_body
+from mayfly.servers.http.connection import ClientGone, read_body, reserve_for_body
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.rest.calls import (
     FAILED,
@@ -42,7 +42,6 @@ from mayfly.servers.http.rest.calls import (
     wrong_value,
 )
 from mayfly.servers.http.service import AuthenticatedUser
-from mayfly.servers.http.waits import ClientGone
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.messages import Delivery, Message, PutResult, Settlement
