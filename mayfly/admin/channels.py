@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayfly.admin.connections import inquire_instances
-from mayfly.admin.inheritance import source_of
 from mayfly.admin.model import (
     CHANNEL_STATUS,
     CHSTATUS,
@@ -29,7 +28,7 @@ from mayfly.admin.model import (
     shown_values,
     type_of,
 )
-from mayfly.admin.standard_objects import CHANNEL_MODELS_OF_MESSAGES, STANDARD_OBJECTS
+from mayfly.admin.standard_objects import CHANNEL_MODELS_OF_MESSAGES, STANDARD_OBJECTS, source_of
 from mayfly.channel import ChannelStatus, channels_of
 from mayfly.engine import Engine, manager_folder
 from mayfly.engine.api.administration import (

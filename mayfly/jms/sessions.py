@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NoReturn, Self
 
-from mayfly.client.connection.instruments import instrumented_listener
+from mayfly.client.connection.interface import instrumented_listener
 from mayfly.jms.callbacks import CallingThread, Completions
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
 from mayfly.jms.consumers import (

@@ -28,7 +28,7 @@ from mayfly.client.connection.interface import (
     check_held,
     end_dropped,
 )
-from mayfly.client.connection.virtual_time import virtual_time_of
+from mayfly.client.connection.waits import virtual_time_of
 from mayfly.engine import (
     GetRequest,
     Handle,

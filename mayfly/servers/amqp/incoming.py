@@ -22,7 +22,6 @@ from uuid import UUID
 
 from proton import Data
 
-from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -46,6 +45,7 @@ from mayfly.servers.amqp.codec import (
 from mayfly.verbs.properties import folders
 from mayfly.verbs.properties.folders import Property, checked_name
 from mayfly.verbs.properties.selectors.names import correlation_bytes, id_bytes, id_text
+from mayfly.verbs.topic_strings import is_temporary_topic
 
 UTF_8: Final = 1208
 DELIVERY_TIME, DELIVERY_DELAY = "x-opt-delivery-time", "x-opt-delivery-delay"

@@ -23,7 +23,7 @@ from starlette.requests import Request
 
 from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.client.connection import Connection, LocalConnection
-from mayfly.client.connection.instruments import instrumented
+from mayfly.client.connection.interface import instrumented
 from mayfly.engine import Engine, Session
 from mayfly.engine.api.operating import KeptMessages, Receipts
 from mayfly.lifetime.times import SECOND_MS

@@ -45,14 +45,13 @@ from mayfly.servers.http.service import AuthenticatedUser
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.messages import Delivery, Message, PutResult, Settlement
-from mayfly.verbs.properties.folders import Parts, Property, check_mixed, named, parts_of
+from mayfly.verbs.properties.folders import Parts, Property, check_mixed, converted, named, parts_of
 from mayfly.verbs.properties.selectors.names import (
     correlation_bytes,
     correlation_text,
     id_bytes,
     id_text,
 )
-from mayfly.verbs.properties.values import converted
 from mayfly.verbs.requests import MessageMore
 from mayfly.verbs.schedule import IF_EXISTS, check_key, key_id
 

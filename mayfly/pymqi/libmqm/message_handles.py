@@ -5,32 +5,35 @@ from __future__ import annotations
 import struct
 from ctypes import string_at
 
-from mayfly.libmqm import connections
-from mayfly.libmqm.memory import (
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.properties import Typed
+from mayfly.pymqi import CMQC
+from mayfly.pymqi.libmqm import connections
+from mayfly.pymqi.libmqm.connections import entry_point
+from mayfly.pymqi.libmqm.memory import (
+    BMHO,
+    MHBO,
     InMemory,
     read_charv,
     read_number,
     write_bytes,
     write_number,
 )
-from mayfly.libmqm.structures import BMHO, MHBO
-from mayfly.libmqm.verbs import entry_point
-from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
-from mayfly.mqi.properties import Typed
-from mayfly.pymqi import CMQC
 from mayfly.pymqi.message_handle import HandleContents, MessageHandle, ValueTooBig, handle_of
 from mayfly.pymqi.structures import CMHO, DMHO, DMPO, IMPO, MD, PD, SMPO, return_string
 from mayfly.pymqi.verbs import descriptor_of, fields_of
 from mayfly.verbs.properties.folders import (
+    DATA_TYPES,
+    FIXED_BYTES,
     Description,
     Property,
     joined,
     parts_of,
+    raw_value,
     without_properties,
 )
-from mayfly.verbs.properties.values import DATA_TYPES, FIXED_BYTES, raw_value
 
 #: The message handles of C programs by number, and the connection (MQHCONN) of each.
 _handles: dict[int, tuple[MessageHandle, int]] = {}

@@ -1,6 +1,6 @@
 /* The entry points of the MQI, as a library that programs for IBM MQ load under its names.
  *
- * Each entry point hands its arguments to the function of its name in mayfly.libmqm.entry_points,
+ * Each entry point hands its arguments to the function of its name in mayfly.pymqi.libmqm.entry_points,
  * which Python runs: the interpreter of this process if it has one, else the library that
  * MAYFLY_LIBPYTHON names (`mayfly libmqm env` prints it), started by the first call. Python is
  * called by its stable ABI and found at run time, so one build serves every version.
@@ -155,7 +155,7 @@ static void extend_path(void) {
 
 /* Find the functions; the caller has the interpreter's lock. */
 static int load(void) {
-    static const char entry_points[] = "mayfly.libmqm.entry_points";
+    static const char entry_points[] = "mayfly.pymqi.libmqm.entry_points";
     Object *module = is_our_python ? NULL : python.PyImport_ImportModule(entry_points);
     if (!module) {
         python.PyErr_Clear();

@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mayfly.client.connection import Connection
-from mayfly.libmqm.memory import packed, unpacked
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.layout import Layout
 from mayfly.pymqi.converting import Coding, converted
+from mayfly.pymqi.libmqm.memory import packed, unpacked
 from mayfly.pymqi.structures import GMO, MD, PMO
 from mayfly.pymqi.verbs import (
     EXTENSION_FORMAT,

@@ -10,11 +10,25 @@ from __future__ import annotations
 from ctypes import string_at
 
 from mayfly.client.connection import Connection
-from mayfly.libmqm import connections, repeated
-from mayfly.libmqm.callbacks import c_callback, callbacks_of
-from mayfly.libmqm.connecting import connect
-from mayfly.libmqm.connections import ConnectionHandle
-from mayfly.libmqm.memory import (
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.pymqi import CMQC
+from mayfly.pymqi.consumers import RegisteredCallback
+from mayfly.pymqi.errors import MQMIError, warning
+from mayfly.pymqi.libmqm import connections, repeated
+from mayfly.pymqi.libmqm.connections import (
+    ConnectionHandle,
+    c_callback,
+    callbacks_of,
+    connect,
+    entry_point,
+    verb,
+)
+from mayfly.pymqi.libmqm.memory import (
+    BO,
+    CBD,
+    CTLO,
     InMemory,
     read_name,
     read_number,
@@ -22,7 +36,7 @@ from mayfly.libmqm.memory import (
     write_bytes,
     write_number,
 )
-from mayfly.libmqm.message_handles import (
+from mayfly.pymqi.libmqm.message_handles import (
     MQBUFMH,
     MQCRTMH,
     MQDLTMH,
@@ -31,14 +45,6 @@ from mayfly.libmqm.message_handles import (
     MQMHBUF,
     MQSETMP,
 )
-from mayfly.libmqm.structures import BO, CBD, CTLO
-from mayfly.libmqm.verbs import entry_point, verb
-from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
-from mayfly.pymqi import CMQC
-from mayfly.pymqi.consumers import RegisteredCallback
-from mayfly.pymqi.errors import MQMIError, warning
 from mayfly.pymqi.structures import GMO, MD, OD, PMO, SD, SRO, STS
 from mayfly.pymqi.verbs import (
     get_message,
