@@ -15,7 +15,7 @@ from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.membership import Membership
 from mayfly.engine.pubsub.administration import end_expired
 from mayfly.engine.state import BROKEN
-from mayfly.engine.triggering.triggering import triggering_of
+from mayfly.engine.triggering import triggering_of
 from mayfly.lifetime.times import SECOND_MS, STORED_TIME_IDLE_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

@@ -13,10 +13,9 @@ from mayfly.engine.alike_warnings import AlikeWarnings
 from mayfly.engine.callbacks import Callbacks
 from mayfly.engine.delay.staging_state import Redeliveries, StagingState
 from mayfly.engine.finding.read_ahead import RowMemory
-from mayfly.engine.lateness import Lateness
 from mayfly.engine.marks import Marks, OnDeparture
 from mayfly.engine.objects.registry import Registry
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import Lateness, LocalQueue
 from mayfly.engine.settings import Settings
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.waiting import DEFINITIONS, Waits

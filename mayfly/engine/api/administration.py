@@ -79,25 +79,25 @@ from mayfly.engine.kept_attributes import (
     STGCLASS,
     kept_attributes_of,
 )
-from mayfly.engine.objects.administration import alter as alter_definition
-from mayfly.engine.objects.administration import clear as clear_queue
-from mayfly.engine.objects.administration import define as define_queue
-from mayfly.engine.objects.administration import definitions_unchanged
-from mayfly.engine.objects.administration import delete as delete_queue
-from mayfly.engine.objects.inquire import fixed_attributes as fixed_attributes_of_manager
-from mayfly.engine.objects.inquire import manager_identifier
-from mayfly.engine.objects.named_definitions import ACTIONS as RULE_ACTIONS
-from mayfly.engine.objects.named_definitions import (
+from mayfly.engine.objects.administration import ACTIONS as RULE_ACTIONS
+from mayfly.engine.objects.administration import (
     CHANNEL_MODELS,
     DEFAULT_AUTHENTICATION,
     alter_named,
     channel_rules,
     define_named,
+    definitions_unchanged,
     delete_named,
     find_named,
     set_rule,
 )
-from mayfly.engine.objects.named_definitions import LISTS as RULE_LISTS
+from mayfly.engine.objects.administration import LISTS as RULE_LISTS
+from mayfly.engine.objects.administration import alter as alter_definition
+from mayfly.engine.objects.administration import clear as clear_queue
+from mayfly.engine.objects.administration import define as define_queue
+from mayfly.engine.objects.administration import delete as delete_queue
+from mayfly.engine.objects.inquire import fixed_attributes as fixed_attributes_of_manager
+from mayfly.engine.objects.inquire import manager_identifier
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
     QueueStatus,
@@ -130,7 +130,7 @@ from mayfly.engine.pubsub.administration import (
     delete_subscription,
     delete_topic,
 )
-from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine.pubsub.publish import clear_retained
 from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
 from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
 from mayfly.engine.settings import defaults_on

@@ -7,7 +7,7 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.delay.schedule import SessionSchedule
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import find_got_message
-from mayfly.engine.get_many import get_many
+from mayfly.engine.get import get_many
 from mayfly.engine.objects.inquire import (
     DEFINITION_KINDS,
     DefinitionHandle,

@@ -28,8 +28,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
 from mayfly.engine.events.performance import is_monitored
 from mayfly.engine.finding.search import ANY, in_order
-from mayfly.engine.objects.named_definitions import named_of
-from mayfly.engine.pubsub.subscriptions import Subscription
+from mayfly.engine.objects.administration import named_of
+from mayfly.engine.pubsub.topics import Subscription
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc

@@ -6,9 +6,9 @@ from mayfly.engine.authority.records import USER_CHARACTERS
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
 from mayfly.engine.delivery import new_message_id
-from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine.pubsub.publish import clear_retained
 from mayfly.engine.pubsub.subscribing import OpenSubscription
-from mayfly.engine.pubsub.subscriptions import Subscription
+from mayfly.engine.pubsub.topics import Subscription
 from mayfly.engine.session import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

@@ -10,7 +10,7 @@ from mayfly.engine.authority.checks import SubscriptionCall
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.administration import alter_subscription
 from mayfly.engine.pubsub.subscribing import OpenSubscription, check_user
-from mayfly.engine.pubsub.subscriptions import PASSED_ON, Subscription
+from mayfly.engine.pubsub.topics import PASSED_ON, Subscription
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.lifetime.window import MAXIMUM_EXPIRY_TENTHS

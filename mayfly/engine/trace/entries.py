@@ -12,8 +12,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import of_given_id
 from mayfly.engine.engine import Engine
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.remote.resolution import full_name
-from mayfly.engine.remote.transmission import embedded_or_none
+from mayfly.engine.remote import embedded_or_none, full_name
 from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
 from mayfly.engine.settlement import Deliveries

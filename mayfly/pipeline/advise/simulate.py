@@ -25,8 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from mayfly.lifetime.columns import NONE, Ints, windows_at_put
-from mayfly.lifetime.moments import is_expired
-from mayfly.lifetime.time_limits import is_timed_out
+from mayfly.lifetime.moments import is_expired, is_timed_out
 from mayfly.pipeline.advise.settings import AdviseError, ListenSettings, check_bounds
 from mayfly.pipeline.replay.kernel import NEVER_MS, compiler_with, is_worth_compiling, replace_first
 from mayfly.pipeline.replay.trace import PRIORITY_MAX, arranged, numbers

@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mayfly.lifetime.time_limits import CLAIM_HEARTBEAT_MS
+from mayfly.lifetime.moments import CLAIM_HEARTBEAT_MS
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, claim_offset

@@ -28,10 +28,17 @@ from mayfly.engine.delivery import (
     new_row,
 )
 from mayfly.engine.disposal import dead_letter, prepared_with_own_context
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.queues import (
+    CONDITIONS,
+    INITIATION_CONDITIONS,
+    PERSISTENT,
+    VOLATILE,
+    LocalQueue,
+    Trigger,
+    trigger_of,
+)
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.triggering.trigger import CONDITIONS, INITIATION_CONDITIONS, Trigger, trigger_of
 from mayfly.lifetime.window import Window
 from mayfly.mqi.constants import (
     MQAT_QMGR,
