@@ -48,7 +48,8 @@ from mayfly.engine.api.administration import (
     kept_attributes_of,
     view_named,
 )
-from mayfly.mqi import distinguished_names
+from mayfly.mqi import channel_names
+from mayfly.mqi.channel_names import places_of
 from mayfly.mqi.command_constants import (
     MQCAFTY_NONE,
     MQCAFTY_PREFERRED,
@@ -61,7 +62,6 @@ from mayfly.mqi.command_constants import (
     MQRCN_Q_MGR,
     MQRCN_YES,
 )
-from mayfly.mqi.connection_names import places_of
 from mayfly.mqi.constants import (
     MQCHT_CLNTCONN,
     MQCHT_RECEIVER,
@@ -262,7 +262,7 @@ def _check_network(kind: str, name: str, attributes: Mapping[str, Value]) -> Non
             raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "CONNAME", address, text) from error
     peer = str(attributes.get("SSLPEER", ""))
     try:
-        distinguished_names.check_pattern(peer)
+        channel_names.check_pattern(peer)
     except ValueError as error:
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLPEER", peer, f"SSLPEER: {error}") from error
 

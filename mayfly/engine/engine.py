@@ -26,7 +26,7 @@ from mayfly.engine.configuration import Configuration, checked_configuration, co
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delay.staging_queries import StagedKeys
-from mayfly.engine.due_work import DueWork
+from mayfly.engine.due_work import DueWork, count_interrupted, end_non_persistent, recover_totals
 from mayfly.engine.events.catalog import Q_MGR_ACTIVE, Q_MGR_NOT_ACTIVE
 from mayfly.engine.events.messages import emit, report_refusal
 from mayfly.engine.events.performance import PerformanceEvents
@@ -36,7 +36,6 @@ from mayfly.engine.open_handles import drop_ownerless
 from mayfly.engine.own_time import warn_if_ahead
 from mayfly.engine.pubsub.administration import load_subscriptions, set_up_topics
 from mayfly.engine.pubsub.publish import load_retained
-from mayfly.engine.restart import count_interrupted, end_non_persistent, recover_totals
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.state import now_ms_of

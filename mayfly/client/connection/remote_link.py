@@ -26,7 +26,7 @@ from mayfly.client.connection.interface import OnRefused
 from mayfly.client.connection.periodic_checks import PeriodicChecks
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.distinguished_names import is_matched, spelled
+from mayfly.mqi.channel_names import is_matched, spelled
 from mayfly.mqi.errors import Failure, LostAnswer, MQError, error_of, mq_error
 from mayfly.runtime import Event, Loop, Runtime
 from mayfly.verbs.contracts.wire import (

@@ -28,7 +28,6 @@ from mayfly.engine.attributes import (
     attributes_of,
     has_attribute,
 )
-from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
 from mayfly.engine.authority.records import (
     CLASS_PROFILE,
     GROUP,
@@ -44,11 +43,6 @@ from mayfly.engine.authority.words import OBJECT_TYPES
 from mayfly.engine.authority.words import allowed_words as authorities_of
 from mayfly.engine.authority.words import spelled as spelled_authorities
 from mayfly.engine.configuration import COMMAND_LEVEL, reconfigure
-from mayfly.engine.connections import (
-    is_disk_full,
-    stop_connection,
-    view_connections,
-)
 from mayfly.engine.events.catalog import (
     CHANGE_OBJECT,
     COMMAND_CONTEXT,
@@ -85,10 +79,13 @@ from mayfly.engine.objects.administration import (
     DEFAULT_AUTHENTICATION,
     alter_named,
     channel_rules,
+    check_entity,
     define_named,
     definitions_unchanged,
+    delete_authority,
     delete_named,
     find_named,
+    set_authority,
     set_rule,
 )
 from mayfly.engine.objects.administration import LISTS as RULE_LISTS
@@ -104,8 +101,11 @@ from mayfly.engine.objects.views import (
     SubscriptionView,
     entities_of,
     granted,
+    is_disk_full,
     matches,
+    stop_connection,
     view_authority,
+    view_connections,
     view_manager,
     view_members,
     view_named,

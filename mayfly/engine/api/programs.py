@@ -18,15 +18,17 @@ from mayfly.engine.objects.inquire import (
 from mayfly.engine.objects.views import has_ttl_from_release
 from mayfly.engine.pending import PendingGet, PendingWaits
 from mayfly.engine.properties import with_properties
-from mayfly.engine.pubsub.durable import (
+from mayfly.engine.pubsub.mqsub import (
+    SubscriptionWanted,
     delete_temporary_topic,
+    facts_of,
     is_subscribed_to,
     make_temporary_topic,
     open_durable,
     remove_idle,
     reserve_client_id,
+    subscribe_as,
 )
-from mayfly.engine.pubsub.mqsub import SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.topic_verbs import TopicHandle
 from mayfly.engine.unit_of_work import UnitOfWork

@@ -40,7 +40,7 @@ from mayfly.store.keys import key_of_delayed_id, queue_number_of, staging_id
 from mayfly.store.messages import MessageHead
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
-from mayfly.verbs.trace import MAX_TRACE_ENTRIES, MessageTrace, Relation, TraceEntry
+from mayfly.verbs.facts import MAX_TRACE_ENTRIES, MessageTrace, Relation, TraceEntry
 
 #: A message that moves between the searches of queues and ledger is searched for again, so often at
 #: most; one that keeps moving is reported where it was last.

@@ -36,7 +36,7 @@ from mayfly.mqi.structures import DLH
 from mayfly.store.keys import queue_number_of
 from mayfly.store.messages import Messages
 from mayfly.verbs.checks import Identifier
-from mayfly.verbs.trace import (
+from mayfly.verbs.facts import (
     MAX_TRACE_ENTRIES,
     MessageTrace,
     PropertyQuestion,

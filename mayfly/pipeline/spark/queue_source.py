@@ -45,8 +45,7 @@ from mayfly.pipeline.bulk.queue_client import (
 )
 from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.pipeline.errors import CheckpointError, OptionError
-from mayfly.pipeline.spark.messages import MESSAGE_TYPE
-from mayfly.pipeline.spark.options import OptionReader
+from mayfly.pipeline.spark.messages import MESSAGE_TYPE, OptionReader
 from mayfly.verbs.contracts.claims import Attached
 
 _LOG = logging.getLogger("mayfly.spark")
