@@ -1,6 +1,6 @@
 """Builds the wheel; with MAYFLY_COMPILE=1 its hot packages are compiled by mypyc.
 
-The C library of ``mayfly.libmqm`` is compiled with them.
+The C library of ``mayfly.pymqi.libmqm`` is compiled with them.
 
 The modules stay as they are beside the compiled ones: they say what is compiled, and a Python of
 another version runs them. Nothing is written beside the source, where a stale extension would hide
@@ -83,11 +83,10 @@ def c_library(root: Path, target: Path) -> list[Path]:
     """
     sys.path.insert(0, str(root))
     try:
-        from mayfly.libmqm.building import LIBRARY, CannotBuild, build
-        from mayfly.libmqm.header import NAME, header
+        from mayfly.pymqi.libmqm.library import LIBRARY, NAME, CannotBuild, build, header
     finally:
         sys.path.remove(str(root))
-    library = target / "mayfly" / "libmqm" / "lib" / LIBRARY
+    library = target / "mayfly" / "pymqi" / "libmqm" / "lib" / LIBRARY
     library.parent.mkdir(parents=True, exist_ok=True)
     include = root / "build" / "include"
     include.mkdir(parents=True, exist_ok=True)

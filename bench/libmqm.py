@@ -23,10 +23,9 @@ from mayfly import QueueManager, pymqi
 from mayfly.admin.security.admission import Admission
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import connect
-from mayfly.libmqm.building import CannotBuild, compiler
-from mayfly.libmqm.installation import install, variables
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.pymqi.libmqm.library import CannotBuild, compiler, install, variables
 from mayfly.servers.wire import WireServer
 from mayfly.verbs import requests as ask
 

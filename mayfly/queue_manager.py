@@ -37,8 +37,7 @@ from mayfly.runtime import Runtime
 from mayfly.store.replica.lease import LEASE_MS
 from mayfly.verbs.checks import Identifier, folder_in_home
 from mayfly.verbs.contracts.erasure import Erasure
-from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
-from mayfly.verbs.trace import MessageTrace
+from mayfly.verbs.facts import Counts, MessageTrace, MqscResult, OwnTime, Verification
 
 #: The open queue managers of this process: of several with one name the one opened last.
 _OPEN: weakref.WeakValueDictionary[str, QueueManager] = weakref.WeakValueDictionary()

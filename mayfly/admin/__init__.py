@@ -18,7 +18,6 @@ from mayfly.admin.access import (
     set_channel_rule,
 )
 from mayfly.admin.channels import SEQUENCE
-from mayfly.admin.configuration import REFRESH_INTERVAL, REFRESHABLE, report_configuration
 from mayfly.admin.connections import (
     OpenConnection,
     open_connections,
@@ -75,6 +74,8 @@ from mayfly.admin.model import (
 from mayfly.admin.operations import (
     DEFINABLE,
     INQUIRABLE,
+    REFRESH_INTERVAL,
+    REFRESHABLE,
     alter,
     clear_topic,
     default_values,
@@ -84,6 +85,7 @@ from mayfly.admin.operations import (
     inquire,
     move_messages,
     needed_attributes,
+    report_configuration,
     reset_queue_statistics,
     topic_strings,
     topic_subscribers,

@@ -58,9 +58,9 @@ from mayfly.engine.api.administration import (
 )
 from mayfly.engine.api.administration import delete_authority as delete_authority_record
 from mayfly.engine.api.administration import set_authority as set_authority_records
+from mayfly.mqi import channel_names
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
-from mayfly.mqi import distinguished_names
 from mayfly.verbs.facts import Value
 
 #: How DISPLAY AUTHREC compares profiles: those that match the name, those with the records of the
@@ -347,7 +347,7 @@ def _check_names(given: Mapping[str, Value]) -> None:
     for keyword in ("SSLPEER", "SSLCERTI"):
         value = str(given.get(keyword, ""))
         try:
-            distinguished_names.check_pattern(value)
+            channel_names.check_pattern(value)
         except ValueError as error:
             raise WrongValue(attributes_of(CHLAUTH)[keyword], value, f": {error}") from error
 
@@ -361,7 +361,7 @@ def _check_patterns(keyword: str, value: str) -> None:
     row = attributes_of(CHLAUTH)[keyword]
     try:
         if keyword in ("SSLPEER", "SSLCERTI"):
-            distinguished_names.attributes_of(value)
+            channel_names.attributes_of(value)
         elif keyword == "ADDRESS" and is_host_name(value):
             check_host_name(value)
         elif keyword == "ADDRESS" and value not in ("", ANY_ADDRESS):

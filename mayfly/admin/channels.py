@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayfly.admin.connections import inquire_instances
-from mayfly.admin.inheritance import source_of
 from mayfly.admin.model import (
     CHANNEL_STATUS,
     CHSTATUS,
@@ -29,7 +28,7 @@ from mayfly.admin.model import (
     shown_values,
     type_of,
 )
-from mayfly.admin.standard_objects import CHANNEL_MODELS_OF_MESSAGES, STANDARD_OBJECTS
+from mayfly.admin.standard_objects import CHANNEL_MODELS_OF_MESSAGES, STANDARD_OBJECTS, source_of
 from mayfly.channel import ChannelStatus, channels_of
 from mayfly.engine import Engine, manager_folder
 from mayfly.engine.api.administration import (
@@ -49,7 +48,8 @@ from mayfly.engine.api.administration import (
     kept_attributes_of,
     view_named,
 )
-from mayfly.mqi import distinguished_names
+from mayfly.mqi import channel_names
+from mayfly.mqi.channel_names import places_of
 from mayfly.mqi.command_constants import (
     MQCAFTY_NONE,
     MQCAFTY_PREFERRED,
@@ -62,7 +62,6 @@ from mayfly.mqi.command_constants import (
     MQRCN_Q_MGR,
     MQRCN_YES,
 )
-from mayfly.mqi.connection_names import places_of
 from mayfly.mqi.constants import (
     MQCHT_CLNTCONN,
     MQCHT_RECEIVER,
@@ -263,7 +262,7 @@ def _check_network(kind: str, name: str, attributes: Mapping[str, Value]) -> Non
             raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "CONNAME", address, text) from error
     peer = str(attributes.get("SSLPEER", ""))
     try:
-        distinguished_names.check_pattern(peer)
+        channel_names.check_pattern(peer)
     except ValueError as error:
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLPEER", peer, f"SSLPEER: {error}") from error
 

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from mayfly.admin import channels, connections, settings
-from mayfly.admin.events import reporting_change
-from mayfly.admin.inheritance import find_definition, source_of
+from mayfly.admin.access import inquire_authority, inquire_channel_rules
+from mayfly.admin.events import report_objects, reporting_change
 from mayfly.admin.model import (
     APSTATUS,
     APSTATUS_LOCAL,
@@ -55,14 +55,23 @@ from mayfly.admin.model import (
     shown_values,
     type_of,
 )
-from mayfly.admin.standard_objects import MODELS, STANDARD_OBJECTS, SYSTEM, WITHOUT_TOPIC_STRING
+from mayfly.admin.standard_objects import (
+    MODELS,
+    STANDARD_OBJECTS,
+    SYSTEM,
+    WITHOUT_TOPIC_STRING,
+    find_definition,
+    source_of,
+)
 from mayfly.channel.hierarchy import hierarchy_of
 from mayfly.engine import Engine, GetRequest, forward, manager_definition
 from mayfly.engine.api.administration import (
     ANY_TLS,
     AUTHINFO,
+    AUTHREC,
     CHANGEABLE_OF_SUBSCRIPTIONS,
     CHANNEL,
+    CHLAUTH,
     CLNTCONN,
     DEFAULT_AUTHENTICATION,
     DEFAULT_OBJECTS,
@@ -80,6 +89,7 @@ from mayfly.engine.api.administration import (
     SUB,
     TOPIC,
     TYPED_BY,
+    Attribute,
     Definition,
     QueueStatus,
     SubscriptionView,
@@ -100,6 +110,7 @@ from mayfly.engine.api.administration import (
     find_named,
     fixed_attributes_of_manager,
     has_attribute,
+    matches,
     reset_statistics,
     view_manager,
     view_members,
@@ -115,6 +126,7 @@ from mayfly.engine.api.administration import (
     view_topics,
 )
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.command_constants import MQIACF_REFRESH_INTERVAL
 from mayfly.mqi.constants import MQGMO_SYNCPOINT, MQOO_INPUT_EXCLUSIVE
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, NoMessage, ObjectError, mq_error
@@ -843,3 +855,34 @@ def without_effect(
             shown = "" if keyword in SECRETS else named(known.attributes[keyword], value)
             lost.append(f"{keyword}({shown})")
     return lost
+
+
+#: INCLINT of REFRESH QMGR: only objects changed within so many minutes, 0 for all.
+REFRESH_INTERVAL: Final = Attribute(
+    "INCLINT", "", (), 0, MQIACF_REFRESH_INTERVAL, 0, 999_999, (), 0, "minutes"
+)
+#: The kinds of which there are configuration events.
+REFRESHABLE: Final = (QMGR, *(kind for kind in DEFINABLE if kind != SUB), AUTHREC, CHLAUTH)
+
+
+def report_configuration(manager: Engine, kinds: Sequence[str], pattern: str) -> int:
+    """Make a Refresh object event for each object; return their number.
+
+    ``kinds`` are some of REFRESHABLE. ``pattern`` is a name, or the start of names followed by
+    ``*``; of authority records and rules for channels it is compared with their profiles. The queue
+    manager matches any pattern.
+    """
+    queues = tuple(kind for kind in kinds if kind in QUEUE_KINDS)
+    found = list[Record]()
+    for kind in kinds:
+        if kind == AUTHREC:
+            found += [r for r in inquire_authority(manager, []) if matches(r.name, pattern)]
+        elif kind == CHLAUTH:
+            rules = inquire_channel_rules(manager, "*", match="ALL")
+            found += [rule for rule in rules if matches(rule.name, pattern)]
+        elif kind not in QUEUE_KINDS:
+            found += inquire(manager, (kind,), pattern)
+        elif kind == queues[0]:
+            found += inquire(manager, queues, pattern)
+    report_objects(manager, found)
+    return len(found)

@@ -1,4 +1,4 @@
-"""The objects that IBM MQ makes with each queue manager, and that scripts therefore alter.
+"""The objects that IBM MQ makes with each queue manager, from which new definitions inherit.
 
 Those that Mayfly needs are made with a queue manager. The others are made when ALTER or LIKE names
 them; a new object inherits from them from then on, as it does in IBM MQ. Source: IBM MQ 9.4, system
@@ -7,9 +7,11 @@ and default objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from mayfly.admin.model import UnknownLikeObject
+from mayfly.engine import Engine
 from mayfly.engine.api.administration import (
     AUTHINFO,
     CHANNEL,
@@ -20,9 +22,15 @@ from mayfly.engine.api.administration import (
     PROCESS,
     QLOCAL,
     QMODEL,
+    QUEUE_KINDS,
     SERVICE,
     SUB,
     TOPIC,
+    Definition,
+    view_named,
+    view_queue,
+    view_subscriptions,
+    view_topics,
 )
 from mayfly.mqi.constants import (
     MQAIT_CRL_LDAP,
@@ -143,3 +151,36 @@ STANDARD_OBJECTS: Final[Mapping[tuple[str, str], Mapping[str, Value]]] = {
         for name, authentication_type in _AUTHENTICATION_MODELS.items()
     },
 }
+
+
+def source_of(
+    manager: Engine, kind: str, like: str | None, defaults: Iterable[str] = ()
+) -> Definition | None:
+    """Return the object from which a new one inherits attributes, None without such an object.
+
+    It is the object ``like``; without ``like``, the first of ``defaults`` that exists. Raises
+    UnknownLikeObject if ``like`` is no object of this kind.
+    """
+    if like:
+        found = find_definition(manager, kind, like)
+        if found is None:
+            raise UnknownLikeObject(kind, like)
+        return found
+    candidates = (find_definition(manager, kind, name) for name in defaults)
+    return next((found for found in candidates if found is not None), None)
+
+
+def find_definition(manager: Engine, kind: str, name: str) -> Definition | None:
+    """Return the object of a kind with exactly this name, None without one."""
+    found: Sequence[Definition | None]
+    if kind in QUEUE_KINDS:
+        found = [view_queue(manager, name)]
+    elif kind == TOPIC:
+        found = view_topics(manager, name)
+    elif kind == SUB:
+        found = [view.definition for view in view_subscriptions(manager, name)]
+    else:
+        found = view_named(manager, kind, name)
+    # A name that ends in an asterisk is a pattern for the views.
+    same = (each for each in found if each is not None and each.name == name)
+    return next((each for each in same if each.kind == kind), None)

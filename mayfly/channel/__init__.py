@@ -1,11 +1,14 @@
 """Channels: messages of a transmission queue move to another queue manager, each exactly once."""
 
-from mayfly.channel.channels import Channels, LocalLink, channels_of, connect_local
-from mayfly.channel.clients import (
+from mayfly.channel.channels import (
+    Channels,
     ClientConnection,
     Clients,
+    LocalLink,
+    channels_of,
     client_connections,
     clients_known,
+    connect_local,
     end_client,
     quiesce_client,
 )

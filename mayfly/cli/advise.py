@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from mayfly.client.connection.operating import ClientLedger
     from mayfly.pipeline.advise.advice import Advice, Outlook
-    from mayfly.pipeline.advise.arrivals import ArrivalSummary, QueueArrivals
-    from mayfly.pipeline.advise.processing_times import Durations
+    from mayfly.pipeline.advise.simulate import ArrivalSummary, Durations, QueueArrivals
 
 #: Parameters of the advice besides a setting.
 _LIMITS = ("margin_ms", "idle_per_hour", "seed")
@@ -242,7 +241,7 @@ def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
     measured times; None means ``longest_ms`` for each message. Raises ValueError if both are None,
     or if the text or the file is wrong.
     """
-    from mayfly.pipeline.advise.processing_times import always, from_file, from_text
+    from mayfly.pipeline.advise.simulate import always, from_file, from_text
 
     if on_message is None:
         if longest_ms is None:
@@ -294,7 +293,7 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
     ``source`` is that file or lake; ``qmgr`` chooses a queue manager of a lake. Raises ValueError
     for a wrong file or option, CommandFailed for a lake without messages.
     """
-    from mayfly.pipeline.replay.read import is_lake, read_trace, trace_of_lives
+    from mayfly.pipeline.replay.trace import is_lake, read_trace, trace_of_lives
 
     if not is_lake(source):
         if qmgr is not None:
@@ -313,7 +312,7 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
     messages. BOTHRESH is None if the queue does not exist any more. Raises CommandFailed without
     messages, ValueError for a wrong ``queue``.
     """
-    from mayfly.pipeline.replay.read import trace_of_lives
+    from mayfly.pipeline.replay.trace import trace_of_lives
 
     with connected(name, place, program="mayfly advise") as connection:
         admin = Administration(connection.call)
@@ -333,7 +332,7 @@ def _lives(ledger: ClientLedger, name: str) -> pa.Table:
     import pyarrow.compute as pc
 
     from mayfly.pipeline.bulk.schema import LEDGER, ledger_batch
-    from mayfly.pipeline.replay.read import LIFE_COLUMNS, REPLAYED
+    from mayfly.pipeline.replay.trace import LIFE_COLUMNS, REPLAYED
 
     batches = [ledger_batch(rows, name, "") for rows in _pages(ledger)]
     table = pa.Table.from_batches(batches, schema=LEDGER)
@@ -362,7 +361,7 @@ def _arrivals(trace: pa.Table, queue: str | None, name: str) -> QueueArrivals:
     ``name`` says in errors where the table is from. Raises CommandFailed for an empty table. Raises
     ValueError if the queue is unknown, or is None and the table has several queues.
     """
-    from mayfly.pipeline.advise.arrivals import arrivals_of
+    from mayfly.pipeline.advise.simulate import arrivals_of
 
     if not len(trace):
         raise CommandFailed(ExitCode.NOTHING, f"no message in {name}")

@@ -47,6 +47,7 @@ COMMANDS = {
 _MODULES = {
     **dict.fromkeys(("verify", "compact", "backup", "restore"), "folders"),
     **dict.fromkeys(("put", "get", "browse"), "messages"),
+    **dict.fromkeys(("apply", "export"), "mqsc"),
 }
 
 

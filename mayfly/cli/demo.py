@@ -60,7 +60,7 @@ def demo(
 
 def print_result(result: DemoResult, *, as_json: bool) -> None:
     """Print the result of the demo; raises CommandFailed (exit code 1) if it has problems."""
-    from mayfly.cli.airport.terminal import print_summary
+    from mayfly.cli.airport.run import print_summary
 
     if as_json:
         print_json(result.as_json())
@@ -118,7 +118,7 @@ class _Watcher:
 
     def wall(self, seen: WallSeen) -> None:
         """Show a table of the day on the wall clock."""
-        from mayfly.cli.airport.terminal import picture
+        from mayfly.cli.airport.run import picture
 
         self._done(seen.done)
         self._below = picture(seen)

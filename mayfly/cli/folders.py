@@ -30,7 +30,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime, SystemClock, VirtualClock
 from mayfly.store.backup.copying import Copied, Copier
-from mayfly.store.backup.files import Secrets, secret_names
+from mayfly.store.backup.objects import Secrets, secret_names
 from mayfly.store.backup.restoring import Plan, plan_of
 from mayfly.store.backup.restoring import restore as restore_folder
 from mayfly.store.replica.lease import LEASE_MS

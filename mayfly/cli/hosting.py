@@ -83,9 +83,8 @@ from mayfly.servers.settings import (
 )
 from mayfly.servers.status import ServerStatus
 from mayfly.services.command_server import start_command_server
-from mayfly.store.database import DATABASE_FILE
+from mayfly.store.database import DATABASE_FILE, stored_objects
 from mayfly.store.replica.log import Owned
-from mayfly.store.stored_objects import stored_objects
 from mayfly.verbs.contracts.access import (
     MQ_SOCKET_FILE,
     TOKEN_FILE,

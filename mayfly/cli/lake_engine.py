@@ -20,7 +20,7 @@ from mayfly.engine import ArchiveError
 from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.errors import LakeError, NoLives, PipelineError
 from mayfly.pipeline.lake.files import is_delta
-from mayfly.pipeline.lake.part import LakePart, part_between
+from mayfly.pipeline.lake.queries import LakePart, part_between
 from mayfly.verbs.contracts.files import is_url
 
 if TYPE_CHECKING:

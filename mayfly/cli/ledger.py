@@ -56,8 +56,7 @@ from mayfly.pipeline.lake.lifetimes import (
     Verdict,
     spelled,
 )
-from mayfly.pipeline.lake.part import LakePart
-from mayfly.pipeline.lake.queries import LATE_AFTER_MS
+from mayfly.pipeline.lake.queries import LATE_AFTER_MS, LakePart
 from mayfly.pipeline.progress import LedgerProgress
 from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.addresses import ListenAddress
@@ -464,7 +463,7 @@ def convert(
     check_lake(source)
     row_count = 0
     with lake_errors(), seconds_shown(sys.stderr, "the lake is converted"):
-        from mayfly.pipeline.lake.conversion import convert_lake
+        from mayfly.pipeline.lake.copying import convert_lake
 
         for progress in convert_lake(source, target):
             row_count += progress.row_count
@@ -554,7 +553,7 @@ def erase(
         done.append({"place": qmgr, **record._asdict(), "old_files": 0})
     if lake is not None:
         with lake_errors(), seconds_shown(sys.stderr, "the lake is searched"):
-            from mayfly.pipeline.lake.erasing import Selection, erase_lives
+            from mayfly.pipeline.lake.compaction import Selection, erase_lives
 
             begun = Erasure(SystemClock().now_ms(), acting_user(), selected_by, reason, 0)
             erased = erase_lives(lake, Selection(selected_by, value), begun, is_vacuumed=vacuum)
@@ -611,7 +610,7 @@ def erasures(
         assert lake is not None
         check_lake(lake)
         with lake_errors():
-            from mayfly.pipeline.lake.erasing import erasures as records_in
+            from mayfly.pipeline.lake.compaction import erasures as records_in
 
             records = records_in(lake)
     if as_json:

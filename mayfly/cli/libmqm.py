@@ -12,8 +12,7 @@ import typer
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import JsonOption, print_json
 from mayfly.cli.values import local_path
-from mayfly.libmqm.building import CannotBuild
-from mayfly.libmqm.installation import default_folder, install, variables
+from mayfly.pymqi.libmqm.library import CannotBuild, default_folder, install, variables
 
 libmqm = group()
 

@@ -36,9 +36,9 @@ from mayfly.cli.show import JsonOption, moment, print_json, quiet_stderr
 from mayfly.cli.values import local_path
 from mayfly.lifetime.times import SECOND_MS, spelled_duration
 from mayfly.pipeline.bulk.batch_log import CheckpointState, checkpoint_state
+from mayfly.pipeline.config import ClaimedSource, PipelineConfig, PipelineFileError
 from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
-from mayfly.pipeline.parts import ClaimedSource, PipelineConfig, PipelineFileError
 from mayfly.pipeline.progress import NO_BATCH, LedgerProgress, Progress, path_here
 from mayfly.runtime import SystemClock
 from mayfly.verbs.contracts import files
@@ -188,7 +188,7 @@ def explain(file: File) -> None:
       mayfly pipeline explain calls.toml
     """
     with _errors():
-        from mayfly.pipeline.explain import explain as explained
+        from mayfly.pipeline.check import explain as explained
 
         print(explained(_load(file)).rstrip("\n"))
 

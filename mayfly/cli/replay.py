@@ -16,8 +16,16 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import JsonOption, aligned, moment, note, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.replay.engine import EngineChoice, ReplayEngine, choose_engine, usable_bytes
-from mayfly.pipeline.replay.settings import EVERY_OTHER, Settings, WhatIf, check_settings
+from mayfly.pipeline.replay.settings import (
+    EVERY_OTHER,
+    EngineChoice,
+    ReplayEngine,
+    Settings,
+    WhatIf,
+    check_settings,
+    choose_engine,
+    usable_bytes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -194,7 +202,7 @@ def _choice(source: Path, asked: ReplayEngine | None, *, is_lake: bool) -> Engin
 
     Raises CommandFailed if a lake cannot be read, ReplayError for a trace that cannot be counted.
     """
-    from mayfly.pipeline.replay.read import trace_row_count
+    from mayfly.pipeline.replay.trace import trace_row_count
 
     message_count = None
     if asked is None and is_lake:
@@ -217,7 +225,7 @@ def _trace_of_lives(
     ``is_by_correl_id`` the one with the same correlation id. Raises ValueError for options that
     apply only to a lake.
     """
-    from mayfly.pipeline.replay.read import is_lake, trace_of_lives
+    from mayfly.pipeline.replay.trace import is_lake, trace_of_lives
 
     if is_lake(source):
         return partial(trace_of_lives, is_by_correl_id=is_by_correl_id)
@@ -246,7 +254,7 @@ def _in_process(
     from mayfly.pipeline.replay.compare import compare
 
     if trace_of is None:
-        from mayfly.pipeline.replay.read import read_trace
+        from mayfly.pipeline.replay.trace import read_trace
 
         rows = read_trace(source)
     else:

@@ -18,7 +18,7 @@ from mayfly.client.connection.json_values import trace_as_json, traces_as_json
 from mayfly.engine import TraceSource, TraceSources, combined_trace
 from mayfly.lifetime.times import spelled_moment
 from mayfly.verbs.checks import Identifier as Id
-from mayfly.verbs.trace import MAX_TRACES, MessageTrace, PropertyQuestion, Step, TracesFound
+from mayfly.verbs.facts import MAX_TRACES, MessageTrace, PropertyQuestion, Step, TracesFound
 
 _HEAD = ("at (UTC)", "what", "queue", "")
 

@@ -25,15 +25,15 @@ from mayfly.engine.forwarding import (
 )
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
+from mayfly.engine.objects.administration import find_channel
 from mayfly.engine.objects.inquire import text_length
-from mayfly.engine.objects.named_definitions import find_channel
 from mayfly.engine.objects.views import (
     manager_definition,
     manager_folder,
 )
 from mayfly.engine.own_time import advance_clock, return_to_wall_clock
 from mayfly.engine.put import PutRequest
-from mayfly.engine.remote.resolution import full_name
+from mayfly.engine.remote import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
 from mayfly.engine.trace.sources import ArchiveError, TraceSource, TraceSources, combined_trace

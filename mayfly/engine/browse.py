@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.finding.next_live import look
+from mayfly.engine.finding.next_live import NO_RESULTS, SelectorProgress, look, place_for
 from mayfly.engine.finding.search import ANY
-from mayfly.engine.finding.selecting import NO_RESULTS, SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain_prepared, result_for, take_row
 from mayfly.engine.marks import Marks, Unmarked
 from mayfly.engine.objects.registry import ResolvedQueue

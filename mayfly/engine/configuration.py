@@ -16,7 +16,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.settings import PLATFORMS, Settings, SettingValue, check_settings
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi.errors import StoreError
-from mayfly.store.meta import read_configuration, write_configuration
+from mayfly.store.database import read_configuration, write_configuration
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
 

@@ -25,26 +25,23 @@ from mayfly.engine.claims.claims import ConsumerClaims
 from mayfly.engine.configuration import Configuration, checked_configuration, configure
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
-from mayfly.engine.delay.timeline import StagedKeys
-from mayfly.engine.due_work import DueWork
+from mayfly.engine.delay.staging_queries import StagedKeys
+from mayfly.engine.due_work import DueWork, count_interrupted, end_non_persistent, recover_totals
 from mayfly.engine.events.catalog import Q_MGR_ACTIVE, Q_MGR_NOT_ACTIVE
-from mayfly.engine.events.failures import report_refusal
-from mayfly.engine.events.messages import emit
+from mayfly.engine.events.messages import emit, report_refusal
 from mayfly.engine.events.performance import PerformanceEvents
 from mayfly.engine.membership import Membership
-from mayfly.engine.objects.administration import set_up, stored_definitions
-from mayfly.engine.objects.named_definitions import set_up_client_objects
+from mayfly.engine.objects.administration import set_up, set_up_client_objects, stored_definitions
 from mayfly.engine.open_handles import drop_ownerless
 from mayfly.engine.own_time import warn_if_ahead
 from mayfly.engine.pubsub.administration import load_subscriptions, set_up_topics
-from mayfly.engine.pubsub.retained import load_retained
-from mayfly.engine.restart import count_interrupted, end_non_persistent, recover_totals
+from mayfly.engine.pubsub.publish import load_retained
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.state import now_ms_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.transit import ChannelStates
-from mayfly.engine.triggering.triggering import Triggering
+from mayfly.engine.triggering import Triggering
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 from mayfly.engine.counting import counts_with, expired_by_queue
 from mayfly.engine.engine import Engine
 from mayfly.engine.expiry import ExpiryScan, scan_interval_ms
-from mayfly.engine.lateness import NO_LATENESS, LatenessCounts, LatenessSum
 from mayfly.engine.objects.views import oldest_put_ms
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import NO_LATENESS, LatenessCounts, LatenessSum, LocalQueue
 from mayfly.lifetime.life import State
 from mayfly.mqi.constants import MQQDT_PREDEFINED
 from mayfly.mqi.delay_header import STAGING_QUEUE

@@ -12,8 +12,8 @@ from mayfly.engine.browse import Cursor
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
-from mayfly.engine.events.failures import report_failure
-from mayfly.engine.finding.selecting import SelectorProgress, place_for
+from mayfly.engine.events.messages import report_failure
+from mayfly.engine.finding.next_live import SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain, obtain_prepared
 from mayfly.engine.groups.gets import GroupGets
 from mayfly.engine.groups.index import GROUPING

@@ -13,12 +13,12 @@ from mayfly.engine.browse import marks_of
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import drop_dynamic_queue
 from mayfly.engine.pubsub.administration import drop_doomed, forget_subscription
-from mayfly.engine.pubsub.subscriptions import Subscription, SubscriptionHandle
+from mayfly.engine.pubsub.topics import Subscription, SubscriptionHandle
 from mayfly.engine.put import AsyncPuts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.state import end_all
-from mayfly.engine.triggering.triggering import triggering_of
+from mayfly.engine.triggering import triggering_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -23,9 +23,9 @@ from mayfly.verbs.properties.folders import (
     joined,
     overridden,
     parts_of,
+    raw_value,
     without_properties,
 )
-from mayfly.verbs.properties.values import raw_value
 
 #: The options that say how properties are returned; only one of them may be set.
 OPTIONS = (

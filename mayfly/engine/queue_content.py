@@ -15,14 +15,14 @@ from mayfly.engine import queue_state
 from mayfly.engine.authority import words
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import note_audit
-from mayfly.engine.delay.schedule_query import found_by_id, property_text
 from mayfly.engine.delay.staging import staging_path
+from mayfly.engine.delay.staging_queries import found_by_id, property_text
 from mayfly.engine.delivery import MessageIds, OutgoingMessage, check_capacity, new_row
 from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.engine import Engine
 from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.remote.transmission import seen_in_transit
+from mayfly.engine.remote import seen_in_transit
 from mayfly.engine.session import Session
 from mayfly.engine.trace.entries import Standing, standing_of, unit_of
 from mayfly.engine.transaction import Transaction

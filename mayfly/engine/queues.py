@@ -1,26 +1,187 @@
-"""Queues in memory: the counters of a local queue, and where searches start on it.
+"""Queues in memory: the counters, triggers and lateness of a local queue, and where searches start.
 
-The engine lock protects all of it.
+The engine lock protects all of it. Lateness is how long after their moment messages were released,
+or expired ones discarded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.finding.read_ahead import ReadAhead, RowMemory
-from mayfly.engine.lateness import NO_LATENESS
-from mayfly.engine.triggering.trigger import Trigger
-from mayfly.lifetime.times import Clock
-from mayfly.mqi.constants import MQUS_TRANSMISSION
+from mayfly.lifetime.times import SECOND_MS, Clock
+from mayfly.mqi.constants import (
+    MQMDS_FIFO,
+    MQQA_GET_INHIBITED,
+    MQTC_ON,
+    MQTT_DEPTH,
+    MQTT_EVERY,
+    MQTT_NONE,
+    MQUS_TRANSMISSION,
+)
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.runtime.compiling import weakly_held
 from mayfly.store.keys import STAGING_NUMBER, priority_starts, queue_range
 from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
+
+#: The bounds of the counts: from the millisecond of a clock to the day of an idle queue.
+BOUNDS_MS: Final = (
+    1,
+    5,
+    10,
+    25,
+    50,
+    100,
+    250,
+    500,
+    SECOND_MS,
+    5 * SECOND_MS,
+    30 * SECOND_MS,
+    300 * SECOND_MS,
+    3_600 * SECOND_MS,
+    86_400 * SECOND_MS,
+)
+
+
+class LatenessCounts(NamedTuple):
+    """A histogram of lateness: ``counts[i]`` counts messages late by at most ``BOUNDS_MS[i]``.
+
+    Each counts only messages later than the bound before; one more number is for later ones.
+    ``sum_ms`` is the sum of all latenesses in ms.
+    """
+
+    counts: tuple[int, ...]
+    sum_ms: int
+
+
+class LatenessSum(NamedTuple):
+    """How many messages of one queue were released, or discarded, and how late together, in ms."""
+
+    message_count: int
+    sum_ms: int
+
+    def plus(self, moments_ms: Sequence[int], now_ms: int) -> LatenessSum:
+        """Return the sum with messages that are handled at ``now_ms``, by their moments.
+
+        A moment in the future counts as 0 ms late.
+        """
+        late_ms = sum(now_ms - moment_ms for moment_ms in moments_ms if moment_ms < now_ms)
+        return LatenessSum(self.message_count + len(moments_ms), self.sum_ms + late_ms)
+
+
+#: The lateness of a queue without releases or discards.
+NO_LATENESS: Final = LatenessSum(0, 0)
+
+
+class Lateness:
+    """Counts how late messages were handled, since the queue manager was opened; under its lock."""
+
+    def __init__(self) -> None:
+        """Begin with no message counted."""
+        self._counts = [0] * (len(BOUNDS_MS) + 1)
+        self._sum_ms = 0
+
+    def note(self, moments_ms: Iterable[int], now_ms: int) -> None:
+        """Count messages that are handled at ``now_ms``, by their deadlines or delivery times.
+
+        A moment in the future counts as 0 ms late.
+        """
+        ordered = sorted(moments_ms)
+        if ordered and ordered[-1] > now_ms:
+            ordered = [min(moment_ms, now_ms) for moment_ms in ordered]
+        end = len(ordered)
+        self._sum_ms += end * now_ms - sum(ordered)
+        # Each bound parts those that are within it from all that are beyond, with one search.
+        for place, bound_ms in enumerate(BOUNDS_MS):
+            first = bisect_left(ordered, now_ms - bound_ms, 0, end)
+            self._counts[place] += end - first
+            end = first
+            if not end:
+                return
+        self._counts[-1] += end
+
+    def counts(self) -> LatenessCounts:
+        """Return the histogram so far."""
+        return LatenessCounts(tuple(self._counts), self._sum_ms)
+
+
+#: Attributes whose change lets the conditions be looked at again, though nothing arrives.
+CONDITIONS = frozenset("TRIGGER TRIGTYPE TRIGDPTH TRIGMPRI INITQ PROCESS USAGE".split())
+#: The same of an initiation queue, for the queues that it is that of.
+INITIATION_CONDITIONS = frozenset("PUT GET USAGE".split())
+
+
+class Trigger:
+    """The trigger of one queue, made from its attributes; guarded by the engine lock.
+
+    ``least_priority`` is TRIGMPRI. With ``is_fifo``, keys of messages do not contain their
+    priority.
+    """
+
+    __slots__ = (
+        "initiation_queue",
+        "is_fifo",
+        "last_ms",
+        "least_priority",
+        "messages_needed",
+        "process",
+        "trigger_type",
+    )
+
+    def __init__(self, definition: QueueDefinition, last_ms: int | None) -> None:
+        """Set the trigger attributes from a queue definition.
+
+        ``last_ms`` is when the last trigger message was put (ms since 1970), None for never.
+        """
+        self.trigger_type = definition.trigtype
+        self.least_priority = definition.trigmpri
+        self.is_fifo = definition.msgdlvsq == MQMDS_FIFO
+        self.initiation_queue = definition.initq
+        #: The process that must be defined; None on a transmission queue, which needs none (T1).
+        self.process: str | None = definition.process
+        if _is_transmission(definition):
+            self.process = None
+        #: How many qualifying messages let it trigger although none arrives.
+        self.messages_needed = definition.trigdpth if self.is_depth else 1
+        self.last_ms = last_ms
+
+    @property
+    def is_every(self) -> bool:
+        """Whether the trigger type is TRIGTYPE(EVERY)."""
+        return self.trigger_type == MQTT_EVERY
+
+    @property
+    def is_depth(self) -> bool:
+        """Whether the trigger type is TRIGTYPE(DEPTH)."""
+        return self.trigger_type == MQTT_DEPTH
+
+
+def trigger_of(definition: QueueDefinition, number: int, last_ms: int | None) -> Trigger | None:
+    """Return the trigger of a local queue, None when it has none.
+
+    It has none with NOTRIGGER, TRIGTYPE(NONE) or an empty INITQ. The staging queue, and a
+    transmission queue with GET(DISABLED), have none either. ``number`` is that of the queue,
+    ``last_ms`` when its last trigger message was put, None for never.
+    """
+    if definition.trigger != MQTC_ON or number == STAGING_NUMBER:
+        return None
+    if _is_transmission(definition) and definition.get == MQQA_GET_INHIBITED:
+        return None
+    if definition.trigtype == MQTT_NONE or not definition.initq:
+        return None
+    return Trigger(definition, last_ms)
+
+
+def _is_transmission(definition: QueueDefinition) -> bool:
+    """Return True for a definition with USAGE(XMITQ)."""
+    return definition.usage == MQUS_TRANSMISSION
+
 
 #: Index of the non-persistent and of the persistent value in pairs.
 VOLATILE: Final = 0

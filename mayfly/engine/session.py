@@ -16,10 +16,9 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import SessionSchedule
 from mayfly.engine.descriptors import Context
-from mayfly.engine.events.failures import report_failure
+from mayfly.engine.events.messages import report_failure
 from mayfly.engine.finding.search import ANY, Match, selector_of
-from mayfly.engine.get import GetRequest, Getter, get, next_message
-from mayfly.engine.get_many import get_many
+from mayfly.engine.get import GetRequest, Getter, get, get_many, next_message
 from mayfly.engine.handles import Handle, HandleSession
 from mayfly.engine.objects.administration import create_dynamic_queue
 from mayfly.engine.objects.inquire import DefinitionHandle, open_definition
@@ -28,7 +27,7 @@ from mayfly.engine.open_handles import OpenQueues, begin_verb
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, plain_request, put, put_unique
-from mayfly.engine.remote.resolution import check_remote_open
+from mayfly.engine.remote import check_remote_open
 from mayfly.engine.settlement import Deliveries
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_open_options

@@ -14,8 +14,7 @@ from typing import Final
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.get import GetRequest, Getter, obtain
-from mayfly.engine.get_many import Got, take_each
+from mayfly.engine.get import GetRequest, Getter, Got, obtain, take_each
 from mayfly.engine.pending import PendingGet
 from mayfly.engine.queue_state import Hold
 from mayfly.engine.unit_of_work import UnitOfWork

@@ -39,7 +39,7 @@ from mayfly.jms.errors import (
 )
 from mayfly.jms.producers import JMSProducer
 from mayfly.jms.sessions import Session
-from mayfly.lifetime.time_limits import timeout_ms
+from mayfly.lifetime.moments import timeout_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, ObjectError, mq_error

@@ -15,7 +15,6 @@ from typing import Any
 
 from mayfly.client.connection import Connection as QueueConnection
 from mayfly.client.connection.poison import exceeds_backout_threshold, move_away
-from mayfly.client.connection.topics import is_temporary_topic, quoted_client_id
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, Queue, Topic, queue_to_use
 from mayfly.jms.errors import (
@@ -37,6 +36,7 @@ from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage, mq_error
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 from mayfly.verbs.requests import Subscribed
+from mayfly.verbs.topic_strings import is_temporary_topic, quoted_client_id
 
 
 def full_name(session: OwningSession, name: object, *, is_durable: bool) -> str:

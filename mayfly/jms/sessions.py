@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NoReturn, Self
 
-from mayfly.client.connection.instruments import instrumented_listener
+from mayfly.client.connection.interface import instrumented_listener
 from mayfly.jms.callbacks import CallingThread, Completions
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
 from mayfly.jms.consumers import (
@@ -38,7 +38,7 @@ from mayfly.jms.errors import (
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
 from mayfly.jms.producers import MessageProducer
 from mayfly.jms.roles import OwningConnection, OwningSession
-from mayfly.lifetime.time_limits import is_timed_out
+from mayfly.lifetime.moments import is_timed_out
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT

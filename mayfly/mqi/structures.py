@@ -1,14 +1,11 @@
-"""The byte layouts of the MQ structures, and of the header of a delayed message.
-
-Each is a `Layout`; `LAYOUTS` holds those of programs and of headers by name. Names, order and
-initial values are those of the MQ interface on a 64-bit machine; a field of a structure within
-another is prefixed with its name: `MsgDesc.Expiry`, `ObjectString.VSPtr`. At the end: the chain of
-headers before the data of a message.
-"""
+"""The byte layouts of the MQ structures, and the chain of headers before the data of a message."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.code_pages import codec_name
 from mayfly.mqi.constants import (
     MQACTP_NEW,
     MQCCSI_APPL,
@@ -30,7 +27,7 @@ from mayfly.mqi.constants import (
     MQRL_UNDEFINED,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.layout import Field, Layout, byte, char, gap, int_in, is_big_endian, number
+from mayfly.mqi.layout import Field, Layout, Value, byte, char, gap, int_in, is_big_endian, number
 
 #: Format of a message that waits on the staging queue: a DDH, then the original data.
 DDH_FORMAT = b"MQHDDLY "
@@ -504,3 +501,73 @@ def leading_headers(format_name: str, body: bytes, encoding: int) -> tuple[int, 
         if "Encoding" in header:
             encoding = int_in(header, "Encoding")
     return length, format_name
+
+
+_EMBEDDED = "MsgDesc."
+
+
+class HeaderRead(NamedTuple):
+    """One header: its name as ``MQDLH``, its fields by name, its place and length in bytes.
+
+    ``format_name``, ``encoding`` and ``coded_char_set_id`` are those that announce it.
+    """
+
+    name: str
+    fields: dict[str, Value]
+    offset: int
+    length_bytes: int
+    format_name: str
+    encoding: int
+    coded_char_set_id: int
+
+
+class HeaderChain(NamedTuple):
+    """The headers of a message, and Format, Encoding, CodedCharSetId and place of its data.
+
+    ``damage`` says which announced header cannot be read, and why; it begins at ``data_offset``.
+    Empty when all could be read.
+    """
+
+    headers: list[HeaderRead]
+    format_name: str
+    encoding: int
+    coded_char_set_id: int
+    data_offset: int
+    damage: str
+
+
+def read_headers(
+    format_name: str, encoding: int, coded_char_set_id: int, body: bytes
+) -> HeaderChain:
+    """Read the chain of headers at the start of a message's data; the three are those of its MQMD.
+
+    After an MQXQH the chain goes on with the embedded MQMD. It ends at the first format that
+    announces no header, or at a damaged header.
+    """
+    headers, offset, damage = list[HeaderRead](), 0, ""
+    rest = memoryview(body)
+    while (layout := HEADERS.get(format_name.strip())) is not None:
+        is_plain = body.startswith(layout.struc_id, offset)
+        codec = None if is_plain else codec_name(coded_char_set_id, encoding)
+        # A delay header is little-endian, whatever Encoding the message has.
+        big_endian = layout is not DDH and is_big_endian(encoding)
+        try:
+            fields = layout.unpack(rest[offset:], big_endian=big_endian, text_codec=codec)
+        except MQError as error:
+            damage = f"{layout.name}: {error.detail or error.text}"
+            break
+        size = layout.length(int_in(fields, "Version"))
+        if "StrucLength" in fields:
+            size = int_in(fields, "StrucLength")
+        if not 0 < size <= len(body) - offset:
+            damage = f"{layout.name}: StrucLength {size}, and {len(body) - offset} bytes are left"
+            break
+        announced = format_name, encoding, coded_char_set_id
+        headers.append(HeaderRead(layout.name, fields, offset, size, *announced))
+        offset += size
+        prefix = _EMBEDDED if layout is XQH else ""
+        format_name = str(fields[f"{prefix}Format"])
+        encoding = int_in(fields, f"{prefix}Encoding")
+        own_ccsid = int_in(fields, f"{prefix}CodedCharSetId")
+        coded_char_set_id = coded_char_set_id if own_ccsid == MQCCSI_INHERIT else own_ccsid
+    return HeaderChain(headers, format_name.strip(), encoding, coded_char_set_id, offset, damage)

@@ -1,19 +1,42 @@
-"""Builds and starts a pipeline in Spark: one streaming query from its sources to its sinks."""
+"""Builds and starts a pipeline in Spark: one streaming query from its sources to its sinks.
+
+Readers attach the consumers of queue sources and end their claims. A claim is a set of messages
+that a queue manager reserves for a consumer until their batch is written. Spark asks for the next
+batch only at its next trigger, and not at all after the query is stopped. So the pipeline itself
+ends the claims that the checkpoint records as written, after each batch and at its end.
+
+Messages that a batch cannot use are backed out, so that the others continue. There are two kinds.
+Rows that neither their queue nor the dead-letter queue accepts are left out by the queue manager of
+the sink, which returns them. Other rows make Spark fail, in an expression of a route or in reading
+a message. Then the claimed rows are read again without a write, and halved until the failing rows
+are found. In both cases their own queue manager backs them out: up to BOTHRESH they come again,
+then they go to BOQNAME or the dead-letter queue. The repeated batch does not contain them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has no types
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.pipeline.bad_rows import BadRows
-from mayfly.pipeline.errors import CheckpointError
-from mayfly.pipeline.failures import RAISED
-from mayfly.pipeline.parts import (
+from mayfly.mqi.reasons import MQRC_BACKOUT_THRESHOLD_REACHED
+from mayfly.pipeline.bulk.batch_log import LocalFiles, LogFiles, WrittenClaims, written_claims
+from mayfly.pipeline.bulk.errors import BulkError
+from mayfly.pipeline.bulk.queue_client import QueueClient
+from mayfly.pipeline.config import (
     ClaimedSource,
     FileSink,
     FileSource,
@@ -23,11 +46,15 @@ from mayfly.pipeline.parts import (
     QueueSource,
     Source,
 )
-from mayfly.pipeline.readers import Readers
-from mayfly.pipeline.rows import routed_rows
+from mayfly.pipeline.errors import CheckpointError
+from mayfly.pipeline.failures import JAVA_ENDED, RAISED, RowsBackedOut, failure_of, may_be_of_rows
+from mayfly.pipeline.progress import path_here
+from mayfly.pipeline.rows import routed_again, routed_rows, source_row
 from mayfly.pipeline.sinks import SinkWrite, check_sinks, sink_writes
 from mayfly.pipeline.spark.checkpoints import Folder, check_scheme, mark_in
 from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS, write_stream
+from mayfly.pipeline.spark.queue_source import RowRange, part_of
+from mayfly.verbs.contracts.claims import Attached
 
 _NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _CHECKPOINT = "checkpointLocation"
@@ -250,3 +277,270 @@ def identity(source: Source) -> dict[str, str]:
 def _text(source: dict[str, str]) -> str:
     """Return the identity of a source for an error text: ``kind queue queue Q1 consumer C``."""
     return " ".join(f"{name} {value}" for name, value in source.items())
+
+
+#: Errors when a checkpoint or a queue manager does not answer; the next start ends the claims.
+_AWAY = (BulkError, OSError, *JAVA_ENDED)
+
+
+class Readers:
+    """The attached consumers of a pipeline's queue sources, with their present epochs.
+
+    A claim is a set of messages that a queue manager reserves for a consumer. An epoch is a number
+    that a later reader of the same consumer makes invalid.
+    """
+
+    def __init__(
+        self, checkpoint: str, spark: SparkSession | None, say: Callable[[str], None]
+    ) -> None:
+        """Begin without attached consumers; no server is called yet.
+
+        Without a Spark session only a checkpoint on this machine is read. ``say`` is called with a
+        text about each message or failure that is left at the end.
+        """
+        folder = path_here(checkpoint)
+        self._files: LogFiles | None = None
+        if folder is not None:
+            self._files = LocalFiles(folder)
+        elif spark is not None:
+            self._files = Folder(spark, checkpoint)
+        self._say = say
+        self._attached: list[tuple[ClaimedSource, Attached]] = []
+
+    def attach(self, config: PipelineConfig) -> PipelineConfig:
+        """Attach the consumer of each queue source; return the pipeline with their epochs.
+
+        An epoch numbers the attaches of a consumer: readers with an earlier one can no longer claim
+        messages. Raises BulkError if a server cannot be reached or refuses.
+        """
+        self._attached = []
+        sources: list[Source] = []
+        for source in config.sources:
+            if isinstance(source, ClaimedSource):
+                with _connected(source) as client:
+                    attached = client.attach(source.consumer, source.queue)
+                self._attached.append((source, attached))
+                sources.append(replace(source, epoch=attached.epoch))
+            else:
+                sources.append(source)
+        return replace(config, sources=tuple(sources))
+
+    def end_written(self) -> bool:
+        """End the claims that the checkpoint records as written: their messages leave the queues.
+
+        A claim is a set of messages reserved for a consumer. Returns True if all are ended, False
+        if a server or the checkpoint could not be reached.
+        """
+        try:
+            for source, attached, written in self._written():
+                with _connected(source) as client:
+                    client.end_written(
+                        attached.consumer, attached.instance_id, written.offset.claim
+                    )
+        except _AWAY:
+            # The query gets the same error and reports it, or continues and ends the claims.
+            return False
+        return True
+
+    def quiesce(self) -> None:
+        """Tell each queue manager to reserve no more messages: the running batch is the last one.
+
+        A server that cannot be reached is passed over.
+        """
+        for source, attached in self._attached:
+            # A server that is away claims nothing either.
+            with contextlib.suppress(*_AWAY), _connected(source) as client:
+                client.quiesce(attached)
+
+    def give_back(self) -> None:
+        """Return reserved messages that are in no batch to their queues; for the end of a run.
+
+        The messages of an unfinished batch stay reserved for the next start. A failure is reported
+        through ``say``, not raised.
+        """
+        try:
+            for source, attached, written in self._written():
+                with _connected(source) as client:
+                    if written.unfinished_batch is not None:
+                        self._say(_unfinished(client, attached, written.unfinished_batch))
+                    elif _held_count(client, attached):
+                        client.release(attached.consumer, epoch=attached.epoch)
+        except _AWAY as error:
+            self._say(f"what it has claimed could not be looked after: {error}")
+
+    def _written(self) -> Iterator[tuple[ClaimedSource, Attached, WrittenClaims]]:
+        """Yield each attached source with the last claim that the checkpoint records as written.
+
+        A claim is a set of messages reserved for a consumer. Yields nothing if the checkpoint
+        cannot be read from here or no consumer is attached.
+        """
+        if self._files is None or not self._attached:
+            return
+        found = written_claims(self._files)
+        for source, attached in self._attached:
+            whose = (attached.consumer, attached.queue, attached.instance_id)
+            for written in found:
+                if written.offset[:3] == whose:
+                    yield source, attached, written
+
+
+def _connected(source: ClaimedSource) -> QueueClient:
+    """Return a new client of the queue manager of a source; the caller closes it."""
+    return QueueClient(source.url, token_file=source.token_file, manager=source.manager)
+
+
+def _held_count(client: QueueClient, attached: Attached) -> int:
+    """Return the number of messages that are reserved for this reader, 0 if none."""
+    return sum(
+        standing.message_count
+        for standing in client.standings()
+        if (standing.consumer, standing.epoch) == (attached.consumer, attached.epoch)
+    )
+
+
+def _unfinished(client: QueueClient, attached: Attached, batch: int) -> str:
+    """Return a sentence for the user: how many messages of a batch stay reserved."""
+    return (
+        f"batch {batch} is not finished: its {_held_count(client, attached):,} messages of "
+        f"{attached.queue} stay claimed by {attached.consumer} until the next start"
+    )
+
+
+#: So many rows are looked for at a time. Where they fail and no other row passes, the pipeline is
+#: at fault, not they.
+MAX_BAD_ROWS = 100
+
+
+_Shape: TypeAlias = Callable[[DataFrame], DataFrame]
+
+
+class BadRows:
+    """Finds the messages that a pipeline's batches cannot process, and backs them out."""
+
+    def __init__(self, config: PipelineConfig, writes: Sequence[SinkWrite]) -> None:
+        """Keep the pipeline and its writes to sinks; no server is called.
+
+        Only queue sources whose consumer is attached are searched for bad rows.
+        """
+        self._config = config
+        self._writes = writes
+        self._sources = {
+            number: source
+            for number, source in enumerate(config.sources, 1)
+            if isinstance(source, QueueSource) and source.epoch is not None
+        }
+
+    def back_out_surrendered(self, batch_id: int) -> None:
+        """Back out the messages of a written batch that no sink could put on any queue.
+
+        The messages go back to the queue that they were read from, or beyond BOTHRESH to its
+        backout queue. A second call for the same batch changes nothing. Raises BulkError if a
+        server fails.
+        """
+        if not self._sources:
+            return
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for sink in self._writes:
+            for given, reason, _text in sink.surrendered(batch_id):
+                number, row = source_row(given)
+                found[number, reason].append(row)
+        for (number, reason), rows in found.items():
+            with _reader(self._sources[number]) as (client, attached):
+                client.back_out(attached, sorted(rows), reason)
+
+    def back_out_failing(self, error: BaseException, spark: SparkSession) -> None:
+        """Find and back out the messages that made a batch fail; then raise RowsBackedOut.
+
+        ``error`` is the error of the batch. Returns without a change if no single message is the
+        cause. Raises BulkError if a server fails, and Spark's error if a search read fails for a
+        reason other than the rows.
+        """
+        if not may_be_of_rows(error):
+            return
+        backed_out = []
+        for number, source in self._sources.items():
+            with _reader(source) as (client, attached):
+                [standing] = [s for s in client.standings() if s.consumer == source.consumer]
+                claimed = client.rows(attached, standing.closed, standing.last)
+                ranges = [(part.after, part.until) for part in claimed]
+                # Every column first, as the stream makes them: a write alone may need fewer.
+                shapes: list[_Shape] = [_whole, *(partial(_shaped, w) for w in self._writes)]
+                fails = [partial(self._fail, spark, number, shape) for shape in shapes]
+                at_fault = next((fail for fail in fails if ranges and fail(ranges)), None)
+                bad = [] if at_fault is None else find_failing_rows(at_fault, ranges)
+                if bad:
+                    done = client.back_out(attached, bad, MQRC_BACKOUT_THRESHOLD_REACHED)
+                    count = done.returned + done.moved
+                    backed_out.append(f"{count} of {source.queue} ({done.moved} moved away)")
+        if backed_out:
+            raise RowsBackedOut(
+                f"messages that fail alone are backed out: {', '.join(backed_out)}; "
+                f"{failure_of(error).text}"
+            ) from error
+
+    def _fail(
+        self, spark: SparkSession, number: int, shape: _Shape, ranges: Sequence[RowRange]
+    ) -> bool:
+        """Return True if Spark cannot compute ``shape`` for these messages of source ``number``.
+
+        ``shape`` is a function that makes the rows to compute. ``ranges`` are row numbers of
+        messages that the consumer has reserved. Nothing is written. An error that rows cannot cause
+        is raised again.
+        """
+        made = shape(routed_again(self._config, spark, number, ranges))
+        try:
+            made.write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JJavaError) as error:
+            if not may_be_of_rows(error):
+                raise
+            return True
+        return False
+
+
+def _whole(rows: DataFrame) -> DataFrame:
+    """Return the rows unchanged; used as the shape that computes every column."""
+    return rows
+
+
+def _shaped(sink: SinkWrite, rows: DataFrame) -> DataFrame:
+    """Return the rows that a write to a sink takes, in the form in which they are written."""
+    return sink.shape(rows.where(sink.rows))
+
+
+def find_failing_rows(
+    fail: Callable[[Sequence[RowRange]], bool],
+    ranges: Sequence[RowRange],
+    most: int = MAX_BAD_ROWS,
+) -> list[int]:
+    """Return the numbers of the rows for which ``fail`` is True alone, found by halving ``ranges``.
+
+    The search ends after ``most`` failing rows. Returns an empty list if ``most`` rows fail and no
+    other row passes: then the rows are not the cause.
+    """
+    bad: list[int] = []
+    has_passed = False
+    left = [list(ranges)]
+    while left and len(bad) < most:
+        rows = left.pop()
+        count = sum(until - after for after, until in rows)
+        if not count:
+            continue
+        if not fail(rows):
+            has_passed = True
+        elif count == 1:
+            bad.append(rows[0][1])
+        else:
+            left += [list(part_of(rows, count // 2, count)), list(part_of(rows, 0, count // 2))]
+    return bad if has_passed or len(bad) < most else []
+
+
+@contextmanager
+def _reader(source: QueueSource) -> Iterator[tuple[QueueClient, Attached]]:
+    """Return a context with a connection to the source's queue manager, and its attached consumer.
+
+    The connection is closed at its end. Raises BulkError if the server cannot be reached or does
+    not know the consumer.
+    """
+    assert source.epoch is not None
+    with QueueClient(source.url, token_file=source.token_file, manager=source.manager) as client:
+        yield client, client.attached(source.consumer, source.epoch)

@@ -11,7 +11,7 @@ PipelineError
 ReplayError            a trace or a setting is invalid
 └── NoLives            a lake contains no ended messages to replay
 
-Errors of the bulk plane are in ``bulk/errors.py``, those of a pipeline's file in ``parts.py``.
+Errors of the bulk plane are in ``bulk/errors.py``, those of a pipeline's file in ``config.py``.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from pyspark.errors import (
     StreamingQueryException,
 )
 
-from mayfly.pipeline.bulk import queue_client, stages
+from mayfly.pipeline.bulk import queue_client
 from mayfly.pipeline.bulk.errors import BulkError, ServerFailed, ServerNotReachable
+from mayfly.pipeline.config import PipelineFileError
 from mayfly.pipeline.errors import PipelineError
-from mayfly.pipeline.parts import PipelineFileError
 from mayfly.pipeline.spark.jvm import JavaNotFound
 
 
@@ -48,8 +48,8 @@ _PASSING = (
     ServerFailed,
     queue_client.QueueManagerRefused,
     queue_client.LeaseExpired,
-    stages.RowsRefused,
-    stages.StageLost,
+    queue_client.RowsRefused,
+    queue_client.StageLost,
 )
 #: Raised while a query is planned: its settings or expressions are wrong.
 _PLANNING = (AnalysisException, IllegalArgumentException, ParseException)

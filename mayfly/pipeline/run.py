@@ -10,12 +10,11 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.pipeline.build import session_settings, start
+from mayfly.pipeline.build import Readers, session_settings, start
 from mayfly.pipeline.check import ConfigProblem, check
+from mayfly.pipeline.config import AVAILABLE_NOW, PipelineConfig
 from mayfly.pipeline.failures import JAVA_ENDED
-from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
 from mayfly.pipeline.progress import KeptProgress, Progress
-from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.spark.session import create_session
 from mayfly.pipeline.supervise import (
     DEFAULT_LIMITS,

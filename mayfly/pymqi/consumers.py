@@ -2,7 +2,7 @@
 
 One thread of the connection calls them, one after the other. A callback of a queue has one get
 under way at a time. Functions in Python are called as ibmmq calls them (CBD, CBC, CTLO), those of C
-by ``libmqm.callbacks``. Source: IBM MQ 9.4, "MQCB" and "MQCTL".
+by ``libmqm.connections``. Source: IBM MQ 9.4, "MQCB" and "MQCTL".
 """
 
 from __future__ import annotations

@@ -18,19 +18,23 @@ from mayfly.pymqi.errors import MQMIError, mqmi_error, raises_mqmi
 from mayfly.pymqi.structures import CMHO, DMHO, DMPO, PD, SMPO, Fields, check_structure
 from mayfly.verbs.messages import Message
 from mayfly.verbs.properties.folders import (
+    DATA_TYPES,
+    FIXED_BYTES,
     JMS_READABLE,
     USER_FOLDER,
     Description,
     Property,
     check_length,
     check_mixed,
+    converted,
+    mq_value,
     named,
     overridden,
     plain_name,
+    raw_value,
 )
 from mayfly.verbs.properties.selectors.fields import SelectorFields
 from mayfly.verbs.properties.selectors.names import MQMD
-from mayfly.verbs.properties.values import DATA_TYPES, FIXED_BYTES, converted, mq_value, raw_value
 
 _SET_OPTIONS = (
     c.MQSMPO_SET_FIRST,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.distinguished_names import spelled
+from mayfly.mqi.channel_names import spelled
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 

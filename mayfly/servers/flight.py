@@ -58,9 +58,8 @@ from mayfly.pipeline.bulk.errors import (
     WrongToken,
     to_flight,
 )
-from mayfly.pipeline.bulk.queue_client import MessagePage, message_batch
+from mayfly.pipeline.bulk.queue_client import STAGED, MessagePage, message_batch
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, ledger_batch, pages
-from mayfly.pipeline.bulk.stages import STAGED
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
 from mayfly.servers.settings import check_clients

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mayfly.admin.security.admission import Admission
 from mayfly.channel import Clients, clients_known
-from mayfly.client.connection.instruments import instrumented_application
+from mayfly.client.connection.interface import instrumented_application
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime

@@ -178,8 +178,8 @@ class StandbyPorts:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Close the connection with the address of the owner."""
-        from mayfly.servers.amqp.errors import AmqpError
-        from mayfly.servers.amqp.redirecting import redirect
+        from mayfly.servers.amqp.codec import AmqpError
+        from mayfly.servers.amqp.entrance import redirect
 
         try:
             await redirect(

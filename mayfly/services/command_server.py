@@ -12,7 +12,7 @@ from typing import Final
 
 from mayfly.admin import QLOCAL, define
 from mayfly.admin.events import Origin, commanded_by, report_pcf, report_refused_command
-from mayfly.admin.pcf import COMMANDS, answer, refusal
+from mayfly.admin.pcf.commands import COMMANDS, answer, refusal
 from mayfly.admin.security.applicant import Admitted
 from mayfly.admin.security.roles import Role, admitted_as
 from mayfly.client.connection import Connection, LocalConnection

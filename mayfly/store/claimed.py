@@ -12,9 +12,9 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from mayfly.store.database import Reader
 from mayfly.store.keys import packed_keys, unpacked_keys
 from mayfly.store.messages import HEAD_BYTES, MessageHead, Page, limited
-from mayfly.store.reader import Reader
 from mayfly.store.units import Statement, StoredMessage
 from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
 

@@ -6,22 +6,26 @@ SQLite would otherwise write it back, or delete it if it takes the log for empty
 
 To change the schema: change schema.sql, raise SCHEMA_VERSION, add its step to MIGRATIONS, and keep
 a folder of the version before in ``tests/store/fixtures``.
+
+A reader is a connection for reads beside commits. The table ``meta`` has values by name.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
-from mayfly.mqi.errors import NewerSchema, StoreCopied, StoreDamaged, StoreError
-from mayfly.mqi.reasons import MQRC_Q_MGR_NOT_AVAILABLE, reason_name
+from mayfly.mqi.errors import NewerSchema, StoreCopied, StoreDamaged, StoreError, mq_error
+from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_NOT_AVAILABLE, reason_name
 from mayfly.runtime import Files, Runtime
 from mayfly.store.contents import report_lost_contents
 from mayfly.store.damage import (
@@ -43,7 +47,158 @@ from mayfly.store.damage import (
 from mayfly.store.disk_space import Ballast
 from mayfly.store.folder_lock import FolderLock
 from mayfly.store.followers import Followers, LogPosition
+from mayfly.store.messages import Messages
+from mayfly.store.units import Statement
 from mayfly.store.write_ahead_log import check_end, check_header, salts_of
+
+
+class Reader:
+    """A database connection, opened by its first read, for one read at a time.
+
+    On disk reads delay no commit.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], apsw.Connection],
+        guard: AbstractContextManager[object],
+        on_damage: Callable[[], None],
+        begin: Callable[[apsw.Connection], None] | None = None,
+    ) -> None:
+        """Open the connection later by ``connect``, and hold ``guard`` during each read.
+
+        ``on_damage`` is called before StoreDamaged is raised. ``begin`` begins a read transaction
+        in which a read sees nothing that the log of a replica lacks.
+        """
+        self._begin = begin
+        self._connect, self._guard, self._on_damage = connect, guard, on_damage
+        self._connection: apsw.Connection | None = None
+        self._is_stopped = False
+
+    def rows(
+        self,
+        sql: str,
+        bindings: tuple[Any, ...] = (),
+        read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """Return all rows of an SQL statement, or the rows that ``read`` takes from its cursor.
+
+        ``bindings`` are the values of its parameters. Only committed data is read. On disk, call it
+        without the lock of the queue manager. Raises MQRC_CONNECTION_BROKEN once stopped,
+        StoreDamaged.
+        """
+        with self._guard:
+            self.check_open()
+            if self._connection is None:
+                self._connection = self._connect()
+            if self._begin is None:
+                return rows_of(self._connection, sql, bindings, self._on_damage, read)
+            self._begin(self._connection)
+            try:
+                return rows_of(self._connection, sql, bindings, self._on_damage, read)
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def check_open(self) -> None:
+        """Raise MQRC_CONNECTION_BROKEN if the reader is stopped."""
+        if self._is_stopped:
+            raise mq_error(MQRC_CONNECTION_BROKEN, "the store is closed")
+
+    def stop(self) -> None:
+        """Wait for the read under way and close; later reads fail with MQRC_CONNECTION_BROKEN."""
+        with self._guard:
+            self._is_stopped = True
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def stop_in_child(self) -> None:
+        """Stop in a forked child, without the guard: its holder may be a thread of the parent."""
+        self._is_stopped = True
+        self._guard = nullcontext()
+
+
+_READ = "SELECT value FROM meta WHERE name = ?"
+_WRITE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+_ERASE = "DELETE FROM meta WHERE name = ?"
+_CONFIGURATION: Final = "configuration"
+#: The name of a row is this word with the user behind it.
+_GROUPS: Final = "groups of "
+#: The first text behind all that begin with the prefix.
+_GROUPS_END: Final = _GROUPS[:-1] + chr(ord(_GROUPS[-1]) + 1)
+_READ_GROUPS = "SELECT name, value FROM meta WHERE name >= ? AND name < ?"
+
+
+def read_value(messages: Messages, name: str) -> Any:
+    """Return the value with this name, None when none is stored."""
+    rows = messages.fetch(_READ, (name,))
+    return rows[0][0] if rows else None
+
+
+def write_value(name: str, value: str | int) -> Statement:
+    """Return the SQL statement that stores a value under a name, or replaces it."""
+    return _WRITE, (name, value)
+
+
+def read_configuration(messages: Messages) -> dict[str, Any]:
+    """Return the configuration that was stored last, empty if none was; raises StoreDamaged."""
+    packed = read_value(messages, _CONFIGURATION)
+    if packed is None:
+        return {}
+    try:
+        return dict(json.loads(packed))
+    except (ValueError, TypeError) as error:
+        raise damaged(Path(messages.writer.filename), error) from error
+
+
+def write_configuration(values: dict[str, Any]) -> Statement:
+    """Return the SQL statement that stores the configuration, as JSON."""
+    return write_value(_CONFIGURATION, json.dumps(values))
+
+
+def read_user_groups(messages: Messages) -> dict[str, tuple[str, ...]]:
+    """Return the groups of each user that programs have stored; raises StoreDamaged."""
+    found = {}
+    for name, value in messages.fetch(_READ_GROUPS, (_GROUPS, _GROUPS_END)):
+        try:
+            found[str(name).removeprefix(_GROUPS)] = tuple(map(str, json.loads(value)))
+        except (ValueError, TypeError) as error:
+            raise damaged(Path(messages.writer.filename), error) from error
+    return found
+
+
+def write_user_groups(user: str, groups: tuple[str, ...]) -> Statement:
+    """Return the SQL statement that stores the groups of a user.
+
+    Without groups it deletes the entry of the user.
+    """
+    name = _GROUPS + user
+    return write_value(name, json.dumps(groups)) if groups else (_ERASE, (name,))
+
+
+_READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+def stored_objects(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
+    """Return the objects of a kind in a folder, name -> attributes by MQSC keyword, as stored.
+
+    ``kind`` is that of the store, as ``CHANNEL`` or ``QLOCAL``. A folder without a queue manager
+    has none. The folder may be open in another process, and nothing in it is changed. Raises
+    StoreError if the database cannot be read.
+    """
+    file = folder / DATABASE_FILE
+    if not file.exists():
+        return {}
+    # Beside a log SQLite takes part in its index. Without one it would make both files.
+    has_log = file.with_name(f"{DATABASE_FILE}-wal").exists()
+    uri = f"{file.absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
+    try:
+        with closing(apsw.Connection(uri, flags=_READ_ONLY)) as database:
+            rows = database.execute("SELECT name, attributes FROM object WHERE kind = ?", (kind,))
+            return {name: json.loads(attributes) for name, attributes in rows}
+    except apsw.Error as error:
+        raise StoreError(f"{file} cannot be read: {error}", file) from error
+
 
 DATABASE_FILE = "mayfly.db"
 #: In the folder of a queue manager with a replica: which row of the log it has (replica/).
@@ -526,7 +681,7 @@ def _to_version_11(writer: apsw.Connection) -> None:
 
 def _to_version_12(writer: apsw.Connection) -> None:
     """Give what found a message expired the name that it has in tables of a lake."""
-    writer.execute("ALTER TABLE ledger RENAME COLUMN met_by TO detected_by")
+    writer.execute("ALTER TABLE ledger RENAME COLUMN detected_by TO detected_by")
 
 
 def _statements(*words: str) -> Iterator[str]:

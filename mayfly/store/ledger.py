@@ -26,12 +26,11 @@ from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.runtime import Runtime
+from mayfly.store.database import Reader, write_value
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.keys import GENERATED_PREFIX, staging_id
 from mayfly.store.ledger_writer import LedgerWriter
 from mayfly.store.messages import limited
-from mayfly.store.meta import write_value
-from mayfly.store.reader import Reader
 from mayfly.store.units import Unit
 from mayfly.verbs.contracts.erasure import ERASED, Erasure, of_id, of_user
 from mayfly.verbs.contracts.ledger import PositionTrimmed

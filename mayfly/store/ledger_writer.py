@@ -32,8 +32,8 @@ from mayfly.runtime import Lock, Runtime
 from mayfly.store.claimed import REMOVE
 from mayfly.store.contents import Contents
 from mayfly.store.damage import LAST_POSITION, damaged
+from mayfly.store.database import write_value
 from mayfly.store.many_rows import insert_rows
-from mayfly.store.meta import write_value
 from mayfly.store.units import Delta, EndedMessages, EndedRows, StagedMove, Unit
 from mayfly.verbs.contracts.outcomes import pack_counts, unpack_counts
 

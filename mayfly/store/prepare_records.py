@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from mayfly.lifetime.life import LifeRecord
+from mayfly.store.database import read_value, write_value
 from mayfly.store.messages import Messages
-from mayfly.store.meta import read_value, write_value
 from mayfly.store.units import (
     Bulk,
     EndedLives,

@@ -22,9 +22,15 @@ from mayfly.store.damage import (
     protect,
     write_identity,
 )
-from mayfly.store.database import DATABASE_FILE, FILE_BIRTH, WRITE_META, Database, connect
+from mayfly.store.database import (
+    DATABASE_FILE,
+    FILE_BIRTH,
+    WRITE_META,
+    Database,
+    connect,
+    write_value,
+)
 from mayfly.store.followers import Followers
-from mayfly.store.meta import write_value
 from mayfly.store.replica.owner import Replica
 from mayfly.store.write_ahead_log import PAGE_BYTES, WriteAheadLog
 

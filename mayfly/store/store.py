@@ -26,7 +26,7 @@ from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.runtime import EngineLock, Lock, Loop, Runtime
 from mayfly.store.claimed import ClaimedMessages
 from mayfly.store.damage import check_identity, damaged, identity_of, is_damage, read_identity
-from mayfly.store.database import DATABASE_FILE, Database
+from mayfly.store.database import DATABASE_FILE, Database, Reader, write_value
 from mayfly.store.disk_space import Ballast, DiskSpace
 from mayfly.store.followers import MAX_KEPT_PAGES, Followers
 from mayfly.store.group_commit import GroupCommit
@@ -34,8 +34,6 @@ from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger, LedgerErasure, LedgerIds, Retention
 from mayfly.store.ledger_writer import LedgerWriter, Totals
 from mayfly.store.messages import Messages
-from mayfly.store.meta import write_value
-from mayfly.store.reader import Reader
 from mayfly.store.replica.owner import Replica
 from mayfly.store.stage_table import StageTable, insert_bulk
 from mayfly.store.units import Unit

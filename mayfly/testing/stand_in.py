@@ -21,7 +21,7 @@ from mayfly.client import connection
 from mayfly.client.connection import Connection
 from mayfly.client.connection.by_name import connect as connect_by_name
 from mayfly.client.connection.choose import DEFAULT_OPTIONS, Binding, ConnectOptions
-from mayfly.client.connection.virtual_time import open_here
+from mayfly.client.connection.waits import open_here
 from mayfly.lifetime.times import Clock
 from mayfly.pymqi.in_place import names_in_place
 from mayfly.queue_manager import QueueManager

@@ -58,10 +58,12 @@ from mayfly.verbs.contracts.wire import (
 from mayfly.verbs.facts import (
     Counts,
     Inquiry,
+    MessageTrace,
     MqscResult,
     OwnTime,
     Status,
     SubscriptionFacts,
+    TracesFound,
     Value,
     Verification,
 )
@@ -75,7 +77,6 @@ from mayfly.verbs.rows import (
     rows_of_properties,
 )
 from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
-from mayfly.verbs.trace import MessageTrace, TracesFound
 
 R = TypeVar("R")
 Q = TypeVar("Q", bound="Request[Any]")

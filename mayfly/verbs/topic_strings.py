@@ -1,8 +1,10 @@
-"""Topic strings: levels between slashes, validity, and matching with wildcards."""
+"""Topic strings: levels, validity, matching with wildcards; names of subscriptions to them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -96,3 +98,26 @@ def _skip(places: set[int], pattern: Sequence[str]) -> set[int]:
             behind += 1
             found.add(behind)
     return found
+
+
+#: The id is one of 24 bytes, as messages have; other topics below TEMP are anybody's.
+_TEMPORARY: Final = re.compile(r"TEMP/[0-9A-F]{48}")
+#: Characters of a client id that separate the parts of a subscription's name.
+_QUOTED: Final = str.maketrans({"%": "%25", ":": "%3A"})
+
+
+def quoted_client_id(client_id: str) -> str:
+    """Return a client id escaped for use in a subscription name: ``a:b`` -> ``a%3Ab``.
+
+    ``:`` separates the parts of such a name. So no two clients get the same name: ``a`` with
+    ``b:c`` differs from ``a:b`` with ``c``.
+    """
+    return client_id.translate(_QUOTED)
+
+
+def is_temporary_topic(name: str) -> bool:
+    """Return True if a topic string has the form of ``MakeTemporaryTopic``.
+
+    The form is ``TEMP/`` and 48 hexadecimal digits.
+    """
+    return _TEMPORARY.fullmatch(name) is not None

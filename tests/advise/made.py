@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mayfly.pipeline.advise.arrivals import QueueArrivals
+from mayfly.pipeline.advise.simulate import QueueArrivals
 from mayfly.pipeline.replay.kernel import NEVER_MS
 
 START_MS = 1_700_000_000_000

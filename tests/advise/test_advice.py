@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 from mayfly.cli.airport.flights import flights_table, trace_of
 from mayfly.cli.values import duration_ms
 from mayfly.pipeline.advise.advice import advise, recommend
-from mayfly.pipeline.advise.arrivals import arrivals_of, summary_of
-from mayfly.pipeline.advise.processing_times import Durations, always, from_text, sampled
 from mayfly.pipeline.advise.settings import AdviseError, ListenSettings, problems_of
+from mayfly.pipeline.advise.simulate import (
+    Durations,
+    always,
+    arrivals_of,
+    from_text,
+    sampled,
+    summary_of,
+)
 from mayfly.pipeline.replay.kernel import NEVER_MS
-from mayfly.pipeline.replay.read import checked
+from mayfly.pipeline.replay.trace import checked
 from tests.advise import made
 
 

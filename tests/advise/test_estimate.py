@@ -7,9 +7,8 @@ import math
 import pytest
 
 from mayfly.pipeline.advise.advice import estimate, late_share, timeouts_per_ms
-from mayfly.pipeline.advise.arrivals import HOUR_MS, QueueArrivals
 from mayfly.pipeline.advise.settings import ListenSettings
-from mayfly.pipeline.advise.simulate import simulate
+from mayfly.pipeline.advise.simulate import HOUR_MS, QueueArrivals, simulate
 from tests.advise import made
 
 #: So many standard errors apart nothing is by chance.

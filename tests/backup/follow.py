@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from mayfly.store.backup.copying import Copier
-from mayfly.store.backup.files import Secrets
+from mayfly.store.backup.objects import Secrets
 
 if __name__ == "__main__":
     copier = Copier(Path(sys.argv[1]), "QM1", sys.argv[2], Secrets(None), "0")

@@ -11,11 +11,16 @@ import pytest
 from mayfly import QueueManager
 from mayfly.admin.security.users import Users
 from mayfly.mqi.errors import StoreDamaged, StoreError
-from mayfly.store.backup import copying, places
+from mayfly.store.backup import copying, objects
 from mayfly.store.backup.copying import Copied, Copier
-from mayfly.store.backup.epochs import ChangeName, EpochContents, chain
-from mayfly.store.backup.files import Secrets
-from mayfly.store.backup.places import FolderPlace, NoRoom
+from mayfly.store.backup.objects import (
+    ChangeName,
+    EpochContents,
+    FolderPlace,
+    NoRoom,
+    Secrets,
+    chain,
+)
 from mayfly.store.backup.restoring import Restored, plan_of, restore
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.followers import followers_of
@@ -149,7 +154,7 @@ def test_a_backup_that_was_broken_off_is_none_and_the_next_one_goes_on(
 def test_a_disk_with_little_room_ends_the_backup_and_keeps_nothing_of_it(
     folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "RESERVED_BYTES", 2**60)
+    monkeypatch.setattr(objects, "RESERVED_BYTES", 2**60)
     with pytest.raises(NoRoom, match="bytes free"):
         back_up(folder, place)
     assert FolderPlace(place).names() == []

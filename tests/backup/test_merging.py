@@ -14,9 +14,7 @@ from mayfly import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.store.backup import copying
 from mayfly.store.backup.copying import Copied, Copier
-from mayfly.store.backup.epochs import ChangeName, EpochContents, read_epoch
-from mayfly.store.backup.files import Secrets
-from mayfly.store.backup.places import FolderPlace
+from mayfly.store.backup.objects import ChangeName, EpochContents, FolderPlace, Secrets, read_epoch
 from mayfly.store.backup.restoring import plan_of, restore
 from mayfly.store.followers import followers_of
 from tests.facts import wait_until

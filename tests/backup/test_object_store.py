@@ -6,8 +6,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.store.backup.copying import Copier
-from mayfly.store.backup.files import Secrets
-from mayfly.store.backup.places import place_of
+from mayfly.store.backup.objects import Secrets, place_of
 from mayfly.store.backup.restoring import plan_of, restore
 from tests.object_store import needs_object_store, store
 

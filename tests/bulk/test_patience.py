@@ -17,8 +17,7 @@ from mayfly.pipeline.bulk.client import (
     channel_options,
 )
 from mayfly.pipeline.bulk.errors import ServerNotReachable
-from mayfly.pipeline.bulk.queue_client import QueueClient
-from mayfly.pipeline.bulk.stages import STAGED, StageClient
+from mayfly.pipeline.bulk.queue_client import STAGED, QueueClient, StageClient
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.line import Line

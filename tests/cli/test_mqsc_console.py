@@ -14,7 +14,7 @@ import pytest
 
 import mayfly
 from mayfly.admin.mqsc.words import candidates, completion, has_secret, help_about, next_words
-from mayfly.cli.mqsc_console import HISTORY_NAME, converse
+from mayfly.cli.mqsc import HISTORY_NAME, converse
 from tests.cli.conftest import COMMAND, environment
 
 

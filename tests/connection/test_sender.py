@@ -10,8 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection.remote_link import FrameSender
-from mayfly.client.connection.remote_stream import PlainStream
+from mayfly.client.connection.remote_link import FrameSender, PlainStream
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mayfly.client.connection.remote_stream import PlainStream
+from mayfly.client.connection.remote_link import PlainStream
 
 
 @pytest.fixture

@@ -15,9 +15,7 @@ import msgspec
 import pytest
 
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.pipeline.bulk import errors
-from mayfly.pipeline.bulk import queue_client as bulk_claims
-from mayfly.pipeline.bulk import stages as bulk_stages
+from mayfly.pipeline.bulk import errors, queue_client
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, schema_of
 from mayfly.verbs import requests, rows
 from mayfly.verbs.contracts import channels, claims, ledger, messages, reasons, stages
@@ -197,7 +195,7 @@ def test_reasons_and_verbs_are_spelled_in_their_contract_alone() -> None:
 def test_each_reason_that_a_client_may_hear_has_an_error() -> None:
     kinds = {
         kind.reason
-        for module in (errors, bulk_claims, bulk_stages)
+        for module in (errors, queue_client)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, errors.BulkError) and "reason" in vars(kind)
     }

@@ -10,7 +10,7 @@ import mayfly
 from mayfly.everyplace import EveryplaceError, EveryplaceQueueManager
 from mayfly.pipeline.errors import LakeError, ReplayError
 from mayfly.pipeline.lake.files import local_folder
-from mayfly.pipeline.replay.read import read_trace
+from mayfly.pipeline.replay.trace import read_trace
 from mayfly.verbs.contracts.access import TokenMissing, read_token
 from mayfly.verbs.contracts.files import ConfigurationError, local_path, read_tables, scheme_of
 

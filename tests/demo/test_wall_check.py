@@ -9,7 +9,7 @@ from rich.console import Console
 
 from mayfly.cli.airport import wall_clock
 from mayfly.cli.airport.flights import LIFE_MS, Flight, flights_of_day, spelled
-from mayfly.cli.airport.terminal import picture
+from mayfly.cli.airport.run import picture
 from mayfly.cli.airport.wall_clock import WallDay
 from tests.demo.wall_days import exact_day, late_day, with_changes
 

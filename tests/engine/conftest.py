@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delay import delay_processor, schedule_query
+from mayfly.engine.delay import delay_processor, staging_queries
 from mayfly.engine.delay.delay_processor import due_alike
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.keys import staging_key
@@ -38,7 +38,7 @@ def find_alike() -> FindAlike:
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delay_processor, "BATCH", 3)
-    monkeypatch.setattr(schedule_query, "STEP", 3)
+    monkeypatch.setattr(staging_queries, "STEP", 3)
 
 
 @pytest.fixture(params=[False, True], ids=["memory", "disk"])

@@ -18,12 +18,12 @@ import pytest
 from mayfly import MQError, QueueManager
 from mayfly.engine import GetRequest, PutRequest, Session, queue_state
 from mayfly.engine.api.administration import QMODEL
+from mayfly.engine.due_work import end_non_persistent
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.get import Getter
 from mayfly.engine.objects import administration
 from mayfly.engine.queues import VOLATILE
 from mayfly.engine.requester import Requester
-from mayfly.engine.restart import end_non_persistent
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

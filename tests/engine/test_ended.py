@@ -20,7 +20,7 @@ from mayfly.engine.api.operating import (
 )
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.pipeline.bulk.schema import ledger_batch
-from mayfly.pipeline.replay.read import LIFE_COLUMNS, REPLAYED, read_trace, trace_of_lives
+from mayfly.pipeline.replay.trace import LIFE_COLUMNS, REPLAYED, read_trace, trace_of_lives
 from mayfly.testing import VirtualClock
 
 

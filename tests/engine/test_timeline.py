@@ -44,7 +44,7 @@ def check(manager: QueueManager, session: Session, span: Span, queue: str | None
 def test_D26_a_timeline_counts_what_the_schedule_lists(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    timeline = "mayfly.engine.delay.timeline"
+    timeline = "mayfly.engine.delay.staging_queries"
     monkeypatch.setattr(f"{timeline}._PAGE", 3)
     monkeypatch.setattr(f"{timeline}.MAX_CHANGES", 12)
     chosen, clock = random.Random(seed), VirtualClock()
@@ -130,7 +130,7 @@ def test_a_timeline_of_no_queue_is_refused(queue_manager: QueueManager) -> None:
 def test_nothing_is_kept_before_the_first_question_and_after_many_changes(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.engine.delay.timeline.MAX_CHANGES", 5)
+    monkeypatch.setattr("mayfly.engine.delay.staging_queries.MAX_CHANGES", 5)
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
     engine = queue_manager.engine
     with queue_manager.session() as session:

@@ -9,7 +9,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import PutRequest
 from mayfly.engine.pubsub.proxies import Journey
-from mayfly.engine.pubsub.retained import RETAINED_QUEUE
+from mayfly.engine.pubsub.publish import RETAINED_QUEUE
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor

@@ -15,7 +15,7 @@ import pytest
 from mayfly.queue_manager import QueueManager
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import served
-from mayfly.verbs.trace import MessageTrace
+from mayfly.verbs.facts import MessageTrace
 
 pytest.importorskip("celery", reason="the extra celery is not installed")
 

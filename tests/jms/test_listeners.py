@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.engine.finding.selecting import REFUSALS
+from mayfly.engine.finding.next_live import REFUSALS
 from mayfly.engine.waiting import DEFINITIONS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from mayfly.pipeline.lake.conversion import convert_lake
+from mayfly.pipeline.lake.copying import convert_lake
 
 
 def main(source: str, target: str) -> None:

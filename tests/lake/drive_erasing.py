@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from mayfly.pipeline.lake.erasing import Selection, erase_lives
+from mayfly.pipeline.lake.compaction import Selection, erase_lives
 from mayfly.verbs.contracts.erasure import Erasure
 
 

@@ -19,8 +19,8 @@ from mayfly.cli.show import seconds_shown
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.errors import LakeError, PartError, PlotError
 from mayfly.pipeline.lake import answers
-from mayfly.pipeline.lake.part import LakePart, part_between
 from mayfly.pipeline.lake.plot import draw_timeline
+from mayfly.pipeline.lake.queries import LakePart, part_between
 from mayfly.pipeline.lake.timeline import STEPS_MS, QueueShare, step_between
 from tests.bulk.books import START_MS, life
 from tests.lake.made import small_lake

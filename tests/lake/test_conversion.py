@@ -15,12 +15,11 @@ from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.check import check_lake
 from mayfly.pipeline.lake.compaction import compact_lake
-from mayfly.pipeline.lake.conversion import convert_lake
-from mayfly.pipeline.lake.copying import CopiedBatch, opened
+from mayfly.pipeline.lake.copying import CopiedBatch, convert_lake, opened
 from mayfly.pipeline.lake.delta import DeltaLake
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.ledger_tables import BALANCES
-from mayfly.pipeline.lake.part import EVERYTHING
+from mayfly.pipeline.lake.queries import EVERYTHING
 from tests.bulk.books import life
 from tests.examples import first_of
 from tests.lake.made import varied

@@ -40,7 +40,7 @@ from mayfly.pipeline.lake.delta import (
 )
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.ledger_tables import BALANCES, LIVES, REPORTS_OWED, TABLES
-from mayfly.pipeline.lake.part import part_between
+from mayfly.pipeline.lake.queries import part_between
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import START_MS, TOKEN, kept_books, life
 from tests.bulk.lives import live, queue_manager

@@ -19,13 +19,18 @@ from mayfly.pipeline.errors import PartError
 from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.answers import lives_with_ids
 from mayfly.pipeline.lake.check import check_lake
-from mayfly.pipeline.lake.compaction import compact_lake, erase_rows
-from mayfly.pipeline.lake.conversion import convert_lake
-from mayfly.pipeline.lake.copying import opened
+from mayfly.pipeline.lake.compaction import (
+    LakeErasure,
+    Selection,
+    compact_lake,
+    erase_lives,
+    erase_rows,
+    erasures,
+)
+from mayfly.pipeline.lake.copying import convert_lake, opened
 from mayfly.pipeline.lake.delta import compact_tables
-from mayfly.pipeline.lake.erasing import LakeErasure, Selection, erase_lives, erasures
 from mayfly.pipeline.lake.files import Lease
-from mayfly.pipeline.lake.part import EVERYTHING
+from mayfly.pipeline.lake.queries import EVERYTHING
 from mayfly.verbs.contracts.erasure import Erasure
 from tests.bulk.books import START_MS, life
 from tests.examples import first_of

@@ -19,9 +19,8 @@ from mayfly.cli.outcomes import ExitCode
 from mayfly.mqi import constants as c
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.errors import LakeError
-from mayfly.pipeline.lake.conversion import LakeStore, convert_lake
-from mayfly.pipeline.lake.copying import CopiedBatch, opened
-from mayfly.pipeline.lake.erasing import Selection, erase_lives
+from mayfly.pipeline.lake.compaction import Selection, erase_lives
+from mayfly.pipeline.lake.copying import CopiedBatch, LakeStore, convert_lake, opened
 from mayfly.pipeline.lake.ledger_tables import BALANCES, DUCKDB_MACROS, LEDGER_AGAIN, LIVES, TABLES
 from mayfly.verbs.contracts.erasure import Erasure
 from tests.bulk.books import START_MS, life

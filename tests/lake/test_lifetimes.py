@@ -29,7 +29,7 @@ from mayfly.pipeline.lake.lifetimes import (
     LifetimeFigures,
     Verdict,
 )
-from mayfly.pipeline.lake.part import part_between
+from mayfly.pipeline.lake.queries import part_between
 from tests.bulk.books import START_MS, life
 from tests.examples import examples
 from tests.lake.made import varied_lake

@@ -15,7 +15,7 @@ from mayfly.mqi import constants as c
 from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.answers import lives_with_ids
 from mayfly.testing import VirtualClock
-from mayfly.verbs.trace import MessageTrace
+from mayfly.verbs.facts import MessageTrace
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 

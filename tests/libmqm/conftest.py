@@ -10,8 +10,14 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.libmqm.building import SOURCE, CannotBuild, compiler
-from mayfly.libmqm.installation import install, python_library, variables
+from mayfly.pymqi.libmqm.library import (
+    SOURCE,
+    CannotBuild,
+    compiler,
+    install,
+    python_library,
+    variables,
+)
 from mayfly.servers.wire import WireServer
 from tests.connection.serving import HOST, AdmitEverybody
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mayfly.libmqm.building import compiler
+from mayfly.pymqi.libmqm.library import compiler
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ServedQueueManager
 from tests.libmqm.conftest import Programs

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from hatch_build import c_library
 from mayfly import QueueManager
 from mayfly.cli.app import app
-from mayfly.libmqm import entry_points
-from mayfly.libmqm.installation import python_library
+from mayfly.pymqi.libmqm import entry_points
+from mayfly.pymqi.libmqm.library import python_library
 from tests.connection.serving import HOST
 from tests.libmqm.conftest import PROGRAM_SECONDS, Programs, Served
 from tests.readme import ROOT
@@ -104,7 +104,7 @@ def test_the_library_reads_and_writes_nothing_beyond_its_memory(
 
 def test_the_compiled_wheel_has_the_library(tmp_path: Path, programs: Programs) -> None:
     [library] = c_library(ROOT, tmp_path)
-    assert library == tmp_path / "mayfly/libmqm/lib/libmqm_r.so"
+    assert library == tmp_path / "mayfly/pymqi/libmqm/lib/libmqm_r.so"
     loaded = ctypes.CDLL(str(library))
     assert all(hasattr(loaded, name) for name in entry_points.__all__)
 

@@ -10,14 +10,14 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.client.connection import Connection, LocalConnection
-from mayfly.libmqm import repeated
-from mayfly.libmqm.memory import packed, unpacked
-from mayfly.libmqm.repeated import VerbOutcome
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.errors import MQMIError
+from mayfly.pymqi.libmqm import repeated
+from mayfly.pymqi.libmqm.memory import packed, unpacked
+from mayfly.pymqi.libmqm.repeated import VerbOutcome
 from mayfly.pymqi.structures import GMO, MD, PMO
 from mayfly.pymqi.verbs import get_message, put_message
 from mayfly.testing import VirtualClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.lifetime.time_limits import is_timed_out, timeout_ms
+from mayfly.lifetime.moments import is_timed_out, timeout_ms
 
 
 def test_L11_a_timeout_is_a_whole_number_of_seconds() -> None:

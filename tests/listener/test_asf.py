@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.engine.finding.selecting import REFUSALS
+from mayfly.engine.finding.next_live import REFUSALS
 from mayfly.listener import current_transaction
 from mayfly.services.listener.runs import _Worker
 from mayfly.testing import VirtualClock

@@ -17,7 +17,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from mayfly import QueueManager
 from mayfly.engine import Match
 from mayfly.engine.api.programs import ANY
-from mayfly.engine.delay import delay_processor, schedule_query
+from mayfly.engine.delay import delay_processor, staging_queries
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.search import in_order
 from mayfly.engine.objects import administration
@@ -329,7 +329,7 @@ def _batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Meet the boundaries of batches with a handful of messages."""
     if request.param is not None:
         monkeypatch.setattr(delay_processor, "BATCH", request.param)
-        monkeypatch.setattr(schedule_query, "STEP", request.param)
+        monkeypatch.setattr(staging_queries, "STEP", request.param)
 
 
 @pytest.mark.slow

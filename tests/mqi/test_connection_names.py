@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.mqi.connection_names import Place, places_of
+from mayfly.mqi.channel_names import Place, places_of
 
 
 def test_a_place_is_a_host_and_perhaps_a_port() -> None:

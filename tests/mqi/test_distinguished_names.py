@@ -2,7 +2,7 @@
 
 import pytest
 
-from mayfly.mqi.distinguished_names import attributes_of, check_pattern, is_matched, spelled
+from mayfly.mqi.channel_names import attributes_of, check_pattern, is_matched, spelled
 
 NAME = "CN=app.shop,OU=Orders,OU=Sales,O=Example,C=DE"
 

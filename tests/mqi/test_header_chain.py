@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from mayfly.mqi.constants import MQENC_NATIVE
-from mayfly.mqi.header_chain import read_headers
 from mayfly.mqi.properties import pack_folder, pack_header
-from mayfly.mqi.structures import DDH, DLH, RFH2, XQH
+from mayfly.mqi.structures import DDH, DLH, RFH2, XQH, read_headers
 
 _BIG_ENDIAN = 0x111
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.admin.pcf import COMMANDS
+from mayfly.admin.pcf.commands import COMMANDS
 from mayfly.admin.pcf.objects import QUEUE_TYPES
 from mayfly.pymqi import CMQCFC
 

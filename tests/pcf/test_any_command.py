@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.admin.pcf import COMMANDS, answer
+from mayfly.admin.pcf.commands import COMMANDS, answer
 from mayfly.admin.pcf.objects import keywords_of
 from mayfly.admin.security.applicant import Admitted
 from mayfly.engine import PutRequest

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mayfly import MQError, QueueManager, pymqi
-from mayfly.admin.pcf import COMMANDS
+from mayfly.admin.pcf.commands import COMMANDS
 from mayfly.admin.security.roles import Role
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c

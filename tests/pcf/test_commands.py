@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager, admin
-from mayfly.admin.pcf import COMMANDS
+from mayfly.admin.pcf.commands import COMMANDS
 from mayfly.admin.pcf.objects import NOUNS, QUEUE_TYPES, keywords_of
 from mayfly.pymqi import (
     CFIL,

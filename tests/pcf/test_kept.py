@@ -10,7 +10,7 @@ from mayfly import QueueManager, pymqi
 from mayfly.admin import KEPT_KINDS, QMGR, STANDARD_OBJECTS, object_type
 from mayfly.admin.mqsc.commands import ACTIONS, role_of
 from mayfly.admin.mqsc.export import exported
-from mayfly.admin.pcf import COMMANDS, answer
+from mayfly.admin.pcf.commands import COMMANDS, answer
 from mayfly.admin.pcf.objects import NOUNS, SUBSCRIPTIONS, TOPICS, Noun
 from mayfly.admin.security.applicant import Admitted
 from mayfly.mqi import command_constants as k

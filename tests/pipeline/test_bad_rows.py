@@ -13,11 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
-from mayfly.pipeline.bad_rows import find_failing_rows
-from mayfly.pipeline.build import BatchWriter, start, tie_checkpoint
+from mayfly.pipeline.build import BatchWriter, Readers, find_failing_rows, start, tie_checkpoint
+from mayfly.pipeline.config import PipelineConfig
 from mayfly.pipeline.failures import failure_of
-from mayfly.pipeline.parts import PipelineConfig
-from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.spark.queue_source import RowRange
 from tests.pipeline.test_build import Scene, scene, session, taken, written

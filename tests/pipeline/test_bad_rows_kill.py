@@ -19,10 +19,9 @@ from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
 from mayfly.mqi.structures import DLH
-from mayfly.pipeline.build import start
-from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
+from mayfly.pipeline.build import Readers, start
+from mayfly.pipeline.config import AVAILABLE_NOW, PipelineConfig
 from mayfly.pipeline.progress import Progress
-from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.supervise import RestartLimits, Stops, Supervisor, Termination
 from tests.pipeline.test_bad_rows import BETWEEN_QUEUES, ROUTE
 from tests.pipeline.test_build import Scene, scene, session, taken, written

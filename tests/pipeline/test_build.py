@@ -23,10 +23,9 @@ from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.structures import DLH
 from mayfly.pipeline.build import start, tie_checkpoint, tie_output
 from mayfly.pipeline.check import check
-from mayfly.pipeline.config import load
+from mayfly.pipeline.config import AVAILABLE_NOW, FileSink, PipelineConfig, PipelineFileError, load
 from mayfly.pipeline.errors import CheckpointError
 from mayfly.pipeline.failures import failure_of
-from mayfly.pipeline.parts import AVAILABLE_NOW, FileSink, PipelineConfig, PipelineFileError
 from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS
 from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.flight import FlightServer

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.pipeline.config import load
-from mayfly.pipeline.parts import (
+from mayfly.pipeline.config import (
     AVAILABLE_NOW,
     DelayLine,
     FileSink,
@@ -22,6 +21,7 @@ from mayfly.pipeline.parts import (
     QueueSource,
     Route,
     StagingSource,
+    load,
 )
 
 TOP = 'name = "calls"\ncheckpoint = "cp"\n'

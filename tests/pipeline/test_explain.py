@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mayfly.pipeline.check import explain
 from mayfly.pipeline.config import load
-from mayfly.pipeline.explain import explain
 
 TEXT = """
 name = "calls"

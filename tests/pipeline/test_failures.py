@@ -10,9 +10,9 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 
 from mayfly.pipeline.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.pipeline.bulk.queue_client import ConsumerFenced
+from mayfly.pipeline.config import PipelineFileError
 from mayfly.pipeline.errors import CheckpointError, OptionError
 from mayfly.pipeline.failures import failure_of
-from mayfly.pipeline.parts import PipelineFileError
 from mayfly.pipeline.spark.jvm import JavaNotFound
 
 #: As a query says it: its own first line, the traceback of a worker, and a page of plans.

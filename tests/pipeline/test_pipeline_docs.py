@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from mayfly.cli.app import app
 from mayfly.pipeline import config as config_file
-from mayfly.pipeline.config import load
-from mayfly.pipeline.parts import QueueSource
+from mayfly.pipeline.config import QueueSource, load
 from mayfly.verbs.contracts.files import Table
 from tests.pages import part
 

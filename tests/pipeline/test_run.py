@@ -21,11 +21,9 @@ from pyspark.sql import SparkSession
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.pipeline import statuses
-from mayfly.pipeline.build import start
-from mayfly.pipeline.config import load
-from mayfly.pipeline.parts import AVAILABLE_NOW
+from mayfly.pipeline.build import Readers, start
+from mayfly.pipeline.config import AVAILABLE_NOW, load
 from mayfly.pipeline.progress import KeptProgress, Progress
-from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.supervise import RestartLimits, RunResult, Stops, Supervisor, Termination
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN

@@ -10,10 +10,9 @@ import pytest
 
 from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.replay.compare import compare, turned
-from mayfly.pipeline.replay.read import trace_of_lives
 from mayfly.pipeline.replay.run import EXPIRED, GOT, replay_in_process
 from mayfly.pipeline.replay.settings import AS_IT_WAS, Settings, WhatIf
-from mayfly.pipeline.replay.trace import FULL_TRACE_SCHEMA, read_split, write_split
+from mayfly.pipeline.replay.trace import FULL_TRACE_SCHEMA, read_split, trace_of_lives, write_split
 from mayfly.pipeline.spark.replay import lives_in_lake
 from tests.replay import lakes
 

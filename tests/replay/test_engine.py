@@ -9,15 +9,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from mayfly.pipeline.replay.engine import (
+from mayfly.pipeline.replay.settings import (
     BYTES_PER_MESSAGE,
     EngineChoice,
     ReplayEngine,
     choose_engine,
     usable_bytes,
 )
-from mayfly.pipeline.replay.read import checked, trace_row_count
-from mayfly.pipeline.replay.trace import write_split
+from mayfly.pipeline.replay.trace import checked, trace_row_count, write_split
 from mayfly.pipeline.spark.replay import lives_row_count
 from tests.replay import lakes
 

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mayfly.pipeline.errors import ReplayError
-from mayfly.pipeline.replay.read import read_trace
-from mayfly.pipeline.replay.trace import write_split
+from mayfly.pipeline.replay.trace import read_trace, write_split
 
 CSV = """queue,put_ms,delay_ms,life_ms,correl_id,get_ms,priority
 Q1,1000,,5000,a,2000,9

@@ -40,9 +40,9 @@ from mayfly.services.dead_letter import dead_letter_of
 from mayfly.services.dead_letter.dead_letters import letter_as_json
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
+from mayfly.verbs.facts import PropertyQuestion
 from mayfly.verbs.messages import Message
 from mayfly.verbs.properties.folders import properties_of_mapping
-from mayfly.verbs.trace import PropertyQuestion
 from tests.bulk.books import TOKEN
 from tests.connection.serving import AdmitEverybody
 from tests.facts import wait_until

@@ -23,7 +23,7 @@ from mayfly.pipeline.bulk.errors import (
     WrongToken,
     from_flight,
 )
-from mayfly.pipeline.bulk.stages import (
+from mayfly.pipeline.bulk.queue_client import (
     STAGED,
     Committed,
     RowsRefused,

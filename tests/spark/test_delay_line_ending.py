@@ -16,7 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR
 from mayfly.pipeline.bulk.schema import MESSAGE
-from mayfly.pipeline.spark.ending import end_rows
+from mayfly.pipeline.spark.delay_line import end_rows
 from mayfly.pipeline.spark.messages import REPORT
 
 T = 1_700_000_000_000

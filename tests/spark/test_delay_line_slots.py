@@ -19,7 +19,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR
 from mayfly.pipeline.errors import CheckpointError
-from mayfly.pipeline.spark.slots import (
+from mayfly.pipeline.spark.delay_line import (
     DUE,
     NOW_COLUMN,
     Slots,

@@ -16,8 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.pipeline.spark.delay_line import due_shards
-from mayfly.pipeline.spark.slots import DUE, NOW_COLUMN, PACKED, packer
+from mayfly.pipeline.spark.delay_line import DUE, NOW_COLUMN, PACKED, due_shards, packer
 from tests.spark.delay_line_input import check_ended, commit_count, delay_line, ended, write_file
 from tests.spark.killing import kill_tree
 

@@ -17,8 +17,7 @@ from mayfly.pipeline.lake import answers
 from mayfly.pipeline.lake.compaction import compact_lake
 from mayfly.pipeline.lake.ledger_tables import DUCKDB_MACROS, TABLES, OpenTable
 from mayfly.pipeline.lake.lifetimes import By, LifetimeFigures
-from mayfly.pipeline.lake.part import EVERYTHING, LakePart, part_between
-from mayfly.pipeline.lake.queries import QueueReport
+from mayfly.pipeline.lake.queries import EVERYTHING, LakePart, QueueReport, part_between
 from mayfly.pipeline.spark.lake import analyze_lifetimes as analyze_in_spark
 from mayfly.pipeline.spark.lake import export_lives, ledger_report, read_ledger, timeline_of
 from tests.bulk.books import START_MS, life

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from mayfly.lifetime.life import State
 from mayfly.pipeline.errors import ExportError, PlotError
-from mayfly.pipeline.lake.part import part_between
 from mayfly.pipeline.lake.plot import draw_timeline
+from mayfly.pipeline.lake.queries import part_between
 from mayfly.pipeline.lake.timeline import QueueShare
 from mayfly.pipeline.spark.lake import export_lives, timeline_of
 from tests.bulk.books import START_MS, life

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from mayfly import QueueManager
-from mayfly.lifetime.time_limits import CLAIM_LEASE_MS
+from mayfly.lifetime.moments import CLAIM_LEASE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk import client as bulk_client
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims

@@ -17,10 +17,9 @@ from mayfly.pipeline.errors import ReplayError
 from mayfly.pipeline.failures import failure_of
 from mayfly.pipeline.replay import kernel
 from mayfly.pipeline.replay.compare import compare
-from mayfly.pipeline.replay.read import read_trace, trace_of_lives
 from mayfly.pipeline.replay.run import replay_in_process
 from mayfly.pipeline.replay.settings import Settings, WhatIf
-from mayfly.pipeline.replay.trace import write_split
+from mayfly.pipeline.replay.trace import read_trace, trace_of_lives, write_split
 from mayfly.pipeline.spark.replay import (
     compare_in_spark,
     compare_trace_in_spark,

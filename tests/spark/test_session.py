@@ -12,7 +12,7 @@ import pytest
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.spark.home import spark_home
+from mayfly.pipeline.spark.jvm import spark_home
 from mayfly.spark import create_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

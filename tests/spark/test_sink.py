@@ -20,8 +20,8 @@ from pyspark.sql import types as t
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
+from mayfly.pipeline.bulk.queue_client import STAGED
 from mayfly.pipeline.bulk.schema import MESSAGE
-from mayfly.pipeline.bulk.stages import STAGED
 from mayfly.pipeline.errors import OptionError
 from mayfly.pipeline.spark.messages import MESSAGE_TYPE
 from mayfly.pipeline.spark.sink import (

@@ -20,8 +20,7 @@ import pyarrow as pa
 from mayfly import QueueManager
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, State
 from mayfly.pipeline.bulk.errors import BulkError
-from mayfly.pipeline.bulk.queue_client import Filters, QueueClient
-from mayfly.pipeline.bulk.stages import STAGED, StageClient
+from mayfly.pipeline.bulk.queue_client import STAGED, Filters, QueueClient, StageClient
 from mayfly.pipeline.spark import keeper
 from mayfly.pipeline.spark.cluster import Cluster
 from tests.bulk.books import TOKEN

@@ -10,7 +10,7 @@ from mayfly.engine import PutRequest, Session, forward, put_dead_letter
 from mayfly.engine.api.administration import QALIAS
 from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.objects import administration
-from mayfly.engine.pubsub.retained import RETAINED_QUEUE
+from mayfly.engine.pubsub.publish import RETAINED_QUEUE
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -10,7 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.attributes import DEAD_LETTERS_NO, DEAD_LETTERS_YES
 from mayfly.engine.delay.delay_processor import ReleaseBatch
-from mayfly.engine.pubsub.subscriptions import PASSED_ON
+from mayfly.engine.pubsub.topics import PASSED_ON
 from mayfly.engine.queues import PERSISTENT
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

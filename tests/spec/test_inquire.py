@@ -21,7 +21,7 @@ from mayfly.engine.api.administration import (
 )
 from mayfly.engine.api.programs import inquire, set_attributes
 from mayfly.engine.attributes import EVENT_DISABLED, EVENT_ENABLED
-from mayfly.engine.objects import administration, named_definitions
+from mayfly.engine.objects import administration
 from mayfly.engine.objects.inquire import inquire_manager
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -206,7 +206,7 @@ def test_MQINQ_of_the_queue_manager_through_a_handle_and_without(
 
 @pytest.mark.in_process
 def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> None:
-    named_definitions.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
+    administration.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     handle = session.open_definition(PROCESS, "JOB", ASK)
     asked = {
         c.MQCA_PROCESS_NAME: "JOB",
@@ -217,12 +217,12 @@ def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> No
         c.MQCA_USER_DATA: "fast",
     }
     assert inquire(queue_manager.engine, handle, list(asked)).values == list(asked.values())
-    named_definitions.alter_named(queue_manager.engine, PROCESS, "JOB", {"USERDATA": "slow"})
+    administration.alter_named(queue_manager.engine, PROCESS, "JOB", {"USERDATA": "slow"})
     assert inquire(queue_manager.engine, handle, [c.MQCA_USER_DATA]).values == ["slow"]
     for selector in (c.MQCA_Q_NAME, c.MQIA_CURRENT_Q_DEPTH, 0):
         with refused(rc.MQRC_SELECTOR_ERROR):
             inquire(queue_manager.engine, handle, [c.MQCA_PROCESS_NAME, selector])
-    named_definitions.delete_named(queue_manager.engine, PROCESS, "JOB")
+    administration.delete_named(queue_manager.engine, PROCESS, "JOB")
     with refused(rc.MQRC_OBJECT_CHANGED):
         inquire(queue_manager.engine, handle, [c.MQCA_USER_DATA])
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
@@ -245,7 +245,7 @@ def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> No
 def test_C8_a_process_and_the_queue_manager_can_only_be_inquired_about(
     queue_manager: QueueManager, session: Session, kind: str, options: int, reason: int
 ) -> None:
-    named_definitions.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
+    administration.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     name = "JOB" if kind == PROCESS else ""
     with refused(reason):
         session.open_definition(kind, name, options)
@@ -260,7 +260,7 @@ def test_C8_handles_of_processes_count_and_end_with_their_session(
     queue_manager: QueueManager,
     new_session: NewSession,
 ) -> None:
-    named_definitions.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
+    administration.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     alter_manager(queue_manager, MAXHANDS=2)
     with new_session(queue_manager) as session:
         first = session.open_definition(PROCESS, "JOB", ASK)
@@ -273,7 +273,7 @@ def test_C8_handles_of_processes_count_and_end_with_their_session(
 
 
 def test_C7_inquiring_needs_INQ_on_the_object(queue_manager: QueueManager) -> None:
-    named_definitions.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
+    administration.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     with connect(queue_manager) as session:
         for kind, name, profile in ((PROCESS, "JOB", "JOB"), (QMGR, "", SELF)):
             with refused(rc.MQRC_NOT_AUTHORIZED):

@@ -16,7 +16,7 @@ from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.engine.due_work import DueWork
 from mayfly.engine.objects import administration
-from mayfly.lifetime.time_limits import CLAIM_LEASE_MS
+from mayfly.lifetime.moments import CLAIM_LEASE_MS
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

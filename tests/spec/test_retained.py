@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.engine import Handle, Session
 from mayfly.engine.delivery import MessageIds, OutgoingMessage
 from mayfly.engine.disposal import prepared_with_own_context
-from mayfly.engine.pubsub.retained import retain
+from mayfly.engine.pubsub.publish import retain
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c

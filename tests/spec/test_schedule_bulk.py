@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.delay import schedule_query
+from mayfly.engine.delay import staging_queries
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -44,7 +44,7 @@ TURN = SHORT + SHORT // 4
 
 @pytest.fixture
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule_query, "STEP", SHORT)
+    monkeypatch.setattr(staging_queries, "STEP", SHORT)
 
 
 BULK: dict[str, tuple[Callable[[AnySchedule], Iterator[int]], list[int]]] = {

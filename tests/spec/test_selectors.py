@@ -561,7 +561,7 @@ def test_G4_get_inhibited_and_close_end_the_wait(
 def in_threes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one turn of the lock be over after three messages that are refused."""
     monkeypatch.setattr(next_live, "REFUSALS", 3)
-    monkeypatch.setattr("mayfly.engine.finding.selecting.REFUSALS", 3)
+    monkeypatch.setattr("mayfly.engine.finding.next_live.REFUSALS", 3)
 
 
 @pytest.mark.usefixtures("in_threes")
@@ -749,7 +749,7 @@ def test_gets_by_selectors_are_those_of_a_list(
     with pytest.MonkeyPatch.context() as patch:
         if is_short:
             patch.setattr(next_live, "REFUSALS", 2)
-            patch.setattr("mayfly.engine.finding.selecting.REFUSALS", 2)
+            patch.setattr("mayfly.engine.finding.next_live.REFUSALS", 2)
         _follow(steps)
 
 

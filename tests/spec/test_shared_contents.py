@@ -15,7 +15,7 @@ from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
-from mayfly.verbs.trace import PropertyQuestion
+from mayfly.verbs.facts import PropertyQuestion
 from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, drained
 from tests.spec.scene import (

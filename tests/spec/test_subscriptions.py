@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import PutRequest, Session
 from mayfly.engine.api.administration import alter_subscription, delete_subscription
-from mayfly.engine.pubsub.subscriptions import PASSED_ON
+from mayfly.engine.pubsub.topics import PASSED_ON
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

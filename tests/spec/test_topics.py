@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.api.administration import alter_topic, define_topic, delete_topic
-from mayfly.engine.pubsub.subscriptions import TopicIndex
+from mayfly.engine.pubsub.topics import TopicIndex
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -13,7 +13,7 @@ from mayfly.client.connection import Administration, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from mayfly.verbs.trace import MessageTrace, PropertyQuestion
+from mayfly.verbs.facts import MessageTrace, PropertyQuestion
 from tests.spec.scene import START_MS
 
 MINUTE_MS = 60_000

@@ -18,8 +18,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.services.dead_letter import DeadLetterHandler, parse_rules
 from mayfly.testing import VirtualClock
+from mayfly.verbs.facts import MAX_TRACE_ENTRIES, MessageTrace
 from mayfly.verbs.schedule import Receipt
-from mayfly.verbs.trace import MAX_TRACE_ENTRIES, MessageTrace
 from tests.over import NewSession
 from tests.spec.remote_scene import network
 from tests.spec.scene import STAGING, START_MS, take

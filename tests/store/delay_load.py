@@ -17,7 +17,7 @@ from random import Random
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.delay import delay_processor, schedule_query
+from mayfly.engine.delay import delay_processor, staging_queries
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.store.load import id_of, label_of
 
@@ -158,7 +158,7 @@ class Worker:
 
 def main() -> None:
     folder, journals, seed = sys.argv[1:]
-    delay_processor.BATCH, schedule_query.STEP = BATCH, STEP
+    delay_processor.BATCH, staging_queries.STEP = BATCH, STEP
     manager = QueueManager("QM1", folder)
     # What is not persistent may be lost here.
     manager.mqsc("ALTER SETTING(delay.volatile_check) VALUE(off)")

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.pubsub.retained import RETAINED_QUEUE
+from mayfly.engine.pubsub.publish import RETAINED_QUEUE
 from mayfly.engine.queues import PERSISTENT
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, State
 from mayfly.mqi.delay_header import STAGING_QUEUE

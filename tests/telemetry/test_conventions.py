@@ -11,7 +11,7 @@ from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.semconv.schemas import Schemas
 
 from mayfly import telemetry
-from mayfly.client.telemetry import conventions
+from mayfly.client.telemetry import recording
 from tests.pages import part
 
 DOCS = part("METRICS.md", "OpenTelemetry")
@@ -26,18 +26,16 @@ def test_names_are_those_of_the_conventions() -> None:
     }
     said = {
         value
-        for name, value in vars(conventions).items()
+        for name, value in vars(recording).items()
         if name.isupper() and isinstance(value, str) and "." in value
-    } - {conventions.VERSION, conventions.SCHEMA_URL}
+    } - {recording.VERSION, recording.SCHEMA_URL}
     ours = {name for name in said if name.startswith("mayfly.")}
     assert len(said) > 15
     assert said - ours <= known
     types = {each.value for each in messaging_attributes.MessagingOperationTypeValues}
-    made = {
-        each for each in vars(conventions).values() if isinstance(each, conventions.SpanOperation)
-    }
+    made = {each for each in vars(recording).values() if isinstance(each, recording.SpanOperation)}
     assert {each.type for each in made} - {""} <= types
-    assert conventions.SCHEMA_URL in {schema.value for schema in Schemas}
+    assert recording.SCHEMA_URL in {schema.value for schema in Schemas}
 
 
 def test_the_program_on_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +48,6 @@ def test_the_program_on_the_page_prints_what_it_says(capsys: pytest.CaptureFixtu
 
 
 def test_the_page_has_every_name_and_the_version() -> None:
-    for name, value in vars(conventions).items():
+    for name, value in vars(recording).items():
         if name.isupper() and isinstance(value, str) and "." in value:
             assert value in DOCS, name

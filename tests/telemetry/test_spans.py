@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 import mayfly
 from mayfly import QueueManager, jms, pymqi, telemetry
 from mayfly.client.connection import connect
-from mayfly.client.telemetry.carrying import TracedMessage
+from mayfly.client.telemetry.connections import TracedMessage
 from mayfly.listener import ListenerPort
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor

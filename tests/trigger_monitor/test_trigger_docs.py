@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mayfly import QueueManager
 from mayfly.cli.app import app
 from mayfly.engine.api.administration import QLOCAL, attributes_of
-from mayfly.engine.triggering.trigger import CONDITIONS
+from mayfly.engine.queues import CONDITIONS
 from mayfly.mqi.constants import MQOO_INPUT_SHARED
 from mayfly.services.trigger_monitor import TriggerOutcome
 from tests.pages import part

@@ -59,7 +59,7 @@ from mayfly.admin import (
     setting_value,
 )
 from mayfly.admin.events import Origin, commanded_by, report_mqsc
-from mayfly.admin.mqsc import access, channels, status
+from mayfly.admin.mqsc import access, status
 from mayfly.admin.mqsc.display import (
     Reply,
     WithoutEffect,
@@ -447,7 +447,7 @@ def _name(parameter: Parameter, kind: str) -> str:
     if kind == SUB:
         return one_value(parameter)
     is_channel = kind in (CHANNEL, CLNTCONN)
-    return channels.name_of(parameter) if is_channel else object_name(parameter)
+    return status.name_of(parameter) if is_channel else object_name(parameter)
 
 
 def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
@@ -458,7 +458,7 @@ def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """
     name = _name(command.object, kind)
     remaining = distinct(command.parameters)
-    kind = channels.kind_of(remaining, kind)
+    kind = status.kind_of(remaining, kind)
     replaces = switch(remaining, "REPLACE")
     switch(remaining, _FORCE)
     like_object = remaining.pop("LIKE", None)
@@ -476,7 +476,7 @@ def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """
     name = _name(command.object, kind)
     remaining = distinct(command.parameters)
-    kind = channels.kind_of(remaining, kind)
+    kind = status.kind_of(remaining, kind)
     switch(remaining, _FORCE)
     attributes = settings(remaining, kind)
     admin.alter(queue_manager, kind, name, attributes)
@@ -523,7 +523,7 @@ def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
     name = _name(command.object, kind)
     remaining = distinct(command.parameters)
     purge = kind == QLOCAL and switch(remaining, "PURGE")
-    kind = channels.kind_to_delete(remaining, kind)
+    kind = status.kind_to_delete(remaining, kind)
     nothing_else(command, kind, remaining)
     admin.delete(queue_manager, kind, name, purge=purge)
     return done(*_REPLIES[kind].deleted)
@@ -662,9 +662,9 @@ ACTIONS: dict[str, dict[str, _Action]] = {
     },
     "DISPLAY": {
         **dict.fromkeys((*QUEUE_KINDS, _QUEUE, QSTATUS, PROCESS, AUTHINFO), _display),
-        CHANNEL: channels.display,
-        CHSTATUS: channels.display_status,
-        CONN: channels.display_connections,
+        CHANNEL: status.display,
+        CHSTATUS: status.display_status,
+        CONN: status.display_connections,
         **dict.fromkeys(_NOUNS, _display),
         **dict.fromkeys((TOPIC, TPSTATUS, GROUP_STATUS, SUB, QMGR, QMSTATUS), _display),
         **dict.fromkeys((SBSTATUS, APSTATUS, SECURITY, AUTHSERV), _display),
@@ -679,16 +679,16 @@ ACTIONS: dict[str, dict[str, _Action]] = {
     "SET": {AUTHREC: access.set_record, CHLAUTH: access.set_rule, POLICY: _set_policy},
     "REFRESH": {SECURITY: access.refresh, QMGR: status.refresh_manager},
     "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
-    "PING": {QMGR: _ping, CHANNEL: channels.ping},
-    "START": {CHANNEL: channels.start, **_KEPT_RUNNING},
-    "STOP": {CHANNEL: channels.stop, CONN: channels.end_connection, **_KEPT_RUNNING},
+    "PING": {QMGR: _ping, CHANNEL: status.ping},
+    "START": {CHANNEL: status.start, **_KEPT_RUNNING},
+    "STOP": {CHANNEL: status.stop, CONN: status.end_connection, **_KEPT_RUNNING},
     "RESET": {
-        CHANNEL: channels.reset,
+        CHANNEL: status.reset,
         QSTATS: status.reset_statistics,
         SETTING: _reset_setting,
     },
     "MOVE": {QLOCAL: status.move},
-    "RESOLVE": {CHANNEL: channels.resolve},
+    "RESOLVE": {CHANNEL: status.resolve},
 }
 #: The object types that each verb knows.
 OBJECTS_OF_VERBS: Final[Mapping[str, tuple[str, ...]]] = {

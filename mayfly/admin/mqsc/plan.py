@@ -28,7 +28,7 @@ from mayfly.admin import (
     named,
     object_type,
 )
-from mayfly.admin.mqsc import channels
+from mayfly.admin.mqsc import status
 from mayfly.admin.mqsc.commands import head_of, is_end, run_script
 from mayfly.admin.mqsc.display import own_attributes
 from mayfly.admin.mqsc.export import exported
@@ -238,7 +238,7 @@ class _Planning:
     ) -> PlanStep:
         """Return the step of DEFINE or ALTER: of an object that exists, ALTER of what differs."""
         given = distinct(command.parameters)
-        kind = channels.kind_of(given, kind)
+        kind = status.kind_of(given, kind)
         attributes = {k: p for k, p in given.items() if k not in _NO_ATTRIBUTES}
         rows = object_type(kind).attributes
         wanted = {

@@ -27,7 +27,7 @@ from mayfly.admin import (
     UnknownLikeObject,
 )
 from mayfly.admin.mqsc.commands import heads_of, role_of, run_script
-from mayfly.admin.pcf import access, channels, status
+from mayfly.admin.pcf import access, status
 from mayfly.admin.pcf.objects import (
     AUTHENTICATION,
     CHANNELS,
@@ -734,14 +734,14 @@ COMMANDS: Final[dict[int, Command]] = {
     k.MQCMD_INQUIRE_SECURITY: Command(Role.LOOK, _inquire_security),
     k.MQCMD_INQUIRE_AUTH_SERVICE: Command(Role.LOOK, _inquire_authority_service),
     k.MQCMD_INQUIRE_CLUSTER_Q_MGR: Command(Role.LOOK, _inquire_cluster_managers),
-    k.MQCMD_INQUIRE_CHANNEL_STATUS: Command(Role.LOOK, channels.inquire_status, CHANNELS),
-    k.MQCMD_PING_CHANNEL: Command(Role.LOOK, channels.ping, CHANNELS),
-    k.MQCMD_START_CHANNEL: Command(Role.OPERATE, channels.start, CHANNELS, ignores_missing=True),
-    k.MQCMD_STOP_CHANNEL: Command(Role.OPERATE, channels.stop, CHANNELS, ignores_missing=True),
-    k.MQCMD_RESET_CHANNEL: Command(Role.OPERATE, channels.reset, CHANNELS),
-    k.MQCMD_RESOLVE_CHANNEL: Command(Role.OPERATE, channels.resolve, CHANNELS),
-    k.MQCMD_INQUIRE_CONNECTION: Command(Role.LOOK, channels.inquire_connections),
-    k.MQCMD_STOP_CONNECTION: Command(Role.OPERATE, channels.stop_connection),
+    k.MQCMD_INQUIRE_CHANNEL_STATUS: Command(Role.LOOK, status.inquire_status, CHANNELS),
+    k.MQCMD_PING_CHANNEL: Command(Role.LOOK, status.ping, CHANNELS),
+    k.MQCMD_START_CHANNEL: Command(Role.OPERATE, status.start, CHANNELS, ignores_missing=True),
+    k.MQCMD_STOP_CHANNEL: Command(Role.OPERATE, status.stop, CHANNELS, ignores_missing=True),
+    k.MQCMD_RESET_CHANNEL: Command(Role.OPERATE, status.reset, CHANNELS),
+    k.MQCMD_RESOLVE_CHANNEL: Command(Role.OPERATE, status.resolve, CHANNELS),
+    k.MQCMD_INQUIRE_CONNECTION: Command(Role.LOOK, status.inquire_connections),
+    k.MQCMD_STOP_CONNECTION: Command(Role.OPERATE, status.stop_connection),
     k.MQCMD_INQUIRE_AUTH_RECS: Command(Role.LOOK, access.inquire_records),
     k.MQCMD_INQUIRE_ENTITY_AUTH: Command(Role.LOOK, access.inquire_entity_authority),
     k.MQCMD_SET_AUTH_REC: Command(Role.ADMINISTER, access.set_record),

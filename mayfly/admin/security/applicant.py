@@ -44,7 +44,7 @@ from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import event_constants as e
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.distinguished_names import is_matched
+from mayfly.mqi.channel_names import is_matched
 from mayfly.mqi.errors import MQError, mq_error
 
 _NO_LIMIT: Final = 999_999_999

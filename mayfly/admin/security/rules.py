@@ -27,8 +27,8 @@ from mayfly.engine.api.admission import (
     entries_of,
 )
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import channel_names
 from mayfly.mqi import command_constants as k
-from mayfly.mqi import distinguished_names
 
 ADMINISTRATORS: Final = "*MQADMIN"
 _MAPS: Final = frozenset(
@@ -159,8 +159,8 @@ def _matches_partner(rule: ChannelRuleDefinition, partner: Partner) -> bool:
     if rule.type == k.MQCAUT_SSLPEERMAP:
         return (
             bool(partner.subject)
-            and distinguished_names.is_matched(partner.subject, rule.sslpeer)
-            and distinguished_names.is_matched(partner.issuer, rule.sslcerti)
+            and channel_names.is_matched(partner.subject, rule.sslpeer)
+            and channel_names.is_matched(partner.issuer, rule.sslcerti)
         )
     if rule.type == k.MQCAUT_USERMAP:
         return bool(partner.user) and has_name(partner.user, rule.clntuser)
@@ -214,7 +214,7 @@ def _distinguished_name_key(pattern: str) -> tuple[int, int]:
     """
     if not pattern:
         return 1, 0
-    pairs = distinguished_names.attributes_of(pattern)
+    pairs = channel_names.attributes_of(pattern)
     return -len(pairs), sum("*" in value for _key, value in pairs)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 from mayfly.client.connection import Connection, UnderWay
-from mayfly.client.connection.virtual_time import PendingRequest, VirtualTime
+from mayfly.client.connection.waits import PendingRequest, VirtualTime
 from mayfly.mqi.errors import MQError
 from mayfly.runtime.virtual_clock import ClockWait
 from mayfly.verbs import requests as ask

@@ -17,10 +17,9 @@ from mayfly.client.connection.choose import (
     routes,
 )
 from mayfly.client.connection.endpoint import UNREACHABLE, Endpoint, Reconnect, further
-from mayfly.client.connection.instruments import instrumented
-from mayfly.client.connection.interface import Connection
+from mayfly.client.connection.interface import Connection, instrumented
 from mayfly.client.connection.reconnecting import ReconnectingConnection
-from mayfly.client.connection.virtual_time import open_here
+from mayfly.client.connection.waits import open_here
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.verbs.checks import HOME_VARIABLE, folder_in_home

@@ -9,8 +9,13 @@ from typing import Any
 
 from mayfly.channel import ChannelDefinition, LinkDown, Traffic
 from mayfly.client.connection.endpoint import UNREACHABLE, Address, Endpoint, Tls, addresses_of
-from mayfly.client.connection.remote_link import RemoteLink, answer_of
-from mayfly.client.connection.remote_stream import CONNECT_SECONDS, Stream, open_stream
+from mayfly.client.connection.remote_link import (
+    CONNECT_SECONDS,
+    RemoteLink,
+    Stream,
+    answer_of,
+    open_stream,
+)
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc

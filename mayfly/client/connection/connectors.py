@@ -6,8 +6,7 @@ from typing import Protocol
 
 from mayfly.client import connection
 from mayfly.client.connection.choose import DEFAULT_OPTIONS, ConnectOptions, Sharing
-from mayfly.client.connection.instruments import instrumented
-from mayfly.client.connection.interface import Connection
+from mayfly.client.connection.interface import Connection, instrumented
 from mayfly.client.connection.local import LocalConnection
 from mayfly.client.connection.reconnection import DEFAULT_ATTEMPTS, Attempts
 from mayfly.queue_manager import QueueManager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import SplitResult, parse_qs, parse_qsl, unquote, urlsplit
 
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.connection_names import places_of
+from mayfly.mqi.channel_names import places_of
 from mayfly.mqi.errors import MQError, mq_error
 
 if TYPE_CHECKING:

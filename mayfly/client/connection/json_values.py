@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TypedDict, cast
 
 from mayfly.mqi.reasons import cause_name
+from mayfly.verbs.facts import MessageTrace, TraceEntry, TracesFound
 from mayfly.verbs.schedule import AuditEntry, Scheduled
-from mayfly.verbs.trace import MessageTrace, TraceEntry, TracesFound
 
 
 class StepJson(TypedDict):

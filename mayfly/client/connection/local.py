@@ -28,7 +28,7 @@ from mayfly.client.connection.interface import (
     check_held,
     end_dropped,
 )
-from mayfly.client.connection.virtual_time import virtual_time_of
+from mayfly.client.connection.waits import virtual_time_of
 from mayfly.engine import (
     GetRequest,
     Handle,
@@ -91,7 +91,7 @@ from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.wire import descriptor_of
-from mayfly.verbs.facts import Inquiry, MqscResult
+from mayfly.verbs.facts import Inquiry, MessageTrace, MqscResult, PropertyQuestion, TracesFound
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.properties.folders import Property
 from mayfly.verbs.requests import (
@@ -105,7 +105,6 @@ from mayfly.verbs.requests import (
 )
 from mayfly.verbs.rows import properties_of, scalar_of
 from mayfly.verbs.schedule import Receipt
-from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 
 AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
 

@@ -12,7 +12,15 @@ from mayfly.verbs.checks import Duration, Moment, stored_id
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import PositionTrimmed
-from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
+from mayfly.verbs.facts import (
+    Counts,
+    MessageTrace,
+    MqscResult,
+    OwnTime,
+    PropertyQuestion,
+    TracesFound,
+    Verification,
+)
 from mayfly.verbs.requests import Calls
 from mayfly.verbs.schedule import (
     EVERYTHING,
@@ -23,7 +31,6 @@ from mayfly.verbs.schedule import (
     check_page,
     filter_of,
 )
-from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 
 
 class Schedule:

@@ -15,7 +15,7 @@ import msgspec
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.interface import OnRefused
 from mayfly.client.connection.remote_link import RemoteLink, SentRequest, answer_of
-from mayfly.client.connection.virtual_time import VirtualTime
+from mayfly.client.connection.waits import VirtualTime
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Runtime

@@ -28,7 +28,6 @@ from mayfly.engine.attributes import (
     attributes_of,
     has_attribute,
 )
-from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
 from mayfly.engine.authority.records import (
     CLASS_PROFILE,
     GROUP,
@@ -44,11 +43,6 @@ from mayfly.engine.authority.words import OBJECT_TYPES
 from mayfly.engine.authority.words import allowed_words as authorities_of
 from mayfly.engine.authority.words import spelled as spelled_authorities
 from mayfly.engine.configuration import COMMAND_LEVEL, reconfigure
-from mayfly.engine.connections import (
-    is_disk_full,
-    stop_connection,
-    view_connections,
-)
 from mayfly.engine.events.catalog import (
     CHANGE_OBJECT,
     COMMAND_CONTEXT,
@@ -79,33 +73,39 @@ from mayfly.engine.kept_attributes import (
     STGCLASS,
     kept_attributes_of,
 )
-from mayfly.engine.objects.administration import alter as alter_definition
-from mayfly.engine.objects.administration import clear as clear_queue
-from mayfly.engine.objects.administration import define as define_queue
-from mayfly.engine.objects.administration import definitions_unchanged
-from mayfly.engine.objects.administration import delete as delete_queue
-from mayfly.engine.objects.inquire import fixed_attributes as fixed_attributes_of_manager
-from mayfly.engine.objects.inquire import manager_identifier
-from mayfly.engine.objects.named_definitions import ACTIONS as RULE_ACTIONS
-from mayfly.engine.objects.named_definitions import (
+from mayfly.engine.objects.administration import ACTIONS as RULE_ACTIONS
+from mayfly.engine.objects.administration import (
     CHANNEL_MODELS,
     DEFAULT_AUTHENTICATION,
     alter_named,
     channel_rules,
+    check_entity,
     define_named,
+    definitions_unchanged,
+    delete_authority,
     delete_named,
     find_named,
+    set_authority,
     set_rule,
 )
-from mayfly.engine.objects.named_definitions import LISTS as RULE_LISTS
+from mayfly.engine.objects.administration import LISTS as RULE_LISTS
+from mayfly.engine.objects.administration import alter as alter_definition
+from mayfly.engine.objects.administration import clear as clear_queue
+from mayfly.engine.objects.administration import define as define_queue
+from mayfly.engine.objects.administration import delete as delete_queue
+from mayfly.engine.objects.inquire import fixed_attributes as fixed_attributes_of_manager
+from mayfly.engine.objects.inquire import manager_identifier
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
     QueueStatus,
     SubscriptionView,
     entities_of,
     granted,
+    is_disk_full,
     matches,
+    stop_connection,
     view_authority,
+    view_connections,
     view_manager,
     view_members,
     view_named,
@@ -130,7 +130,7 @@ from mayfly.engine.pubsub.administration import (
     delete_subscription,
     delete_topic,
 )
-from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine.pubsub.publish import clear_retained
 from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
 from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
 from mayfly.engine.settings import defaults_on

@@ -21,9 +21,13 @@ from mayfly.engine.authority.checks import (
     may_do_everything,
 )
 from mayfly.engine.authority.records import ADMINISTRATORS
-from mayfly.engine.events.channels import report_blocked, report_channel_full, report_tls_refusal
-from mayfly.engine.events.failures import report_password
-from mayfly.engine.objects.named_definitions import channel_rules, entries_of
+from mayfly.engine.events.messages import (
+    report_blocked,
+    report_channel_full,
+    report_password,
+    report_tls_refusal,
+)
+from mayfly.engine.objects.administration import channel_rules, entries_of
 from mayfly.engine.objects.views import view_named
 
 __all__ = [

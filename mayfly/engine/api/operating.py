@@ -2,7 +2,7 @@
 
 from mayfly.engine.counting import counts_of, depth_of, verify
 from mayfly.engine.delay.schedule import KeptMessages, SessionSchedule
-from mayfly.engine.delay.timeline import DelayTimeline, Span
+from mayfly.engine.delay.staging_queries import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
     ended_messages,
@@ -15,7 +15,6 @@ from mayfly.engine.ended import (
 )
 from mayfly.engine.expiry import Expired, watch_expiry
 from mayfly.engine.figures import PUT, Figures, LiveFigures, QueueFigures, Watch, figures
-from mayfly.engine.lateness import BOUNDS_MS, NO_LATENESS, LatenessCounts, LatenessSum
 from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.properties import with_properties
 from mayfly.engine.queue_content import (
@@ -31,6 +30,7 @@ from mayfly.engine.queue_content import (
     undo_cancel,
     undo_moves,
 )
+from mayfly.engine.queues import BOUNDS_MS, NO_LATENESS, LatenessCounts, LatenessSum
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
 from mayfly.engine.trace.entries import message_trace

@@ -7,7 +7,7 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.delay.schedule import SessionSchedule
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import find_got_message
-from mayfly.engine.get_many import get_many
+from mayfly.engine.get import get_many
 from mayfly.engine.objects.inquire import (
     DEFINITION_KINDS,
     DefinitionHandle,
@@ -18,15 +18,17 @@ from mayfly.engine.objects.inquire import (
 from mayfly.engine.objects.views import has_ttl_from_release
 from mayfly.engine.pending import PendingGet, PendingWaits
 from mayfly.engine.properties import with_properties
-from mayfly.engine.pubsub.durable import (
+from mayfly.engine.pubsub.mqsub import (
+    SubscriptionWanted,
     delete_temporary_topic,
+    facts_of,
     is_subscribed_to,
     make_temporary_topic,
     open_durable,
     remove_idle,
     reserve_client_id,
+    subscribe_as,
 )
-from mayfly.engine.pubsub.mqsub import SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.topic_verbs import TopicHandle
 from mayfly.engine.unit_of_work import UnitOfWork

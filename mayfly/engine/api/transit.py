@@ -5,7 +5,7 @@ Channels, the hierarchy of publish/subscribe and the bridge to MQ Everyplace use
 
 from mayfly.engine.arrivals import next_number
 from mayfly.engine.attributes import ChannelDefinition
-from mayfly.engine.events.channels import report_start, report_stop, report_stop_command
+from mayfly.engine.events.messages import report_start, report_stop, report_stop_command
 from mayfly.engine.objects.administration import definitions_if_free
 from mayfly.engine.objects.views import channel_definitions
 from mayfly.engine.pubsub.neighbours import (
@@ -15,7 +15,7 @@ from mayfly.engine.pubsub.neighbours import (
     publish_from_neighbour,
 )
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
-from mayfly.engine.remote.transmission import out_of_transit, seen_in_transit
+from mayfly.engine.remote import out_of_transit, seen_in_transit
 from mayfly.engine.transit import (
     ChannelBatch,
     MoveNumbers,

@@ -13,7 +13,7 @@ from mayfly.engine.transaction import Transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.meta import read_user_groups, write_user_groups
+from mayfly.store.database import read_user_groups, write_user_groups
 from mayfly.verbs.topic_strings import ancestry
 
 if TYPE_CHECKING:

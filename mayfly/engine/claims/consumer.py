@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
-from mayfly.lifetime.time_limits import lease_ends_at_ms
+from mayfly.lifetime.moments import lease_ends_at_ms
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.runtime import Lock
 from mayfly.store.claimed import (

@@ -33,10 +33,10 @@ from mayfly.engine.delivery import (
 from mayfly.engine.disposal import dead_letter, original_of, prepared_with_own_context, send_report
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.objects.registry import ResolvedQueue
-from mayfly.engine.pubsub.copies import window_on
+from mayfly.engine.pubsub.publish import window_on
 from mayfly.engine.queue_state import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.remote.transmission import seen_in_transit
+from mayfly.engine.remote import seen_in_transit
 from mayfly.engine.state import BROKEN
 from mayfly.engine.transaction import Moving, Transaction
 from mayfly.lifetime.life import Event

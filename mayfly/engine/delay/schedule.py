@@ -15,7 +15,7 @@ from mayfly.engine import queue_state
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.core import Core
-from mayfly.engine.delay.schedule_query import Scan, found_by_id, is_shown, scheduled
+from mayfly.engine.delay.staging_queries import Scan, found_by_id, is_shown, scheduled
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork

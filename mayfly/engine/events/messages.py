@@ -1,4 +1,8 @@
-"""Event messages are put: their descriptor, their data, and what happens when nobody takes them."""
+"""Event messages: their descriptor and data, those of channels and those of calls that fail.
+
+Channels are started, stopped, stopped by a command, or refuse a partner. Calls fail for unknown,
+inhibited and unreachable queues, and for missing authority.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from mayfly.engine.attributes import PROCESS, QALIAS, QMGR, QREMOTE, TOPIC, ChannelDefinition
+from mayfly.engine.authority import words
+from mayfly.engine.authority.checks import Caller, RefusedCall
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import (
     MessageIds,
@@ -16,12 +23,31 @@ from mayfly.engine.delivery import (
     new_id,
     new_row,
 )
+from mayfly.engine.descriptors import Context
 from mayfly.engine.disposal import prepared_with_own_context
-from mayfly.engine.events.catalog import TEXT_BYTES, EventType
+from mayfly.engine.events.catalog import (
+    CHANNEL_BLOCKED,
+    CHANNEL_BLOCKED_WARNING,
+    CHANNEL_FAILED,
+    CHANNEL_NOT_AVAILABLE,
+    CHANNEL_SSL_ERROR,
+    CHANNEL_STARTED,
+    CHANNEL_STOPPED,
+    CHANNEL_STOPPED_BY_USER,
+    FAILURES,
+    NOT_AUTHORIZED_CLOSE,
+    NOT_AUTHORIZED_CONNECT,
+    NOT_AUTHORIZED_DESTINATION,
+    NOT_AUTHORIZED_OPEN,
+    NOT_AUTHORIZED_SUBSCRIBE,
+    TEXT_BYTES,
+    EventType,
+)
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import Window
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.mqi import event_constants as e
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.event_constants import MQCFT_EVENT
@@ -152,3 +178,205 @@ def _descriptor(manager_name: str, priority: int, persistence: int) -> Descripto
         format=_FORMAT,
         reply_to_q_mgr=manager_name,
     )
+
+
+_SENDERS: Final = (c.MQCHT_SENDER,)
+
+
+def report_start(core: Core, definition: ChannelDefinition, connection: str) -> None:
+    """Make the event for a channel that is connected to its partner, at ``connection``."""
+    emit(core, CHANNEL_STARTED, _facts(definition, connection))
+
+
+def report_stop(
+    core: Core, definition: ChannelDefinition, connection: str, qualifier: int, failure: str = ""
+) -> None:
+    """Make the event for a channel that was connected and is not any more.
+
+    ``qualifier`` is MQRQ_CHANNEL_STOPPED_*; ``failure`` is the text of the error, empty without.
+    """
+    event = CHANNEL_STOPPED if qualifier == e.MQRQ_CHANNEL_STOPPED_OK else CHANNEL_FAILED
+    facts: Facts = {
+        **_facts(definition, connection),
+        e.MQIACF_REASON_QUALIFIER: qualifier,
+        e.MQIACF_ERROR_IDENTIFIER: 0,
+        e.MQIACF_AUX_ERROR_DATA_INT_1: 0,
+        e.MQIACF_AUX_ERROR_DATA_INT_2: 0,
+        k.MQCACF_AUX_ERROR_DATA_STR_1: failure,
+    }
+    emit(core, event, facts)
+
+
+def report_stop_command(core: Core, channel: str) -> None:
+    """Make the event for a channel that STOP CHANNEL has stopped."""
+    facts: Facts = {
+        e.MQIACF_REASON_QUALIFIER: e.MQRQ_CHANNEL_STOPPED_DISABLED,
+        k.MQCACH_CHANNEL_NAME: channel,
+    }
+    emit(core, CHANNEL_STOPPED_BY_USER, facts)
+
+
+def report_blocked(
+    core: Core,
+    qualifier: int,
+    *,
+    channel: str,
+    address: str,
+    user: str,
+    manager: str,
+    subject: str,
+    is_warning: bool = False,
+) -> None:
+    """Make the event for a partner that a rule for channels keeps out.
+
+    ``qualifier`` is MQRQ_CHANNEL_BLOCKED_*. ``channel``, ``user``, ``manager`` and ``subject``, of
+    the certificate, are those that the partner shows, empty for none. With ``is_warning`` it is let
+    in, by WARN(YES).
+    """
+    is_of_user = qualifier == e.MQRQ_CHANNEL_BLOCKED_USERID
+    is_of_address = qualifier == e.MQRQ_CHANNEL_BLOCKED_ADDRESS
+    facts: Facts = {
+        e.MQIACF_REASON_QUALIFIER: qualifier,
+        **({} if is_of_address else {k.MQCACH_CHANNEL_NAME: channel}),
+        **({k.MQCACF_USER_IDENTIFIER: user} if is_of_user else {}),
+        k.MQCACH_CONNECTION_NAME: address,
+        **({c.MQCA_REMOTE_Q_MGR_NAME: manager} if manager else {}),
+        **({k.MQCACH_SSL_PEER_NAME: subject} if subject else {}),
+        **({k.MQCACH_CLIENT_USER_ID: user} if user and not is_of_user else {}),
+    }
+    emit(core, CHANNEL_BLOCKED_WARNING if is_warning else CHANNEL_BLOCKED, facts)
+
+
+def report_channel_full(
+    core: Core, *, channel: str, address: str, limit: int, is_of_client: bool
+) -> None:
+    """Make the event for a client above MAXINST, or with ``is_of_client`` above MAXINSTC."""
+    qualifier = e.MQRQ_CLIENT_INST_LIMIT if is_of_client else e.MQRQ_SVRCONN_INST_LIMIT
+    number = k.MQIACH_MAX_INSTS_PER_CLIENT if is_of_client else k.MQIACH_MAX_INSTANCES
+    facts: Facts = {
+        e.MQIACF_REASON_QUALIFIER: qualifier,
+        k.MQCACH_CHANNEL_NAME: channel,
+        k.MQCACH_CONNECTION_NAME: address,
+        number: limit,
+    }
+    emit(core, CHANNEL_NOT_AVAILABLE, facts)
+
+
+def report_tls_refusal(
+    core: Core, qualifier: int, *, channel: str, address: str, subject: str
+) -> None:
+    """Make the event for a partner whose TLS or certificate a channel does not take.
+
+    ``qualifier`` is MQRQ_SSL_*; ``subject`` is that of the certificate, empty without one.
+    """
+    facts: Facts = {
+        e.MQIACF_REASON_QUALIFIER: qualifier,
+        k.MQCACH_CHANNEL_NAME: channel,
+        k.MQCACH_CONNECTION_NAME: address,
+        **({k.MQCACH_SSL_PEER_NAME: subject} if subject else {}),
+    }
+    emit(core, CHANNEL_SSL_ERROR, facts)
+
+
+def _facts(definition: ChannelDefinition, connection: str) -> Facts:
+    """Return name, transmission queue and connection of a channel."""
+    facts: Facts = {k.MQCACH_CHANNEL_NAME: definition.name}
+    if definition.chltype in _SENDERS:
+        facts[k.MQCACH_XMIT_Q_NAME] = definition.xmitq
+    facts[k.MQCACH_CONNECTION_NAME] = connection
+    return facts
+
+
+_BY_REASON: Final = {event.reason: event for event in FAILURES}
+
+
+def report_failure(core: Core, context: Context, error: MQError, name: str) -> None:
+    """Make the event for a call of a program that has failed; nothing for most reasons.
+
+    ``context`` names the program, and ``name`` is the queue as the program named it, perhaps with
+    ``@`` and a queue manager. Call it without the engine lock. Nothing is raised.
+    """
+    event = _BY_REASON.get(error.reason)
+    if event is not None:
+        queue, _, manager = name.partition("@")
+        facts: Facts = {
+            c.MQIA_APPL_TYPE: context.put_appl_type,
+            e.MQCACF_APPL_NAME: context.put_appl_name,
+            c.MQCA_Q_NAME: queue,
+        }
+        if manager not in ("", core.name):
+            facts[e.MQCACF_OBJECT_Q_MGR_NAME] = manager
+        definition = core.registry.find(queue)
+        if definition is not None and definition.kind == QALIAS:
+            facts[e.MQCA_BASE_Q_NAME] = definition.target
+        xmitq = definition.xmitq if definition is not None and definition.kind == QREMOTE else ""
+        xmitq = xmitq or manager or core.registry.queue_manager.defxmitq
+        if xmitq:
+            facts[c.MQCA_XMIT_Q_NAME] = xmitq
+        emit(core, event, facts)
+    # A Queue Full event, which was made under the lock.
+    if core.committer.deferred:
+        core.committer.run_deferred()
+
+
+def report_refusal(core: Core, refusal: RefusedCall) -> None:
+    """Make the event for a call that is refused for want of authority; nothing is raised."""
+    event, qualifier = _refused(refusal)
+    facts: Facts = {
+        e.MQIACF_REASON_QUALIFIER: qualifier,
+        k.MQCACF_USER_IDENTIFIER: refusal.user,
+        **_caller(refusal.caller),
+    }
+    if refusal.options is not None:
+        facts[e.MQIACF_OPEN_OPTIONS] = refusal.options
+    if refusal.object_type == TOPIC:
+        facts[c.MQCA_TOPIC_STRING] = refusal.name
+        facts[e.MQCACF_ADMIN_TOPIC_NAMES] = refusal.topic_objects
+    elif refusal.object_type == PROCESS:
+        facts[c.MQCA_PROCESS_NAME] = refusal.name
+    elif refusal.object_type == words.QUEUE:
+        queue, _, manager = refusal.name.partition("@")
+        facts[c.MQCA_Q_NAME] = queue
+        if manager not in ("", core.name):
+            facts[e.MQCACF_OBJECT_Q_MGR_NAME] = manager
+    if refusal.subscription is not None:
+        topic, name, options = refusal.subscription
+        facts[c.MQCA_TOPIC_STRING] = topic
+        facts[k.MQCACF_SUB_NAME] = name
+        if options is not None:
+            facts[e.MQIACF_SUB_OPTIONS] = options
+    emit(core, event, facts)
+
+
+def _refused(refusal: RefusedCall) -> tuple[EventType, int]:
+    """Return the event of a refusal, and its ReasonQualifier."""
+    subscription = refusal.subscription
+    if refusal.object_type == QMGR and refusal.missing & words.CONNECT:
+        return NOT_AUTHORIZED_CONNECT, e.MQRQ_CONN_NOT_AUTHORIZED
+    if refusal.options is None or (subscription is not None and subscription.options is None):
+        return NOT_AUTHORIZED_CLOSE, e.MQRQ_CLOSE_NOT_AUTHORIZED
+    if subscription is None:
+        return NOT_AUTHORIZED_OPEN, e.MQRQ_OPEN_NOT_AUTHORIZED
+    if refusal.object_type == TOPIC:
+        return NOT_AUTHORIZED_SUBSCRIBE, e.MQRQ_SUB_NOT_AUTHORIZED
+    return NOT_AUTHORIZED_DESTINATION, e.MQRQ_SUB_DEST_NOT_AUTHORIZED
+
+
+def report_password(core: Core, user: str, caller: Caller) -> None:
+    """Make the event for a program that is refused for its password; nothing is raised."""
+    facts: Facts = {
+        e.MQIACF_REASON_QUALIFIER: e.MQRQ_CSP_NOT_AUTHORIZED,
+        k.MQCACF_USER_IDENTIFIER: user,
+        **_caller(caller),
+    }
+    emit(core, NOT_AUTHORIZED_CONNECT, facts)
+
+
+def _caller(caller: Caller) -> Facts:
+    """Return the parameters about a program; a client has an address and a channel as well."""
+    facts: Facts = {c.MQIA_APPL_TYPE: c.MQAT_UNIX, e.MQCACF_APPL_NAME: caller.program}
+    if caller.address:
+        facts[k.MQCACH_CONNECTION_NAME] = caller.address
+    if caller.channel:
+        facts[k.MQCACH_CHANNEL_NAME] = caller.channel
+    return facts

@@ -9,9 +9,8 @@ from mayfly.engine import queue_state
 from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.finding.next_live import DISCARD_BATCH
+from mayfly.engine.finding.next_live import DISCARD_BATCH, REFUSALS, SelectorResults, is_long
 from mayfly.engine.finding.search import ANY, Match, asker
-from mayfly.engine.finding.selecting import REFUSALS, SelectorResults, is_long
 from mayfly.engine.get import (
     GetRequest,
     Getter,

@@ -26,8 +26,7 @@ from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.authority.records import SELF
 from mayfly.engine.core import Core
 from mayfly.engine.kept_attributes import kept_attributes_of
-from mayfly.engine.objects.administration import alter
-from mayfly.engine.objects.named_definitions import find_named
+from mayfly.engine.objects.administration import alter, find_named
 from mayfly.engine.open_handles import OpenObject, OpenQueues
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c

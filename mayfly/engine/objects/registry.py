@@ -22,10 +22,9 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.authority.records import AuthorityRecords
 from mayfly.engine.descriptors import Context, Prepared
-from mayfly.engine.pubsub.subscriptions import Subscriptions
-from mayfly.engine.pubsub.topics import RetainedPlace, TopicTree
+from mayfly.engine.pubsub.topics import RetainedPlace, Subscriptions, TopicTree
 from mayfly.engine.queues import LocalQueue, QueueOwner
-from mayfly.engine.remote.resolution import Remote, route
+from mayfly.engine.remote import Remote, route
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
@@ -209,7 +208,7 @@ class Registry:
         self.subscriptions = Subscriptions()
         #: Objects that are neither queue nor topic, by kind and name: processes, channels.
         self.named: dict[tuple[str, str], Definition] = {}
-        #: Topic string -> its retained publication (pubsub/retained.py).
+        #: Topic string -> its retained publication (pubsub/publish.py).
         self.retained: dict[str, RetainedPlace] = {}
 
     def find(self, name: str) -> QueueDefinition | None:

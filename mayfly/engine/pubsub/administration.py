@@ -19,7 +19,7 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
-from mayfly.engine.finding.selecting import SelectorResults
+from mayfly.engine.finding.next_live import SelectorResults
 from mayfly.engine.objects.administration import (
     create_dynamic_queue,
     delete_queue,
@@ -28,14 +28,17 @@ from mayfly.engine.objects.administration import (
     save,
     saving_prototype,
 )
-from mayfly.engine.pubsub.retained import deliver_retained
-from mayfly.engine.pubsub.subscriptions import ID_BYTES, PASSED_ON, Subscription, destination_of
+from mayfly.engine.pubsub.publish import deliver_retained
 from mayfly.engine.pubsub.topics import (
     BASE_TOPIC,
     BASE_VALUES,
     DEFAULT_TOPIC,
     DURABLE_MODEL,
+    ID_BYTES,
     NON_DURABLE_MODEL,
+    PASSED_ON,
+    Subscription,
+    destination_of,
 )
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction

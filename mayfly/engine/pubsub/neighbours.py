@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from mayfly.engine.attributes import CHILD, QLOCAL, ChildDefinition
 from mayfly.engine.core import Core
-from mayfly.engine.objects.administration import define
-from mayfly.engine.objects.named_definitions import forget_named, keep_named
+from mayfly.engine.objects.administration import define, forget_named, keep_named
 from mayfly.engine.pubsub.administration import create_subscription, remove_subscription
 from mayfly.engine.pubsub.proxies import (
     is_proxy,
@@ -18,8 +17,8 @@ from mayfly.engine.pubsub.proxies import (
     proxy_definition,
     publisher_name,
 )
-from mayfly.engine.pubsub.retained import deliver_retained
-from mayfly.engine.pubsub.subscriptions import Subscription
+from mayfly.engine.pubsub.publish import deliver_retained
+from mayfly.engine.pubsub.topics import Subscription
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.mqi import reasons as rc

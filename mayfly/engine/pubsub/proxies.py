@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mayfly.engine.attributes import PROXY, SUB, SubscriptionDefinition
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.pubsub.subscriptions import (
+from mayfly.engine.pubsub.topics import (
     PASSED_ON,
     Subscription,
 )

@@ -17,8 +17,8 @@ from mayfly.engine.attributes import (
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import SubscriptionCall, UserAuthority
 from mayfly.engine.descriptors import Context
+from mayfly.engine.finding.next_live import SelectorResults
 from mayfly.engine.finding.search import selector_of
-from mayfly.engine.finding.selecting import SelectorResults
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.administration import (
     create_subscription,
@@ -26,8 +26,8 @@ from mayfly.engine.pubsub.administration import (
     remove_subscription,
     undo_subscription,
 )
-from mayfly.engine.pubsub.retained import ask_of_retained, deliver_retained
-from mayfly.engine.pubsub.subscriptions import (
+from mayfly.engine.pubsub.publish import ask_of_retained, deliver_retained
+from mayfly.engine.pubsub.topics import (
     PASSED_ON,
     Subscription,
     SubscriptionHandle,

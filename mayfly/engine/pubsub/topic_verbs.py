@@ -19,8 +19,7 @@ from mayfly.engine.open_handles import OpenObject, OpenQueues
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.administration import delete_subscription
 from mayfly.engine.pubsub.proxies import HERE, Journey
-from mayfly.engine.pubsub.publish import PublishResult, behind_alias, publish
-from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine.pubsub.publish import PublishResult, behind_alias, clear_retained, publish
 from mayfly.engine.pubsub.subscribing import (
     OpenSubscription,
     Subscriber,

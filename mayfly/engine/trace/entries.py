@@ -12,8 +12,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import of_given_id
 from mayfly.engine.engine import Engine
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.remote.resolution import full_name
-from mayfly.engine.remote.transmission import embedded_or_none
+from mayfly.engine.remote import embedded_or_none, full_name
 from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
 from mayfly.engine.settlement import Deliveries
@@ -41,7 +40,7 @@ from mayfly.store.keys import key_of_delayed_id, queue_number_of, staging_id
 from mayfly.store.messages import MessageHead
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
-from mayfly.verbs.trace import MAX_TRACE_ENTRIES, MessageTrace, Relation, TraceEntry
+from mayfly.verbs.facts import MAX_TRACE_ENTRIES, MessageTrace, Relation, TraceEntry
 
 #: A message that moves between the searches of queues and ledger is searched for again, so often at
 #: most; one that keeps moving is reported where it was last.

@@ -13,7 +13,7 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.reasons import cause_name
 from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
 from mayfly.verbs.contracts.outcomes import DetectedBy
-from mayfly.verbs.trace import Relation, Step, TraceEntry
+from mayfly.verbs.facts import Relation, Step, TraceEntry
 
 #: After such an end of a life the message continues elsewhere, so the trace does not end here.
 CONTINUES = (State.RELEASED, State.DEAD_LETTERED)

@@ -10,12 +10,12 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from mayfly.engine.core import Core
-from mayfly.engine.delay.schedule_query import property_text
+from mayfly.engine.delay.staging_queries import property_text
 from mayfly.engine.engine import Engine
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.engine.queue_content import audit, may_browse_queue
 from mayfly.engine.queues import PERSISTENT, VOLATILE
-from mayfly.engine.remote.transmission import embedded_or_none
+from mayfly.engine.remote import embedded_or_none
 from mayfly.engine.session import Session
 from mayfly.engine.trace.entries import (
     as_report,
@@ -36,7 +36,7 @@ from mayfly.mqi.structures import DLH
 from mayfly.store.keys import queue_number_of
 from mayfly.store.messages import Messages
 from mayfly.verbs.checks import Identifier
-from mayfly.verbs.trace import (
+from mayfly.verbs.facts import (
     MAX_TRACE_ENTRIES,
     MessageTrace,
     PropertyQuestion,

@@ -22,8 +22,6 @@ import numpy as np
 
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.advise.arrivals import HOUR_MS, ArrivalSummary, QueueArrivals, summary_of
-from mayfly.pipeline.advise.processing_times import Durations
 from mayfly.pipeline.advise.settings import (
     BOUNDS,
     AdviseError,
@@ -33,7 +31,15 @@ from mayfly.pipeline.advise.settings import (
     duration_text,
     problems_of,
 )
-from mayfly.pipeline.advise.simulate import Simulated, simulate
+from mayfly.pipeline.advise.simulate import (
+    HOUR_MS,
+    ArrivalSummary,
+    Durations,
+    QueueArrivals,
+    Simulated,
+    simulate,
+    summary_of,
+)
 
 #: Margin of the lifetime after the longest on_message: for the commit, and for a slow day.
 MARGIN_MS = 1_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mayfly.lifetime.time_limits import TOTAL_TRAN_LIFETIME_TIMEOUT_S
+from mayfly.lifetime.moments import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.lifetime.times import SECOND_MS
 
 #: The listener waits for one message at a time in each; more threads than this hold no port.

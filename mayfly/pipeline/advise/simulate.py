@@ -1,5 +1,8 @@
 """Simulates a listener with one setting over recorded arrivals: how its transactions end.
 
+It takes the arrivals of messages on one queue, with gaps, rate and bursts, and the durations of
+on_message: a constant, percentiles, or measured times.
+
 Every session is always in a transaction: it waits in its receive, or works on a message. Within a
 millisecond ends come first, then arrivals, then receives. A receive that ends without a message
 rolls its transaction back and begins the next. Such rollbacks are not simulated one by one; they
@@ -11,17 +14,261 @@ docs/LISTENERS.md.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 
-from mayfly.lifetime.columns import Ints
-from mayfly.lifetime.moments import is_expired
-from mayfly.lifetime.time_limits import is_timed_out
-from mayfly.pipeline.advise.arrivals import HOUR_MS, QueueArrivals
-from mayfly.pipeline.advise.settings import ListenSettings
+from mayfly.lifetime.columns import NONE, Ints, windows_at_put
+from mayfly.lifetime.moments import is_expired, is_timed_out
+from mayfly.pipeline.advise.settings import AdviseError, ListenSettings, check_bounds
 from mayfly.pipeline.replay.kernel import NEVER_MS, compiler_with, is_worth_compiling, replace_first
+from mayfly.pipeline.replay.trace import PRIORITY_MAX, arranged, numbers
+
+HOUR_MS = 3_600_000
+_LISTED_QUEUES = 10
+
+
+class QueueArrivals(NamedTuple):
+    """The messages of one queue, in the order in which they became available for a get.
+
+    ``expire_at_ms`` is NEVER_MS without a deadline. Of several waiting messages the one with the
+    lowest ``rank`` is taken first: higher priority, then earlier arrival, as MSGDLVSQ(PRIORITY).
+    """
+
+    queue: str
+    available_ms: Ints
+    expire_at_ms: Ints
+    rank: Ints
+
+    @property
+    def span_ms(self) -> int:
+        """The time in ms from the first arrival to the last."""
+        return int(self.available_ms[-1] - self.available_ms[0])
+
+
+class ArrivalSummary(NamedTuple):
+    """The arrivals in numbers; gaps are the times between one message and the next.
+
+    ``gap_variation`` is their standard deviation divided by their mean: 0 for regular arrivals, 1
+    for independent ones (Poisson), more for bursts. Arrivals all in one millisecond have no gaps:
+    None.
+    """
+
+    queue: str
+    messages: int
+    first_ms: int
+    last_ms: int
+    per_hour: float | None = None
+    gap_mean_ms: float | None = None
+    gap_p50_ms: float | None = None
+    gap_p95_ms: float | None = None
+    gap_p99_ms: float | None = None
+    gap_max_ms: float | None = None
+    gap_variation: float | None = None
+
+
+def arrivals_of(trace: pa.Table, queue: str | None = None) -> QueueArrivals:
+    """Return the arrivals on a queue of a trace: a table with a row for each recorded message.
+
+    ``queue`` None is the trace's only queue. A delayed message arrives at its delivery time; one
+    whose put would be refused is left out. Raises AdviseError when nothing arrives, when the trace
+    does not have ``queue``, and for None when it has several queues.
+    """
+    in_order = arranged(trace)
+    chosen = _chosen_queue(in_order.queues, queue)
+    place = in_order.queues.index(chosen)
+    rows = in_order.rows.slice(
+        in_order.bounds[place], in_order.bounds[place + 1] - in_order.bounds[place]
+    )
+    windows = windows_at_put(
+        numbers(rows["put_ms"]),
+        numbers(rows["life_ms"]),
+        numbers(pc.fill_null(rows["delay_ms"], 0)),
+    )
+    kept = ~windows.refused
+    if not kept.any():
+        raise AdviseError(f"every put to queue {chosen!r} would be refused: nothing arrives")
+    priority = numbers(pc.fill_null(rows["priority"], 0))[kept]
+    available_ms, expire_at_ms = windows.deliver_at_ms[kept], windows.expire_at_ms[kept]
+    order = np.argsort(available_ms, kind="stable")
+    return QueueArrivals(
+        chosen,
+        available_ms[order],
+        np.where(expire_at_ms == NONE, NEVER_MS, expire_at_ms)[order],
+        _ranks(PRIORITY_MAX - priority[order]),
+    )
+
+
+def summary_of(arrivals: QueueArrivals) -> ArrivalSummary:
+    """Return the arrivals in numbers; times and rates are None if all came in one millisecond."""
+    available_ms = arrivals.available_ms
+    first_ms, last_ms = int(available_ms[0]), int(available_ms[-1])
+    head = (arrivals.queue, len(available_ms), first_ms, last_ms)
+    gaps_ms = np.diff(available_ms)
+    if not arrivals.span_ms:
+        return ArrivalSummary(*head)
+    mean_ms = float(gaps_ms.mean())
+    p50_ms, p95_ms, p99_ms = (float(np.percentile(gaps_ms, rank)) for rank in (50, 95, 99))
+    return ArrivalSummary(
+        *head,
+        per_hour=HOUR_MS / mean_ms,
+        gap_mean_ms=mean_ms,
+        gap_p50_ms=p50_ms,
+        gap_p95_ms=p95_ms,
+        gap_p99_ms=p99_ms,
+        gap_max_ms=float(gaps_ms.max()),
+        gap_variation=float(gaps_ms.std()) / mean_ms,
+    )
+
+
+def _chosen_queue(queues: list[str], queue: str | None) -> str:
+    """Return ``queue``, or for None the only queue.
+
+    Raises AdviseError if ``queue`` is unknown, if there are several, or none at all.
+    """
+    if not queues:
+        raise AdviseError("there is no message in it")
+    known = ", ".join(queues[:_LISTED_QUEUES])
+    if queue is None and len(queues) > 1:
+        raise AdviseError(f"there are {len(queues)} queues: name one of {known}")
+    if queue is not None and queue not in queues:
+        raise AdviseError(f"there is no message on queue {queue!r}; it has {known}")
+    return queues[0] if queue is None else queue
+
+
+def _ranks(level: Ints) -> Ints:
+    """Return for each message its place, from 0, in the order in which messages are received.
+
+    A lower ``level`` (the highest priority is 0) comes first; equal levels keep their order.
+    """
+    ranks = np.empty(len(level), dtype=np.int64)
+    ranks[np.argsort(level, kind="stable")] = np.arange(len(level))
+    return ranks
+
+
+#: The column of a file that holds measured times.
+COLUMN = "on_message_ms"
+_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
+
+
+class Durations(NamedTuple):
+    """Times of on_message as quantiles: a share ``shares[n]`` takes at most ``at_ms[n]`` ms.
+
+    Shares are from 0 to 1; between two shares the times increase linearly.
+    """
+
+    shares: tuple[float, ...]
+    at_ms: tuple[int, ...]
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest on_message in ms."""
+        return self.at_ms[-1]
+
+    def drawn(self, count: int, seed: int) -> Ints:
+        """Return a random time in ms for each of ``count`` messages, the same for the same seed."""
+        return self.at(np.random.default_rng(seed).random(count))
+
+    def at(self, shares: np.typing.NDArray[np.float64]) -> Ints:
+        """Return for each share (0 to 1) the time in ms within which this share is done.
+
+        A share is one of all messages. The times are rounded up.
+        """
+        return np.ceil(np.interp(shares, self.shares, self.at_ms)).astype(np.int64)
+
+
+def always(on_message_ms: int) -> Durations:
+    """Return a constant time in ms for every message; 0 is allowed.
+
+    Raises AdviseError for a value out of range.
+    """
+    check_bounds(longest_on_message_ms=on_message_ms)
+    return Durations((0.0, 1.0), (on_message_ms, on_message_ms))
+
+
+def sampled(times_ms: Ints) -> Durations:
+    """Return measured times in ms as quantiles.
+
+    Raises AdviseError for an empty sample or a time out of range.
+    """
+    if not len(times_ms):
+        raise AdviseError("there is no time to learn from")
+    check_bounds(longest_on_message_ms=int(times_ms.min()))
+    check_bounds(longest_on_message_ms=int(times_ms.max()))
+    ordered = np.sort(times_ms)
+    if len(ordered) == 1:
+        return always(int(ordered[0]))
+    return Durations(tuple(np.linspace(0, 1, len(ordered)).tolist()), tuple(ordered.tolist()))
+
+
+def from_text(text: str, duration_ms: Callable[[str], int]) -> Durations:
+    """Return the durations in a text such as ``15s`` or ``p50=2s,p99=9s,max=15s``.
+
+    ``max`` is required with percentiles. ``duration_ms`` parses one time. Below the lowest
+    percentile times increase linearly from 0. Raises AdviseError, which quotes the wrong part.
+    """
+    if "=" not in text:
+        return always(duration_ms(text))
+    points = {0.0: 0}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        share = _share(name, text)
+        if share in points:
+            raise AdviseError(f"{text!r} says {name} twice")
+        points[share] = duration_ms(value)
+        check_bounds(longest_on_message_ms=points[share])
+    if 1.0 not in points:
+        raise AdviseError(f"{text!r} has no max: the longest decides what is safe")
+    shares, at_ms = zip(*sorted(points.items()), strict=True)
+    if list(at_ms) != sorted(at_ms):
+        raise AdviseError(f"{text!r} does not rise: a higher percentile cannot be shorter")
+    return Durations(shares, at_ms)
+
+
+def from_file(file: Path) -> Durations:
+    """Return the measured times in column on_message_ms of a CSV file, as quantiles.
+
+    Raises AdviseError for a wrong file or time, and OSError when the file cannot be read.
+    """
+    try:
+        with pyarrow.csv.open_csv(file) as reader:
+            if COLUMN not in reader.schema.names:
+                has = ", ".join(reader.schema.names)
+                raise AdviseError(f"{file} has no column {COLUMN!r}; it has {has}")
+        options = pyarrow.csv.ConvertOptions(
+            include_columns=[COLUMN], column_types={COLUMN: pa.int64()}
+        )
+        column = pyarrow.csv.read_csv(file, convert_options=options)[COLUMN]
+    except pa.ArrowInvalid as error:
+        raise AdviseError(f"{file}: {str(error).partition(chr(10))[0]}") from error
+    if column.null_count:
+        raise AdviseError(f"{file}: column {COLUMN!r} is empty in {column.null_count} rows")
+    try:
+        return sampled(column.to_numpy())
+    except AdviseError as error:
+        raise AdviseError(f"{file}: column {COLUMN!r}: {error}") from error
+
+
+def _share(name: str, text: str) -> float:
+    """Return the share (0 to 1) that a name such as ``p95`` or ``max`` stands for.
+
+    Raises AdviseError, which quotes ``text``, for another name.
+    """
+    if name == "max":
+        return 1.0
+    found = _PERCENTILE.fullmatch(name)
+    if found is None or not float(found[1]):
+        raise AdviseError(
+            f"{text!r}: {name!r} is not p1 to p99 or max, as in p50=2s,p99=9s,max=15s"
+        )
+    return float(found[1]) / 100
+
 
 #: A BOTHRESH above this is taken for none.
 _ATTEMPTS_MAX = 100

@@ -31,8 +31,8 @@ from mayfly.pipeline.lake.files import (
     move_into_place,
 )
 from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
-from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.pipeline.lake.queries import (
+    EVERYTHING,
     FORMATS,
     ID_NAMES,
     IS_LIFE,
@@ -40,6 +40,7 @@ from mayfly.pipeline.lake.queries import (
     SPAN,
     STAGED,
     WORST_QUEUES,
+    LakePart,
     QueueReport,
     check_export,
     course_of_lives,

@@ -16,8 +16,7 @@ import duckdb
 
 from mayfly.lifetime.life import State
 from mayfly.pipeline.lake.answers import VIEW, ledger_view, missing_files
-from mayfly.pipeline.lake.part import EVERYTHING
-from mayfly.pipeline.lake.queries import IS_BALANCE, IS_LIFE
+from mayfly.pipeline.lake.queries import EVERYTHING, IS_BALANCE, IS_LIFE
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 
 _OUTCOMES = (*OUTCOME_CODES, OTHER_OUTCOMES)

@@ -44,7 +44,7 @@ from mayfly.pipeline.lake.ledger_tables import (
     LedgerTables,
     OpenTable,
 )
-from mayfly.pipeline.lake.part import EVERYTHING, LakePart
+from mayfly.pipeline.lake.queries import EVERYTHING, LakePart
 from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.files import is_url, local_path
 

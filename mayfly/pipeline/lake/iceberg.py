@@ -25,9 +25,14 @@ from pyiceberg.table import Table, TableProperties
 from sqlalchemy.exc import SQLAlchemyError
 
 from mayfly.pipeline.errors import LakeError
-from mayfly.pipeline.lake.conversion import LakeStore, add_store, stores_of
-from mayfly.pipeline.lake.copying import BATCH_ROWS_MAX, CopiedBatch
-from mayfly.pipeline.lake.erasing import erasures
+from mayfly.pipeline.lake.compaction import erasures
+from mayfly.pipeline.lake.copying import (
+    BATCH_ROWS_MAX,
+    CopiedBatch,
+    LakeStore,
+    add_store,
+    stores_of,
+)
 from mayfly.pipeline.lake.ledger_tables import TABLES, LedgerTables, OpenTable
 
 #: The catalog in a folder has this name, which its readers must know.

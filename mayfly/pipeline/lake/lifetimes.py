@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import spelled_duration
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.pipeline.lake.part import DAY_MS, HOUR_MS
-from mayfly.pipeline.lake.queries import DURATIONS, IS_LIFE
+from mayfly.pipeline.lake.queries import DAY_MS, DURATIONS, HOUR_MS, IS_LIFE
 from mayfly.verbs.contracts.outcomes import DetectedBy
 
 #: Up to this share of expired messages, lifetimes are not too short.

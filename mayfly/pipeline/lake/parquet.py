@@ -41,7 +41,7 @@ from mayfly.pipeline.lake.files import (
     sync,
     write_safely,
 )
-from mayfly.pipeline.lake.part import DAY_MS, EVERYTHING
+from mayfly.pipeline.lake.queries import DAY_MS, EVERYTHING
 
 #: 64 bits of a random id are enough in the names of files of one lake.
 _SHORT_ID = 16

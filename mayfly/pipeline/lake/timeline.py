@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.errors import PlotError
-from mayfly.pipeline.lake.part import DAY_MS, HOUR_MS
+from mayfly.pipeline.lake.queries import DAY_MS, HOUR_MS
 from mayfly.verbs.contracts.outcomes import OUTCOME_CODES
 
 #: Percentiles of the wait that are drawn, by name.

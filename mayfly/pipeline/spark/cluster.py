@@ -23,8 +23,7 @@ from typing import Any
 
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.spark import keeper
-from mayfly.pipeline.spark.home import spark_home
-from mayfly.pipeline.spark.jvm import ensure_java
+from mayfly.pipeline.spark.jvm import ensure_java, spark_home
 from mayfly.verbs.contracts.files import local_path
 
 HOST = "127.0.0.1"

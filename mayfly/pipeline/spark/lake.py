@@ -26,14 +26,15 @@ from mayfly.pipeline.lake.files import (
     move_into_place,
 )
 from mayfly.pipeline.lake.lifetimes import LifetimeAnalysis, analysis_from
-from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.pipeline.lake.queries import (
+    EVERYTHING,
     FORMATS,
     ID_NAMES,
     LATE_AFTER_MS,
     SPAN,
     STAGED,
     WORST_QUEUES,
+    LakePart,
     QueueReport,
     check_export,
     course_of_lives,

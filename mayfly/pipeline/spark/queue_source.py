@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mayfly.lifetime.time_limits import CLAIM_HEARTBEAT_MS
+from mayfly.lifetime.moments import CLAIM_HEARTBEAT_MS
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, claim_offset
@@ -45,8 +45,7 @@ from mayfly.pipeline.bulk.queue_client import (
 )
 from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.pipeline.errors import CheckpointError, OptionError
-from mayfly.pipeline.spark.messages import MESSAGE_TYPE
-from mayfly.pipeline.spark.options import OptionReader
+from mayfly.pipeline.spark.messages import MESSAGE_TYPE, OptionReader
 from mayfly.verbs.contracts.claims import Attached
 
 _LOG = logging.getLogger("mayfly.spark")

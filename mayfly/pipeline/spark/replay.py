@@ -26,16 +26,6 @@ from mayfly.pipeline.replay.compare import (
     changed,
     compare,
 )
-from mayfly.pipeline.replay.read import (
-    LIFE_COLUMNS,
-    REPLAYED,
-    check_trace_schema,
-    checked,
-    chosen_manager,
-    parquet_row_count,
-    read_lives,
-    read_trace,
-)
 from mayfly.pipeline.replay.run import (
     EXPIRED,
     GOT,
@@ -54,12 +44,20 @@ from mayfly.pipeline.replay.settings import (
     settings_of,
 )
 from mayfly.pipeline.replay.trace import (
+    LIFE_COLUMNS,
     OPTIONAL_FIELDS,
+    REPLAYED,
     TRACE_SCHEMA,
+    check_trace_schema,
+    checked,
+    chosen_manager,
     is_split,
+    parquet_row_count,
     queue_folders,
     queue_of,
+    read_lives,
     read_queue,
+    read_trace,
 )
 
 if TYPE_CHECKING:

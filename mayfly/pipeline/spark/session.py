@@ -15,8 +15,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from mayfly.pipeline.spark.home import spark_home
-from mayfly.pipeline.spark.jvm import ensure_java
+from mayfly.pipeline.spark.jvm import ensure_java, spark_home
 from mayfly.pipeline.spark.source import MayflyDataSource
 
 #: A URL, since a path may hold spaces, which would end a Java option.

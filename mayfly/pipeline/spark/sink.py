@@ -27,10 +27,9 @@ from pyspark.sql.types import StructType
 
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQPER_PERSISTENT
 from mayfly.pipeline.bulk.errors import UnknownManager
-from mayfly.pipeline.bulk.stages import STAGED, StageClient, Upload
+from mayfly.pipeline.bulk.queue_client import STAGED, StageClient, Upload
 from mayfly.pipeline.errors import OptionError
-from mayfly.pipeline.spark.messages import MOMENTS, MOMENTS_MS, PAYLOAD, check_moment
-from mayfly.pipeline.spark.options import OptionReader
+from mayfly.pipeline.spark.messages import MOMENTS, MOMENTS_MS, PAYLOAD, OptionReader, check_moment
 from mayfly.verbs.contracts.stages import JOB_PREFIX
 
 #: Columns about the former life of a message; a put begins a new one.

@@ -32,7 +32,7 @@ from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.queue_client import ClaimedRange
 from mayfly.pipeline.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
 from mayfly.pipeline.errors import CheckpointError, OptionError
-from mayfly.pipeline.spark.options import OptionReader
+from mayfly.pipeline.spark.messages import OptionReader
 from mayfly.pipeline.spark.queue_source import (
     parts_of,
     queue_reader,

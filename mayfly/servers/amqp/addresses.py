@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 from proton import Array, Data, Described, Terminus, symbol
 
 from mayfly.client.connection import Connection
-from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.servers.amqp.errors import LOCKED, NOT_FOUND, AmqpError
+from mayfly.servers.amqp.codec import LOCKED, NOT_FOUND, AmqpError
 from mayfly.verbs import requests as ask
+from mayfly.verbs.topic_strings import is_temporary_topic
 
 QUEUE, TOPIC = "queue", "topic"
 _PREFIXES: Final = (

@@ -32,12 +32,12 @@ from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
-from mayfly.servers.acceptor import send_at_once
+from mayfly.servers.acceptor import LOOK_SECONDS, EventLoopServer, send_at_once
 from mayfly.servers.amqp import links
 from mayfly.servers.amqp.addresses import DeletedTopics
+from mayfly.servers.amqp.codec import DECODE_ERROR, FORCED, NOT_FOUND, AmqpError, amqp_error
 from mayfly.servers.amqp.conversations import AmqpClient, ClientConversations
 from mayfly.servers.amqp.entrance import Handshake, claim_container, open_connection
-from mayfly.servers.amqp.errors import DECODE_ERROR, FORCED, NOT_FOUND, AmqpError, amqp_error
 from mayfly.servers.amqp.frames import (
     ClientFrames,
     Echo,
@@ -68,7 +68,6 @@ from mayfly.servers.amqp.service import (
 from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.budget import WAIT_SECONDS, Budget, ClientMemory, Reservation, SlowClientTimer
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, ChannelInstances
-from mayfly.servers.event_loop_server import LOOK_SECONDS, EventLoopServer
 from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.amqp")

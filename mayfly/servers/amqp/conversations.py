@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, TypeAlias
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
-from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -25,11 +24,12 @@ from mayfly.servers.amqp.addresses import (
     OwnNodes,
     check_no_queue,
 )
-from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
+from mayfly.servers.amqp.codec import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
 from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import ChannelClient, close_all
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
+from mayfly.verbs.topic_strings import is_temporary_topic
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: APPLTAG, and MQMD.PutApplName.

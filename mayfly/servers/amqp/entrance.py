@@ -3,6 +3,10 @@
 SASL has the mechanisms PLAIN, EXTERNAL and ANONYMOUS (RFC 4616, 4422, 4505). This build of proton
 has no server side of PLAIN; so the three performatives are handled here, and proton's codec encodes
 them.
+
+At a place where the queue manager is not, the answer says where it is. Any mechanism of SASL is
+accepted there, because nothing is done for the client but that its connection is closed with the
+error ``amqp:connection:redirect`` (2.8.16 of AMQP 1.0).
 """
 
 from __future__ import annotations
@@ -17,7 +21,12 @@ from proton import Condition, Connection, Data, symbol
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.lifetime.window import DELAY_COMMAND_LEVEL
 from mayfly.mqi.errors import MQError
+from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.amqp.codec import (
+    FORCED,
+    FRAMING_ERROR,
+    INVALID_FIELD,
+    AmqpError,
     Described,
     Scalar,
     Value,
@@ -27,8 +36,7 @@ from mayfly.servers.amqp.codec import (
     symbols,
 )
 from mayfly.servers.amqp.conversations import ClientConversations
-from mayfly.servers.amqp.errors import FRAMING_ERROR, INVALID_FIELD, AmqpError
-from mayfly.servers.amqp.frames import ESTABLISHMENT_FAILED
+from mayfly.servers.amqp.frames import ESTABLISHMENT_FAILED, close_with, refusing_open
 from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import Peer
 
@@ -322,3 +330,45 @@ def claim_container(connection: Connection, conversations: ClientConversations) 
     except MQError as error:
         return Condition(INVALID_FIELD, str(error), _CONTAINER_ID)
     return None
+
+
+_REDIRECT: Final = "amqp:connection:redirect"
+#: A client that nobody knows may not fill the memory.
+_FRAME_BYTES_MAX: Final = 65_536
+
+
+async def redirect(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    queue_manager: str,
+    why: str,
+    place: ListenAddress | None,
+) -> None:
+    """Refuse a client, and tell it where else to connect; ``why`` is a text for it.
+
+    Without a known ``place`` the error is amqp:connection:forced. Raises OSError, and
+    asyncio.IncompleteReadError or AmqpError for a client that speaks something else.
+    """
+    header = await reader.readexactly(_HEADER_BYTES)
+    if header == SASL_HEADER:
+        writer.write(sasl_mechanisms([PLAIN, ANONYMOUS]))
+        frame = await _read_frame(reader)
+        read_sasl_init(frame)
+        writer.write(sasl_outcome(is_admitted=True))
+        await reader.readexactly(_HEADER_BYTES)
+    # The open of the client, which some send before they read that of the server.
+    writer.write(refusing_open(queue_manager))
+    await _read_frame(reader)
+    info = None
+    if place is not None:
+        info = {"hostname": place.host, "network-host": place.host, "port": place.port}
+    writer.write(close_with(AmqpError(FORCED if place is None else _REDIRECT, why, info)))
+
+
+async def _read_frame(reader: asyncio.StreamReader) -> bytes:
+    """Read one frame of a client, whole; raises AmqpError for one that is too large."""
+    head = await reader.readexactly(_HEADER_BYTES)
+    size = int.from_bytes(head[:4], "big")
+    if size > _FRAME_BYTES_MAX:
+        raise AmqpError(FRAMING_ERROR, f"a frame has {size} bytes, at most {_FRAME_BYTES_MAX}")
+    return head + await reader.readexactly(max(size - _HEADER_BYTES, 0))

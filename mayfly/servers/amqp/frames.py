@@ -15,8 +15,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from proton import Data
 
 from mayfly.servers.amqp import codec
-from mayfly.servers.amqp.codec import Scalar, Value
-from mayfly.servers.amqp.errors import DECODE_ERROR, HANDLE_IN_USE, UNATTACHED_HANDLE, AmqpError
+from mayfly.servers.amqp.codec import (
+    DECODE_ERROR,
+    HANDLE_IN_USE,
+    UNATTACHED_HANDLE,
+    AmqpError,
+    Scalar,
+    Value,
+)
 
 _OPEN, _BEGIN, _ATTACH, _FLOW, _TRANSFER = 0x10, 0x11, 0x12, 0x13, 0x14
 _DISPOSITION, _DETACH, _END, _CLOSE = 0x15, 0x16, 0x17, 0x18

@@ -22,7 +22,6 @@ from uuid import UUID
 
 from proton import Data
 
-from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -31,11 +30,22 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, format_value
 from mayfly.mqi.reasons import MQRC_NONE
 from mayfly.servers.amqp import addresses, codec
-from mayfly.servers.amqp.codec import Scalar, Section, Value, encoded, plain, text
-from mayfly.servers.amqp.errors import DECODE_ERROR, INVALID_FIELD, AmqpError, wrong_field
+from mayfly.servers.amqp.codec import (
+    DECODE_ERROR,
+    INVALID_FIELD,
+    AmqpError,
+    Scalar,
+    Section,
+    Value,
+    encoded,
+    plain,
+    text,
+    wrong_field,
+)
 from mayfly.verbs.properties import folders
 from mayfly.verbs.properties.folders import Property, checked_name
 from mayfly.verbs.properties.selectors.names import correlation_bytes, id_bytes, id_text
+from mayfly.verbs.topic_strings import is_temporary_topic
 
 UTF_8: Final = 1208
 DELIVERY_TIME, DELIVERY_DELAY = "x-opt-delivery-time", "x-opt-delivery-delay"

@@ -21,8 +21,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp.addresses import NodeAddress
+from mayfly.servers.amqp.codec import AmqpError
 from mayfly.servers.amqp.conversations import ClientConversations, OnEnd
-from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.incoming import Incoming
 from mayfly.servers.amqp.service import AmqpService, DeferredCalls
 from mayfly.servers.budget import Reservation

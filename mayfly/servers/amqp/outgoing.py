@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from proton import Data
 
-from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi.code_pages import codec_name
 from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
@@ -25,8 +24,7 @@ from mayfly.mqi.properties import Typed, parse
 from mayfly.mqi.reasons import cause_name
 from mayfly.servers.amqp import addresses, codec
 from mayfly.servers.amqp.addresses import is_temporary_queue
-from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
-from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
+from mayfly.servers.amqp.codec import DECODE_ERROR, AmqpError, Scalar, Section, Value, symbol, text
 from mayfly.servers.amqp.incoming import (
     BODIES,
     DELIVERY_TIME,
@@ -55,6 +53,7 @@ from mayfly.verbs.properties.selectors.names import (
     correlation_text,
     timestamp_of,
 )
+from mayfly.verbs.topic_strings import is_temporary_topic
 
 _TEXT_FORMAT, _AMQP_FORMAT = "MQSTR", "AMQP"
 #: Kinds of destinations, of x-opt-jms-dest and x-opt-jms-reply-to.

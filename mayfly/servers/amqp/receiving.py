@@ -19,7 +19,6 @@ from proton import Condition, Link, Terminus
 from proton import Delivery as Transfer
 
 from mayfly.client.connection import Connection, UnderWay
-from mayfly.client.connection.topics import is_temporary_topic, quoted_client_id
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -34,6 +33,7 @@ from mayfly.servers.amqp.addresses import (
     capabilities_of,
     filters_of,
 )
+from mayfly.servers.amqp.codec import AmqpError, amqp_error
 from mayfly.servers.amqp.conversations import (
     ClientConversations,
     OnEnd,
@@ -42,13 +42,13 @@ from mayfly.servers.amqp.conversations import (
     close_quietly,
     not_found,
 )
-from mayfly.servers.amqp.errors import AmqpError, amqp_error
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, Raw
 from mayfly.servers.amqp.outgoing import outgoing, shown_as_bytes
 from mayfly.servers.amqp.service import Call
 from mayfly.servers.amqp.transactions import DeliveryOutcome
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Message, Settlement
+from mayfly.verbs.topic_strings import is_temporary_topic, quoted_client_id
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: All properties are read here, whatever PROPCTL of the queue says.

@@ -11,13 +11,13 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.servers.amqp import addresses, codec, links, transactions
 from mayfly.servers.amqp.addresses import DynamicNode, NodeAddress, capabilities_of, object_of
-from mayfly.servers.amqp.conversations import ClientConversations
-from mayfly.servers.amqp.errors import (
+from mayfly.servers.amqp.codec import (
     INVALID_FIELD,
     TOO_LARGE,
     AmqpError,
     amqp_error,
 )
+from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.incoming import Incoming, MessageReader
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, Raw, put_within
 from mayfly.servers.budget import OWN_BYTES, Reservation

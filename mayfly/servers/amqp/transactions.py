@@ -10,15 +10,15 @@ from proton import Delivery, Described, Link, Terminus, ulong
 
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import codec, links
-from mayfly.servers.amqp.codec import plain
-from mayfly.servers.amqp.conversations import ClientConversations, OnEnd
-from mayfly.servers.amqp.errors import (
+from mayfly.servers.amqp.codec import (
     DECODE_ERROR,
     NOT_IMPLEMENTED,
     ROLLED_BACK,
     AmqpError,
     amqp_error,
+    plain,
 )
+from mayfly.servers.amqp.conversations import ClientConversations, OnEnd
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, Raw
 
 DECLARED: Final = 0x33

@@ -23,7 +23,7 @@ from starlette.requests import Request
 
 from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.client.connection import Connection, LocalConnection
-from mayfly.client.connection.instruments import instrumented
+from mayfly.client.connection.interface import instrumented
 from mayfly.engine import Engine, Session
 from mayfly.engine.api.operating import KeptMessages, Receipts
 from mayfly.lifetime.times import SECOND_MS
@@ -37,13 +37,14 @@ from mayfly.servers.http.connection import (
     APPLICATION,
     ChannelAdmission,
     ConversationKey,
+    GetWaits,
     HttpConnection,
+    VerbFutures,
     http_connection_of,
 )
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.problems import HttpError, Unauthorized
-from mayfly.servers.http.waits import GetWaits, VerbFutures
 from mayfly.servers.status import ServerStatus, ServingState
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.

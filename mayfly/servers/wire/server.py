@@ -28,10 +28,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.virtual_clock import this_process
-from mayfly.servers.acceptor import unix_socket
+from mayfly.servers.acceptor import EventLoopServer, unix_socket
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, Peer, connection_of, manager_of
-from mayfly.servers.event_loop_server import EventLoopServer
 from mayfly.servers.wire.channel_conversation import ChannelConversation
 from mayfly.servers.wire.link import (
     AnyConversation,

@@ -31,8 +31,8 @@ from mayfly.services.everyplace.journal import (
     SAVE_NUMBER,
     Journal,
     Statement,
+    VerbGate,
 )
-from mayfly.services.everyplace.verb_lock import VerbGate
 
 #: The answer to a request.
 R = TypeVar("R")

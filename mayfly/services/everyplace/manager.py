@@ -40,7 +40,16 @@ from mayfly.services.everyplace.fields import (
     check_uid,
     checked_clock,
 )
-from mayfly.services.everyplace.journal import Closed, Journal, checked_folder, new_era
+from mayfly.services.everyplace.journal import (
+    OF_THIS_PROCESS,
+    Closed,
+    Journal,
+    VerbGate,
+    VerbLock,
+    checked_folder,
+    new_era,
+    verb,
+)
 from mayfly.services.everyplace.links import Exchange, Link, Peers
 from mayfly.services.everyplace.queues import (
     Admit,
@@ -60,7 +69,6 @@ from mayfly.services.everyplace.queues import (
     duplicate,
 )
 from mayfly.services.everyplace.rules import QueueRule, check_rule, consult
-from mayfly.services.everyplace.verb_lock import OF_THIS_PROCESS, VerbGate, VerbLock, verb
 
 _LOG = logging.getLogger("mayfly.everyplace")
 

@@ -10,7 +10,7 @@ from typing import Any
 from mayfly.jms.connections import ConnectionFactory
 from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import IllegalStateException
-from mayfly.lifetime.time_limits import TOTAL_TRAN_LIFETIME_TIMEOUT_S
+from mayfly.lifetime.moments import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.queue_manager import QueueManager
 from mayfly.services.listener.runs import ASF, NonASF, PortRun, ThreadPool
 from mayfly.services.listener.sessions import Counters, Statistics

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from mayfly.client.connection.instruments import instrumented_listener
+from mayfly.client.connection.interface import instrumented_listener
 from mayfly.client.connection.waits import Wait
 from mayfly.jms.connections import Connection, ConnectionFactory
 from mayfly.jms.constants import SESSION_TRANSACTED

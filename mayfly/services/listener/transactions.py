@@ -23,7 +23,7 @@ from mayfly.jms.errors import (
     TransactionRolledBackException,
     TransactionRolledBackRuntimeException,
 )
-from mayfly.lifetime.time_limits import (
+from mayfly.lifetime.moments import (
     TOTAL_TRAN_LIFETIME_TIMEOUT_S,
     is_timed_out,
     timeout_ms,

@@ -18,30 +18,30 @@ from typing import Final, NamedTuple
 from mayfly.mqi.errors import StoreDamaged, StoreError
 from mayfly.runtime import Files, Loop, Runtime, SystemClock
 from mayfly.runtime.runtime import Event
-from mayfly.store.backup.epochs import (
+from mayfly.store.backup.objects import (
     FORMAT,
+    BackupPlace,
     ChangeName,
     Epoch,
     EpochContents,
+    FileStamp,
+    NoRoom,
     PageFacts,
+    Secrets,
     chain,
     check_same_manager,
+    databases_left_out,
     digest_of,
     files_path,
     packed_pages,
     piece_path,
+    place_of,
     read_epoch,
+    stamps_of,
     unpacked_pages,
     write_epoch,
-)
-from mayfly.store.backup.files import (
-    FileStamp,
-    Secrets,
-    databases_left_out,
-    stamps_of,
     write_files,
 )
-from mayfly.store.backup.places import BackupPlace, NoRoom, place_of
 from mayfly.store.changes import (
     LogLost,
     PageCheck,

@@ -12,16 +12,17 @@ from typing import NamedTuple
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
 from mayfly.runtime import Runtime
 from mayfly.runtime.files import FOLDER_MODE
-from mayfly.store.backup.epochs import (
+from mayfly.store.backup.objects import (
     ChangeName,
     Epoch,
     EpochContents,
     chain,
+    place_of,
     read_epoch,
+    read_files,
+    restore_files,
     unpacked_pages,
 )
-from mayfly.store.backup.files import read_files, restore_files
-from mayfly.store.backup.places import place_of
 from mayfly.store.changes import PageWriter, check_page_bytes
 from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION
 from mayfly.store.restoring import make_own

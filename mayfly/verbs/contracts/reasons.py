@@ -1,7 +1,7 @@
 """Reasons for which the bulk plane refuses a call, as words for programs.
 
 A server sends the reason with a text for people, a client raises the error class of the reason
-(`bulk.errors`, `bulk.queue_client`, `bulk.stages`). A reason never changes its meaning.
+(`bulk.errors`, `bulk.queue_client`). A reason never changes its meaning.
 """
 
 from __future__ import annotations

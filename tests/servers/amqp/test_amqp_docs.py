@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 from mayfly import QueueManager
-from mayfly.servers.amqp.errors import CONDITIONS
+from mayfly.servers.amqp.codec import CONDITIONS
 from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS
 

@@ -10,8 +10,7 @@ import pytest
 from proton import Data, Message, symbol
 
 from mayfly.servers.amqp import codec
-from mayfly.servers.amqp.codec import Scalar, Section
-from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
+from mayfly.servers.amqp.codec import DECODE_ERROR, AmqpError, Scalar, Section
 from mayfly.servers.amqp.incoming import Incoming, MessageReader
 
 NOW_MS = 1_700_000_000_000

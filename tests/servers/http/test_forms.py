@@ -8,8 +8,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.admin import DEFINABLE, object_type
-from mayfly.admin.meanings import MEANINGS, NAMED_KINDS
 from mayfly.admin.security.users import users_of
+from mayfly.servers.http.resources.kinds import MEANINGS, NAMED_KINDS
 from tests.servers.http.conftest import Web
 
 QM1 = "/mayfly/v1/qmgr/QM1"

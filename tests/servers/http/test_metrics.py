@@ -15,7 +15,7 @@ from mayfly import QueueManager
 from mayfly.channel import clients_known
 from mayfly.client.connection import LocalConnection
 from mayfly.engine.api.bulk import ClaimLimit
-from mayfly.engine.lateness import BOUNDS_MS, Lateness
+from mayfly.engine.queues import BOUNDS_MS, Lateness
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.runtime import SystemClock

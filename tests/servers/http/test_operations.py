@@ -15,8 +15,8 @@ from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import SECRET, Operation
 from mayfly.servers.http.resources.routing import checked_body, checked_query
 from mayfly.services.dead_letter.handler import Outcome, SummaryJson
+from mayfly.verbs.facts import MessageTrace, TraceEntry
 from mayfly.verbs.schedule import AuditEntry, Scheduled
-from mayfly.verbs.trace import MessageTrace, TraceEntry
 
 
 class Inner(Struct, forbid_unknown_fields=True):

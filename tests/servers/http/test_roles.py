@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.admin.mqsc.commands import ACTIONS, heads_of, role_of
-from mayfly.admin.pcf import answer
+from mayfly.admin.pcf.commands import answer
 from mayfly.admin.security.roles import Role, admitted_as, roles_of
 from mayfly.admin.security.users import users_of
 from mayfly.mqi import command_constants as k

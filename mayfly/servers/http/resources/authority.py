@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct
 
 from mayfly import admin
-from mayfly.admin.mqsc.writing import delete_authority_command, set_authority_command
+from mayfly.admin.mqsc.export import delete_authority_command, set_authority_command
 from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.mqsc import MqscCommand

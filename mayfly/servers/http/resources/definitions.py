@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from mayfly import admin
 from mayfly.admin.events import Origin, commanded_by
-from mayfly.admin.mqsc import writing
+from mayfly.admin.mqsc import export
 from mayfly.admin.security.roles import Role
 from mayfly.mqi.event_constants import MQEVO_REST
 from mayfly.servers.http.problems import HttpError
@@ -177,17 +177,17 @@ def command(call: Call[NoQuery, ForeseenChange]) -> MqscCommand:
             if typed_by is not None:
                 found = _find_existing(call).attributes
                 values = {typed_by: found[typed_by.lower()], **values}
-            text = writing.alter_command(kind, name, values)
+            text = export.alter_command(kind, name, values)
         case "clear":
             if kind != admin.QLOCAL:
                 raise HttpError(HTTPStatus.BAD_REQUEST, f"action 'clear' is not for {kind.lower()}")
-            text = writing.clear_command(kind, name)
+            text = export.clear_command(kind, name)
         case _ if kind == admin.QMGR:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"action {asked.action!r} is not for qmgr")
         case "define":
-            text = writing.define_command(kind, name, values, like=asked.like)
+            text = export.define_command(kind, name, values, like=asked.like)
         case "delete":
-            text = writing.delete_command(kind, name, purge=asked.purge)
+            text = export.delete_command(kind, name, purge=asked.purge)
     return MqscCommand(text)
 
 

@@ -11,11 +11,10 @@ from starlette.types import Receive, Scope, Send
 
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi.errors import MQError
-from mayfly.servers.http.connection import http_connection_of
+from mayfly.servers.http.connection import ClientGone, http_connection_of
 from mayfly.servers.http.feed import Feed, FeedReader, Frame, end_event
 from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
-from mayfly.servers.http.waits import ClientGone
 
 #: After this time without a frame, a stream checks whether its user may still look.
 LOOK_SECONDS: Final = 5.0

@@ -19,7 +19,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.servers.http.service import AuthenticatedUser
-from mayfly.verbs.trace import MAX_TRACES, PropertyQuestion, TracesFound
+from mayfly.verbs.facts import MAX_TRACES, PropertyQuestion, TracesFound
 
 
 async def trace(call: Call[NoQuery, None]) -> MessageTraceJson:

@@ -33,10 +33,10 @@ from mayfly.mqi.code_pages import codec_name
 from mayfly.mqi.constants import report_names
 from mayfly.mqi.descriptor import MD_NAMES, Descriptor
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.header_chain import HeaderChain, HeaderRead, read_headers
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.properties import FORMAT as RFH2_FORMAT
 from mayfly.mqi.reasons import cause_name, reason_text
+from mayfly.mqi.structures import HeaderChain, HeaderRead, read_headers
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, NoQuery, Operation
 from mayfly.verbs.checks import plain_descriptor, stored_id

@@ -22,11 +22,10 @@ from starlette.types import Receive, Scope, Send
 from mayfly.admin.security.roles import check_role
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http import problems
-from mayfly.servers.http.connection import http_connection_of, read_object
+from mayfly.servers.http.connection import ClientGone, http_connection_of, read_object
 from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.resources.operations import SECRET, Answered, Call, Operation, is_known
 from mayfly.servers.http.service import AuthenticatedUser, Service
-from mayfly.servers.http.waits import ClientGone
 
 
 class OwnResources:

@@ -26,7 +26,7 @@ from mayfly.mqi.constants import REPORT_OPTIONS, report_names, report_option
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
 from mayfly.mqi.properties import Typed, format_float
-from mayfly.servers.http.connection import read_body, reserve_for_body
+from mayfly.servers.http.connection import ClientGone, read_body, reserve_for_body
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.rest.calls import (
     FAILED,
@@ -42,18 +42,16 @@ from mayfly.servers.http.rest.calls import (
     wrong_value,
 )
 from mayfly.servers.http.service import AuthenticatedUser
-from mayfly.servers.http.waits import ClientGone
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.messages import Delivery, Message, PutResult, Settlement
-from mayfly.verbs.properties.folders import Parts, Property, check_mixed, named, parts_of
+from mayfly.verbs.properties.folders import Parts, Property, check_mixed, converted, named, parts_of
 from mayfly.verbs.properties.selectors.names import (
     correlation_bytes,
     correlation_text,
     id_bytes,
     id_text,
 )
-from mayfly.verbs.properties.values import converted
 from mayfly.verbs.requests import MessageMore
 from mayfly.verbs.schedule import IF_EXISTS, check_key, key_id
 
