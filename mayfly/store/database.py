@@ -681,7 +681,7 @@ def _to_version_11(writer: apsw.Connection) -> None:
 
 def _to_version_12(writer: apsw.Connection) -> None:
     """Give what found a message expired the name that it has in tables of a lake."""
-    writer.execute("ALTER TABLE ledger RENAME COLUMN detected_by TO detected_by")
+    writer.execute("ALTER TABLE ledger RENAME COLUMN met_by TO detected_by")
 
 
 def _statements(*words: str) -> Iterator[str]:
