@@ -22,7 +22,7 @@ from mayfly.build import is_compiled
 from mayfly.client.connection import Connection, LocalConnection
 from tests import spark_start
 from tests.over import SESSION, SOCKET, WAYS, NewSession, Servers, is_in_sample
-from tests.workers import FewReports, OneSparkWorker, file_of, shares_spark
+from tests.workers import OneSparkWorker, file_of, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
 # on the program alone: it always takes the same examples, of each state machine a sixteenth
@@ -180,12 +180,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     PySpark's loggers give JSON to each handler that is added to them, and pytest adds its own.
     """
-    plugins = session.config.pluginmanager
-    plugins.register(Watch(session.config.stash[fault_handler_stderr_fd_key]))
-    if hasattr(session.config, "workerinput"):
-        interactor = next(each for each in plugins.get_plugins() if hasattr(each, "sendevent"))
-        plugins.register(FewReports(interactor))
-    plugin = plugins.get_plugin("logging-plugin")
+    session.config.pluginmanager.register(Watch(session.config.stash[fault_handler_stderr_fd_key]))
+    plugin = session.config.pluginmanager.get_plugin("logging-plugin")
     assert plugin is not None
     for handler in (plugin.caplog_handler, plugin.report_handler):
         handler.setFormatter = lambda _formatter: None

@@ -5,12 +5,13 @@ import gc
 import re
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +124,14 @@ class Source:
         return list(ast.walk(self.tree))
 
     @cached_property
+    def by_kind(self) -> dict[type[ast.AST], list[Any]]:
+        """Its nodes by class: most checks are about one class of a hundred."""
+        found = defaultdict[type[ast.AST], list[Any]](list)
+        for node in self.nodes:
+            found[type(node)].append(node)
+        return found
+
+    @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text, self.path)
 
@@ -157,19 +166,17 @@ def imports(source: Source, *, at_run_time: bool = False) -> Iterator[tuple[ast.
     """Yield each imported dotted name of ours; at_run_time leaves out `if TYPE_CHECKING`."""
     typing_only = {
         id(inner)
-        for node in source.nodes
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for node in source.by_kind[ast.If]
+        if "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
-    for node in source.nodes:
+    for node in (*source.by_kind[ast.Import], *source.by_kind[ast.ImportFrom]):
         if at_run_time and id(node) in typing_only:
             continue
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
-            continue
+            names = [] if node.level else [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             if name.split(".")[0] == "mayfly":
                 yield node, name
@@ -313,9 +320,7 @@ def check_handlers(source: Source) -> Problems:
     if not CATCHES_ALL.search(source.text):
         return
     lines = source.text.splitlines()
-    for node in source.nodes:
-        if not isinstance(node, ast.ExceptHandler):
-            continue
+    for node in source.by_kind[ast.ExceptHandler]:
         caught = "BaseException" if node.type is None else ast.unparse(node.type)
         passes_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
         # Calling code that is not ours is the one reason to catch all, said where ruff is told.
@@ -327,8 +332,8 @@ def check_handlers(source: Source) -> Problems:
 def check_prints(source: Source) -> Problems:
     if source.path.startswith(("mayfly/cli/", "mayfly/cli.py", "mayfly/__main__.py")):
         return
-    for node in source.nodes:
-        if isinstance(node, ast.Call) and dotted(node.func) == "print":
+    for node in source.by_kind[ast.Call]:
+        if dotted(node.func) == "print":
             yield source.at(node, "print: only the command line talks to the terminal")
 
 
@@ -362,9 +367,8 @@ def check_queue_state(source: Source) -> Problems:
     is_owner = source.path == "mayfly/engine/queue_state.py"
     if is_owner or not any("mayfly.engine" in name for _node, name in imports(source)):
         return
-    own = {
-        id(t) for n in source.nodes if isinstance(n, ast.Assign | ast.AnnAssign) for t in _own(n)
-    }
+    assigned = (*source.by_kind[ast.Assign], *source.by_kind[ast.AnnAssign])
+    own = {id(target) for node in assigned for target in _own(node)}
     for node in source.nodes:
         changed = None
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
@@ -412,7 +416,7 @@ def _may_be_number(annotation: ast.expr | None) -> bool:
 def check_units(source: Source) -> Problems:
     if source.path.startswith("mayfly/pymqi/"):
         return
-    annotated = {id(n.target) for n in source.nodes if isinstance(n, ast.AnnAssign)}
+    annotated = {id(n.target) for n in source.by_kind[ast.AnnAssign]}
     for node, name in named_numbers(source):
         words = name.strip("_").split("_")
         bare = words[-1] in DURATION_WORDS | QUALIFIERS and DURATION_WORDS & set(words)
@@ -437,8 +441,8 @@ def _trees() -> Iterator[None]:
     gc.disable()
     yield
     for source in (*PRODUCTION, *TESTS):
-        vars(source).pop("nodes", None)
-        vars(source).pop("tree", None)
+        for name in ("by_kind", "nodes", "tree"):
+            vars(source).pop(name, None)
     gc.enable()
 
 

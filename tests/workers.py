@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -66,31 +65,6 @@ class OneSparkWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no
         if not assigned[unit]:
             del assigned[unit]
         self._reschedule(node)
-
-
-class FewReports:
-    """Sends the controller what it needs of a test that a worker has run: one report and its end.
-
-    xdist sends six events for each test, some 1.4 ms of processor time on both sides. Start and
-    finish are for ``pytest -v``, setup and teardown for what they were not: passed.
-    """
-
-    def __init__(self, interactor: Any) -> None:
-        """Filter the events of a worker; ``interactor`` is xdist's own."""
-        self._send = interactor.sendevent
-        interactor.sendevent = self._send_event
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_to_serializable(self, report: object) -> dict[str, Any] | None:
-        """Return an empty report for a setup or teardown that passed; None leaves it to pytest."""
-        if isinstance(report, pytest.TestReport) and report.when != "call" and report.passed:
-            return {}
-        return None
-
-    def _send_event(self, name: str, **values: Any) -> None:
-        is_empty = name == "testreport" and "$report_type" not in values["data"]
-        if not is_empty and name not in ("logstart", "logfinish"):
-            self._send(name, **values)
 
 
 class _Collection(list[str]):

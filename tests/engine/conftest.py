@@ -14,7 +14,7 @@ from mayfly.engine.delay.delay_processor import due_alike
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.keys import staging_key
 from mayfly.testing import VirtualClock
-from tests.spec.scene import local, recounted
+from tests.spec.scene import local
 
 #: Finds up to so many messages alike: their keys and their longest data, None where they are not.
 FindAlike: TypeAlias = Callable[[QueueManager, int], tuple[Sequence[int], int] | None]
@@ -47,5 +47,5 @@ def on_clock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QueueMa
     with QueueManager("QM1", tmp_path if request.param else None, VirtualClock()) as qm:
         local(qm, MAXDEPTH=100_000)
         yield qm
-        found = recounted(qm)
+        found = qm.verify()
         assert found.ok, found.problems

@@ -12,7 +12,7 @@ from mayfly.engine import Session
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
 from tests.spec.releasing import SparkClock
-from tests.spec.scene import DEAD, REPLIES, START_MS, alter_manager, local, recounted
+from tests.spec.scene import DEAD, REPLIES, START_MS, alter_manager, local
 
 #: Tests of delayed messages, whose rules hold whoever releases them.
 DELAY_TESTS = frozenset(
@@ -122,7 +122,7 @@ def any_manager(
     folder = tmp_path / "QM1" if request.param == "folder" else None
     manager = QueueManager("QM1", folder, clock=clock)
     yield manager
-    found = recounted(manager)
+    found = manager.verify()
     manager.close()
     assert found.ok, found.problems
 

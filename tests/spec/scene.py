@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any, NamedTuple
 
-import pytest
-
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session
 from mayfly.engine.api.administration import QALIAS, QLOCAL, QMGR
@@ -18,7 +16,7 @@ from mayfly.lifetime.window import life_ms_of_expiry
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
-from mayfly.verbs.facts import Value, Verification
+from mayfly.verbs.facts import Value
 from mayfly.verbs.messages import GetResult, Message, PutResult
 
 START_MS = 1_700_000_000_000
@@ -33,16 +31,6 @@ JOIN_SECONDS = 120.0
 #: ReplyToQ of the reports, wherever a test makes one.
 REPLIES = "REPLIES"
 V2 = Descriptor(version=2)
-
-
-def recounted(qm: QueueManager) -> Verification:
-    """Return what ``verify`` finds without the checksums of the log, half of its time in a folder.
-
-    They tell of a damaged disk (tests/store/test_damage.py), which a test of a rule has not.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mayfly.store.write_ahead_log.check_frames", lambda *_log: None)
-        return qm.verify()
 
 
 def local(qm: QueueManager, name: str = "Q1", **attributes: Value) -> str:
