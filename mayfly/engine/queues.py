@@ -30,7 +30,7 @@ from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 
-#: The bounds of the counts: from the millisecond of a clock to the day of an idle queue.
+#: The bounds of counts of lateness: from the millisecond of a clock to the day of an idle queue.
 BOUNDS_MS: Final = (
     1,
     5,

@@ -1,6 +1,6 @@
 """MQSUB: create, resume or alter a subscription by its name; and the durable ones of JMS.
 
-MQSO options say which. Durable subscriptions of JMS have client ids; their temporary topics too.
+MQSO options say how. Durable subscriptions of JMS, and temporary topics, have client ids.
 """
 
 from __future__ import annotations
