@@ -84,11 +84,12 @@ class ServedFile:
     def set_ready(self, is_ready: int) -> None:
         """Write to the file that all listeners run (READY), or that a thread ended (IMPAIRED).
 
-        Call it within :meth:`announced`.
+        Outside of :meth:`announced` nothing is done.
         """
         # One byte is written, the last value: a reader finds the old file or the new one whole.
-        written = str(is_ready).encode()
-        os.pwrite(self._descriptor, written, os.fstat(self._descriptor).st_size - len("0}"))
+        size = os.fstat(self._descriptor).st_size
+        if size:
+            os.pwrite(self._descriptor, str(is_ready).encode(), size - len("0}"))
 
     def close(self) -> None:
         """Remove and unlock the file; call it once, after the folder is closed."""

@@ -160,12 +160,18 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     pair: Pair,
 ) -> None:
     assert (pair.owned["role"], pair.stood_by["role"]) == ("owner", "standby")
-    url = f"http://{pair.stood_by['http']}/health"
+    url = f"http://{pair.stood_by['http']}"
     # The owner tells its addresses with the next renewal of its lease.
-    wait_until(lambda: refusal(f"{url}/ready")["address"] == pair.owned["http"])
-    with pytest.raises(MQError, match=r"2538.*standby of QM1, which is owned by .*, process"):
+    wait_until(
+        lambda: refusal(f"{url}/health/ready")["owners"]["QM1"]["address"] == pair.owned["http"]
+    )
+    resource = refusal(f"{url}/mayfly/v1/qmgr/QM1/queues")
+    assert (resource["role"], resource["address"]) == ("standby", pair.owned["http"])
+    ibm = refusal(f"{url}/ibmmq/rest/v3/messaging/qmgr/QM1/queue/Q1/message")
+    assert pair.owned["http"] in ibm["error"][0]["message"]
+    with pytest.raises(MQError, match=rf"2538.*standby of QM1, .*, at {pair.owned['mq']}"):
         client_of(pair.stood_by)
-    with urlopen(f"{url}/live") as alive:
+    with urlopen(f"{url}/health/live") as alive:
         assert alive.status == 200
     from proton.utils import ConnectionClosed
 

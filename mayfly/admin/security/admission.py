@@ -101,13 +101,15 @@ class Admission:
         token: str = "",
         clock: Clock | None = None,
         resolve: Resolver = names_of,
+        runtime: Runtime | None = None,
     ) -> None:
         """Prepare to admit programs to these queue managers, which are open.
 
         REFRESH SECURITY of each queue manager calls :meth:`refresh`. A program that sends ``token``
         as password is an operator, who may do everything; an empty ``token`` admits no operator.
         ``clock`` times how long passwords and host names are cached; None is the system clock.
-        ``resolve`` looks up the host names of an address.
+        ``resolve`` looks up the host names of an address. ``runtime`` has the threads; None is that
+        of the first queue manager.
         """
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
@@ -115,10 +117,19 @@ class Admission:
         self._remembered, self._guard = RememberedPasswords(now_ms), PasswordGuard(now_ms)
         self._checkers = Checkers()
         runtimes = [manager.runtime for manager in self._managers.values()]
-        self._delays = Delays(next(iter(runtimes), Runtime()))
+        self._delays = Delays(runtime or next(iter(runtimes), Runtime()))
         self._names, self._resolvers = KnownNames(now_ms, resolve), Checkers("mayfly-host-name")
         for manager in self._managers.values():
             call_at_refresh(manager, self.refresh)
+
+    def add(self, manager: Engine) -> None:
+        """Admit programs to a queue manager that was opened since."""
+        self._managers = {**self._managers, manager.name: manager}
+        call_at_refresh(manager, self.refresh)
+
+    def remove(self, name: str) -> None:
+        """Admit nobody any more to a queue manager, which is about to be closed."""
+        self._managers = {each: of for each, of in self._managers.items() if each != name}
 
     def admit(self, applicant: Applicant) -> Admitted:
         """Check a connecting program; return its user and limits. Waits for the password check.

@@ -631,7 +631,9 @@ class AmqpConnection(asyncio.Protocol):
         assert client is not None
         names = [name.upper() for name in self.service.queue_managers]
         refused = None
-        if hostname.upper() in names and wanted != client.applicant.queue_manager:
+        if (redirect := self.service.redirect(wanted)) is not None:
+            refused = redirect.as_condition()
+        elif hostname.upper() in names and wanted != client.applicant.queue_manager:
             text = f"SASL has let this connection in to {client.applicant.queue_manager}"
             refused = Condition(NOT_FOUND, f"{text}, not {wanted}")
         else:
@@ -874,13 +876,16 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
         limits: AmqpLimits | None = None,
         runtime: Runtime | None = None,
         budget: Budget | None = None,
+        redirect: Callable[[str], AmqpError | None] = lambda _manager: None,
     ) -> None:
         """Start the event loop on its thread; nothing listens yet.
 
         ``admission`` checks each client by the rules of ``channel``. ``connect`` opens a
         conversation of an admitted user with a queue manager. A client whose host name is that of
         no queue manager is connected to the first one. ``runtime`` provides the thread. ``budget``
-        limits the memory for messages and may be shared with other servers.
+        limits the memory for messages and may be shared with other servers. ``redirect`` returns
+        the error by which clients of a queue manager learn that it is not open here, None for an
+        open one.
         """
         loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")
@@ -898,6 +903,7 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
             DeferredSettlements(loop),
             AddedAnnotations(),
             DeletedTopics(),
+            redirect,
         )
         self.open_connections: set[AmqpConnection] = set()
         super().__init__(loop, self, runtime or Runtime(), "mayfly-amqp")

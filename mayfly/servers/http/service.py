@@ -31,7 +31,13 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
-from mayfly.servers.clients import Admits, ChannelClient, ChannelInstances, connection_of
+from mayfly.servers.clients import (
+    Admits,
+    ChannelClient,
+    ChannelInstances,
+    connection_of,
+    manager_of,
+)
 from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.http.connection import (
     APPLICATION,
@@ -44,12 +50,15 @@ from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.waits import GetWaits, VerbFutures
+from mayfly.servers.managers import ManagerTable, OwnerPlace
 from mayfly.servers.status import ServerStatus, ServingState
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.
 CSRF_HEADER: Final = "ibm-mq-rest-csrf-token"
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _LOG = logging.getLogger("mayfly.http")
+#: Its name in settings, and in the addresses of an owner.
+_LISTENER: Final = "http"
 
 
 class Service:
@@ -60,7 +69,7 @@ class Service:
 
     def __init__(
         self,
-        managers: Mapping[str, QueueManager],
+        managers: Mapping[str, QueueManager] | ManagerTable,
         admission: Admits,
         server_status: ServerStatus,
         *,
@@ -75,7 +84,8 @@ class Service:
         ``histories`` has the figures over time of each queue manager, by name. ``fleet`` has the
         origins of the servers that the console shows together; their pages may read here.
         """
-        self.managers, self.server_status = managers, server_status
+        shared = managers if isinstance(managers, ManagerTable) else managers.values()
+        self.managers, self.server_status = ManagerTable.of(shared), server_status
         self.histories, self.fleet = histories, fleet
         #: Their rules are for programs, and for administrators.
         self.channel, self.admin_channel = channel, admin_channel
@@ -93,15 +103,17 @@ class Service:
         """Authenticate the sender of a request by the rules of a channel; return the user.
 
         Without ``channel`` it is the channel for administrators, without ``manager`` the first
-        queue manager. The result is cached on the connection for 5 seconds. Raises Unauthorized for
-        wrong or missing credentials, and HttpError (403) for a cookie without the header
-        CSRF_HEADER. Raises MQRC_Q_MGR_QUIESCING while the server shuts down, and another MQError if
-        the channel refuses.
+        open queue manager. The result is cached on the connection for 5 seconds. Raises
+        Unauthorized for wrong or missing credentials, and HttpError: 403 for a cookie without the
+        header CSRF_HEADER, 503 for a queue manager that another server owns. Raises
+        MQRC_Q_MGR_QUIESCING while the server shuts down, and another MQError if the channel
+        refuses.
         """
         if self.server_status.state is ServingState.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         channel = self.admin_channel if channel is None else channel
-        manager = next(iter(self.managers)) if manager is None else manager
+        manager = self.managers.first if manager is None else manager
+        self.check_open(manager)
         cache = http_connection_of(request).cache
         # A header is not read again; a cookie is: its login may have ended.
         header = request.headers.get("authorization", "")
@@ -114,6 +126,25 @@ class Service:
         )
         cache.remember(key, authenticated)
         return authenticated
+
+    def check_open(self, manager: str) -> None:
+        """Raise HttpError (503) with the owner's place for a queue manager that is not open here.
+
+        An unknown name raises nothing.
+        """
+        absence = self.managers.absence(manager, _LISTENER)
+        if absence is not None:
+            owner = self.managers.owner_of(manager) or OwnerPlace()
+            address = owner.address(_LISTENER)
+            raise HttpError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                absence.detail,
+                headers={"Retry-After": "1"},
+                queue_manager=manager,
+                role="standby",
+                owner=owner.name or None,
+                address=None if address is None else str(address),
+            )
 
     def credentials(self, request: Request) -> Credentials:
         """Return the credentials of a request: from its header, cookie or client certificate.
@@ -194,7 +225,8 @@ class Service:
             _LOG.warning("AMQ9489E: %s; refused: %s", error.detail, line.peer)
             raise
         leave = partial(self._instances.leave, place)
-        connected_ms = self.managers[place.queue_manager].now_ms()
+        manager = manager_of(self.managers, applicant, _LISTENER)
+        connected_ms = manager.now_ms()
         line.add_admission(place, ChannelAdmission(admitted.user, connected_ms, leave))
 
 
@@ -242,7 +274,7 @@ class AuthenticatedUser(NamedTuple):
 
     def _connect(self) -> LocalConnection:
         """Open and return a connection to the queue manager with the user's authority."""
-        return connection_of(self.service.managers, self.applicant, self.admitted)
+        return connection_of(self.service.managers, self.applicant, self.admitted, _LISTENER)
 
 
 def _refusal_text(credentials: Credentials) -> str:

@@ -12,11 +12,22 @@ from mayfly.servers.http.resources.operations import Answered, Call, NoQuery, Op
 from mayfly.servers.status import ServingState
 
 
+class Owner(Struct):
+    """The owner of a queue manager that this server follows (docs/REPLICA.md)."""
+
+    owner: Annotated[str | None, Meta(description="machine and process, null if nobody owns it")]
+    address: Annotated[str | None, Meta(description="of its listener for HTTP")]
+
+
 class Health(Struct):
     """The states of the queue managers of a server."""
 
     queue_managers: Annotated[
         dict[str, ServingState], Meta(description="by name of the queue manager")
+    ]
+    owners: Annotated[
+        dict[str, Owner],
+        Meta(description="of the queue managers in standby: who owns them, by name"),
     ]
     gone: Annotated[
         list[str],
@@ -30,8 +41,17 @@ async def live(call: Call[NoQuery, None]) -> Answered[Health]:
 
 
 async def ready(call: Call[NoQuery, None]) -> Answered[Health]:
-    """Answer 200 while all queue managers accept work and all server threads run, else 503."""
-    return _answer(call, lambda states: all(state is ServingState.READY for state in states))
+    """Answer 200 while the server has work to take, and takes it, else 503.
+
+    One of its queue managers at least is open, and each that is not in standby accepts work. All
+    server threads run.
+    """
+    return _answer(call, _is_ready)
+
+
+def _is_ready(states: Iterable[ServingState]) -> bool:
+    """Return True if all queue managers are ready, apart from those in standby."""
+    return set(states) - {ServingState.STANDBY} == {ServingState.READY}
 
 
 def _answer(
@@ -41,7 +61,19 @@ def _answer(
     server_status = call.service.server_status
     states = server_status.states()
     status = HTTPStatus.OK if is_good(states.values()) else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answered(Health(states, server_status.ended_threads()), status=status)
+    found = Health(states, _owners(call), server_status.ended_threads())
+    return Answered(found, status=status)
+
+
+def _owners(call: Call[NoQuery, None]) -> dict[str, Owner]:
+    """Return the owners of the queue managers in standby, by name of the queue manager."""
+    managers, found = call.service.managers, dict[str, Owner]()
+    for name in managers.names:
+        owner = managers.owner_of(name)
+        if owner is not None:
+            address = owner.address("http")
+            found[name] = Owner(owner.name or None, None if address is None else str(address))
+    return found
 
 
 _NOT: Final = {HTTPStatus.SERVICE_UNAVAILABLE: "It is not so."}

@@ -35,6 +35,7 @@ from starlette.responses import Response
 from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
 from mayfly.queue_manager import QueueManager
+from mayfly.servers.clients import manager_of
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.service import AuthenticatedUser, Service
 
@@ -100,8 +101,11 @@ class Call(Generic[_Q, _B]):
 
     @property
     def manager(self) -> QueueManager:
-        """The queue manager in the path, else the first one of the server."""
-        return self.service.managers[self.authenticated.applicant.queue_manager]
+        """The queue manager in the path, else the first open one of the server.
+
+        Raises MQRC_HOST_NOT_AVAILABLE if another server has become its owner since.
+        """
+        return manager_of(self.service.managers, self.authenticated.applicant, "http")
 
     def connection(self) -> AbstractContextManager[LocalConnection]:
         """Open a connection with all authority for a ``with`` block: the role was checked before.

@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from mayfly.admin.security.roles import check_role
 from mayfly.mqi.errors import MQError
+from mayfly.servers.clients import manager_of
 from mayfly.servers.http import problems
 from mayfly.servers.http.connection import http_connection_of, read_object
 from mayfly.servers.http.problems import HttpError, Unauthorized
@@ -124,11 +125,11 @@ class OwnResources:
             return None
         service = self._service
         manager = names.get("qmgr")
-        if manager is not None and manager not in service.managers:
+        if manager is not None and manager not in service.managers.names:
             text = f"queue manager {manager!r} is not served here"
             raise HttpError(HTTPStatus.NOT_FOUND, text)
         authenticated = await service.admit(request, manager=manager)
-        engine = service.managers[authenticated.applicant.queue_manager].engine
+        engine = manager_of(service.managers, authenticated.applicant, "http").engine
         check_role(engine, authenticated.admitted, operation.role)
         return authenticated
 
