@@ -39,9 +39,7 @@ from mayfly.cli.managers import acting_user, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import (
     IMPAIRED,
-    OWNER,
     READY,
-    STANDBY,
     Served,
     ServedFile,
     opened_when_free,
@@ -85,6 +83,7 @@ from mayfly.servers.settings import (
 from mayfly.servers.status import ServerStatus
 from mayfly.services.command_server import start_command_server
 from mayfly.store.database import DATABASE_FILE
+from mayfly.store.replica.standing import OWNER, STANDBY
 from mayfly.store.stored_objects import stored_objects
 from mayfly.verbs.contracts.access import (
     MQ_SOCKET_FILE,
@@ -416,7 +415,7 @@ class _ReplicaServer:
     @contextmanager
     def followed(self, name: str) -> Iterator[None]:
         """Return a context in which programs of this machine are told that it is a standby."""
-        told = self._told(name, Served(None, role=STANDBY, is_ready=READY))
+        told = self._told(name, self._served_file._replace(role=STANDBY, is_ready=READY))
         with self.opening.files[name].announced(told):
             with self._printing:
                 print_standby(name, self.listening, as_json=self._as_json)

@@ -242,6 +242,7 @@ class ManagerRole:
         """Return what the owner says of itself and its standbys."""
         position, own_name = replica.position, process_name()
         return ReplicaStanding(
+            self.name,
             OWNER,
             own_name,
             self._server.addresses.get("mq", ""),
@@ -351,6 +352,7 @@ class _Standby:
         last = self._number if standing is None else standing.last
         lag_rows = max(last - self._number, 0)
         return ReplicaStanding(
+            self._follower.log.manager_name,
             STANDBY,
             place.name,
             place.addresses.get("mq", ""),

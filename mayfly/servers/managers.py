@@ -10,6 +10,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.addresses import ListenAddress, listen_address
+from mayfly.store.replica.standing import standby_text
 
 _T = TypeVar("_T")
 
@@ -26,14 +27,8 @@ class OwnerPlace(NamedTuple):
         return None if text is None else listen_address(text)
 
     def refusal(self, queue_manager: str, listener: str) -> str:
-        """Return the text for a client of ``listener`` that asks for a queue manager of it."""
-        if not self.name:
-            owner = "nobody at the moment"
-        elif (address := self.address(listener)) is None:
-            owner = self.name
-        else:
-            owner = f"{self.name}, at {address}"
-        return f"this is a standby of {queue_manager}, which is owned by {owner}"
+        """Return the text for a client of ``listener`` that asks for this queue manager."""
+        return standby_text(queue_manager, self.name, str(self.address(listener) or ""))
 
 
 class ManagerTable(Mapping[str, QueueManager]):

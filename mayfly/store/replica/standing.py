@@ -41,6 +41,7 @@ class ReplicaStanding(NamedTuple):
     ``lease_age_ms`` ms ago, None if that is not known.
     """
 
+    queue_manager: str
     role: str
     owner: str
     address: str
@@ -53,12 +54,18 @@ class ReplicaStanding(NamedTuple):
     process_id: int
     at_ms: int
 
-    def text_at(self, name: str) -> str:
-        """Return who owns the queue manager ``name`` that a standby follows, as a sentence."""
-        if not self.owner:
-            return f"{name} is a standby here, and nobody is known to own it"
-        address = f" at {self.address}" if self.address else ""
-        return f"{name} is a standby here; its owner is {self.owner}{address}"
+    @property
+    def refusal(self) -> str:
+        """The text for those who want what only the owner has."""
+        return standby_text(self.queue_manager, self.owner, self.address)
+
+
+def standby_text(queue_manager: str, owner: str, address: str) -> str:
+    """Return that a queue manager is a standby here, and who owns it; empty is not known."""
+    if not owner:
+        return f"{queue_manager} is a standby here; nobody is known to own it"
+    place = f" at {address}" if address else ""
+    return f"{queue_manager} is a standby here; its owner is {owner}{place}"
 
 
 def write_standing(folder: Path, standing: ReplicaStanding) -> None:
