@@ -134,6 +134,7 @@ class ManagerRole:
         finally:
             remove_standing(self._folder)
         if self.error is not None:
+            _LOG.error("%s is served no more: %s", self.name, self.error)
             self._server.fail(self.name)
         return False
 
@@ -163,31 +164,44 @@ class ManagerRole:
             replica = manager.engine.replica
             assert replica is not None
             replica.lease.on_wanted = self._woken.set
-            replica.lease.announce(self._server.addresses)
             with self._server.owned(manager):
                 self.has_begun = True
-                heard_ms: int | None = None
-                while not (manager.is_stopped or replica.lease.is_wanted):
+                # Standbys name these addresses, and `mayfly switch` ends: clients may come.
+                replica.lease.announce(self._server.addresses)
+                is_wanted, why, timeout_ms = False, "an error", 0
+                try:
+                    self._stay(manager, replica)
                     if self._ending.is_set():
                         self._closed.wait()
                         return False
-                    if heard_ms is None or elapsed_ms() - heard_ms >= _HEARD_MS:
-                        heard_ms = elapsed_ms()
-                        write_standing(self._folder, self._standing_of(replica))
-                    self._woken.wait(_LOOK_SECONDS)
-                is_wanted = not manager.is_stopped
-                if is_wanted:
-                    why, timeout_ms = "another server becomes its owner", _SWITCH_DRAIN_MS
-                else:
-                    why, timeout_ms = replica.loss or "it has stopped", 0
-                _LOG.warning("gives %s up: %s", self.name, why)
-                text = f"{self.name} is given up here: {why}"
-                self._server.give_way(manager, OwnerPlace(), timeout_ms, text)
+                    is_wanted = not manager.is_stopped
+                    why = replica.loss or "it has stopped"
+                    if is_wanted:
+                        why, timeout_ms = "another server becomes its owner", _SWITCH_DRAIN_MS
+                finally:
+                    if not self._closed.is_set():
+                        _LOG.warning("gives %s up: %s", self.name, why)
+                        text = f"{self.name} is given up here: {why}"
+                        self._server.give_way(manager, OwnerPlace(), timeout_ms, text)
         if not is_wanted:
             # It has lost its lease or the database, or its disk fails, and then following does.
             _LOG.error("%s follows from now on", self.name)
             self._pause(_STOPPED_SECONDS)
         return is_wanted
+
+    def _stay(self, manager: QueueManager, replica: Replica) -> None:
+        """Return when the queue manager has stopped, is wanted elsewhere, or the server ends."""
+        told_ms: int | None = None
+        while not (manager.is_stopped or replica.lease.is_wanted or self._ending.is_set()):
+            if told_ms is None or elapsed_ms() - told_ms >= _HEARD_MS:
+                told_ms = elapsed_ms()
+                self._tell(self._standing_of(replica))
+            self._woken.wait(_LOOK_SECONDS)
+
+    def _tell(self, standing: ReplicaStanding) -> None:
+        """Let commands of this machine know; without room on the disk they learn nothing new."""
+        with contextlib.suppress(OSError):
+            write_standing(self._folder, standing)
 
     def _follow(self, *, gives_way: bool) -> None:
         """Follow the log into the folder; return when nobody owns the queue manager any more.
@@ -215,7 +229,7 @@ class ManagerRole:
                     stack.enter_context(self._server.followed(self.name))
                     is_told = self.has_begun = True
                 if standby.has_news:
-                    write_standing(self._folder, standby.standing())
+                    self._tell(standby.standing())
                 self._pause(_LOOK_SECONDS)
 
     def _follower(self) -> Follower:

@@ -636,8 +636,9 @@ class Host:
     def tell_ready(self) -> None:
         """Say in the log, and to systemd, which queue managers are served and followed."""
         names = list(self.managers)
-        _HOST_LOG.info("ready: %s", ", ".join(names), extra={"queue_managers": names})
-        notify("READY=1", f"STATUS={self._status_text()}")
+        text = self._status_text()
+        _HOST_LOG.info("ready: %s", ", ".join(names) or text, extra={"queue_managers": names})
+        notify("READY=1", f"STATUS={text}")
 
     def _status_text(self) -> str:
         """Return ``serving QM1, standby of QM2``."""

@@ -85,9 +85,10 @@ class _ManagersCollector(Collector):
             "1 while the queue manager lives; its state as probes are told it.",
             labels=["queue_manager", "state"],
         )
+        for name, state in states.items():
+            up.add_metric([name, state.value], float(state.is_live))
         taken: dict[str, Figures] = {}
         for name, manager in self._managers.items():
-            up.add_metric([name, states[name].value], float(states[name].is_live))
             try:
                 taken[name] = figures(manager.engine, MAX_QUEUES)
             except ConnectionBroken:
