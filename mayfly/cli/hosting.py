@@ -363,10 +363,12 @@ class _ReplicaServer:
 
     def check_roles(self) -> None:
         """Raise the error of a role that has ended before it began, or when nothing is served."""
-        is_all = len(self.host.stopped_managers()) == len(self.host.managers.names)
-        for role in self._roles:
-            if role.error is not None and (is_all or not role.has_begun):
-                raise role.error
+        errors = [(role, role.error) for role in self._roles if role.error is not None]
+        for role, error in errors:
+            if not role.has_begun:
+                raise error
+        if len(self.host.stopped_managers()) == len(self.host.managers.names):
+            raise errors[0][1]
 
     # For roles.
 

@@ -395,7 +395,7 @@ def _replica_texts(one: ManagerStatus) -> Iterator[str]:
     number, epoch = one.replica
     standing = one.standing
     if standing is None:
-        yield f"its folder has row {number}, of epoch {epoch}"
+        yield f"its folder has row {number:,}, of epoch {epoch}"
         return
     lease = "no lease"
     if standing.lease_age_ms is not None:

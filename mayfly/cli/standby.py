@@ -134,7 +134,8 @@ class ManagerRole:
         finally:
             remove_standing(self._folder)
         if self.error is not None:
-            _LOG.error("%s is served no more: %s", self.name, self.error)
+            if self.has_begun:
+                _LOG.error("%s is served no more: %s", self.name, self.error)
             self._server.fail(self.name)
         return False
 
@@ -179,6 +180,7 @@ class ManagerRole:
                     if is_wanted:
                         why, timeout_ms = "another server becomes its owner", _SWITCH_DRAIN_MS
                 finally:
+                    remove_standing(self._folder)
                     if not self._closed.is_set():
                         _LOG.warning("gives %s up: %s", self.name, why)
                         text = f"{self.name} is given up here: {why}"
@@ -214,12 +216,15 @@ class ManagerRole:
             text = f"{self._folder / _EVERYPLACE_FILE} is not in the log of a replica"
             raise CommandFailed(ExitCode.FILE, f"{text}: move it away first")
         with contextlib.ExitStack() as stack:
+            is_told = self.has_begun
+            if is_told:
+                # Also while the database is away.
+                stack.enter_context(self._server.followed(self.name))
             follower = self._follower()
             stack.callback(follower.close)
             standby = _Standby(follower)
             stack.callback(standby.leave)
             until_ms = elapsed_ms() + (_GIVES_WAY_MS if gives_way else 0)
-            is_told = False
             while True:
                 standing = standby.look(catches_up=is_told)
                 if standby.is_free and elapsed_ms() >= until_ms:

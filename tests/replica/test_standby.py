@@ -169,7 +169,7 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     assert (resource["role"], resource["address"]) == ("standby", pair.owned["http"])
     ibm = refusal(f"{url}/ibmmq/rest/v3/messaging/qmgr/QM1/queue/Q1/message")
     assert pair.owned["http"] in ibm["error"][0]["message"]
-    with pytest.raises(MQError, match=rf"2538.*standby of QM1, .*, at {pair.owned['mq']}"):
+    with pytest.raises(MQError, match=rf"2538.*QM1 is a standby here; .* at {pair.owned['mq']}"):
         client_of(pair.stood_by)
     with urlopen(f"{url}/health/live") as alive:
         assert alive.status == 200
@@ -185,7 +185,7 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     path = ("--path", pair.standby.folder)
     [status] = json.loads(command("qm", "status", "QM1", "--json", *path).stdout)
     assert (status["state"], status["replica"]["epoch"]) == ("standby", 2)
-    assert "is that of a standby" in command("put", "QM1", "Q1", "x", *path).stderr
+    assert "QM1 is a standby here" in command("put", "QM1", "Q1", "x", *path).stderr
     # A client with both addresses finds the owner.
     with client_of(pair.stood_by, pair.owned) as client:
         client.put("Q1", b"put at the first owner", persistent=True)

@@ -70,7 +70,7 @@ def test_a_client_is_redirected_by_the_name_in_its_open_and_one_of_another_name_
             "amqp:connection:redirect",
             {"hostname": "127.0.0.1", "network-host": "127.0.0.1", "port": 5672},
         )
-        assert refused.description.startswith("this is a standby of QM1")
+        assert refused.description.startswith("QM1 is a standby here; its owner is elsewhere")
         assert open_one.connection.remote_container == "QM2"
         open_one.close()
         standby.cut()
