@@ -105,7 +105,7 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
             while self._has_clients():
                 if self.loop.time() >= until:
                     return False
-                self._each(self._drain)
+                self._each(lambda connection: self._drain(connection, "the server ends"))
                 await asyncio.sleep(LOOK_SECONDS)
             return True
 
@@ -126,7 +126,7 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
                     if is_late:
                         self._end(each, why)
                     else:
-                        self._drain(each)
+                        self._drain(each, why)
                 if is_late:
                     break
                 await asyncio.sleep(LOOK_SECONDS)
@@ -164,8 +164,11 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
         """
 
     @abstractmethod
-    def _drain(self, connection: _ConnectionT) -> None:
-        """Do the same as ``_quiesce``, because the server ends: the client gets another reason."""
+    def _drain(self, connection: _ConnectionT, why: str) -> None:
+        """Do the same as ``_quiesce``, because the queue manager ends here: with another reason.
+
+        ``why`` is a text for the client.
+        """
 
     @abstractmethod
     async def _end_all(self) -> None:

@@ -938,9 +938,9 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
         """End a connection for an operator once its client has no work left; does not wait."""
         connection.quiesce(FORCED, "the channel was stopped by an operator")
 
-    def _drain(self, connection: AmqpConnection) -> None:
-        """End a connection, because the server ends, once its client has no work left."""
-        connection.quiesce(FORCED, "the server ends")
+    def _drain(self, connection: AmqpConnection, why: str) -> None:
+        """End a connection, because its queue manager ends, once its client has no work left."""
+        connection.quiesce(FORCED, why)
 
     async def _end_all(self) -> None:
         """Close all connections, wait at most one second, and abort the rest."""

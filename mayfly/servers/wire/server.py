@@ -180,12 +180,13 @@ class WireServer(EventLoopServer[ClientLink]):
             mq_error(rc.MQRC_CONNECTION_QUIESCING, text), mq_error(rc.MQRC_CONNECTION_BROKEN, text)
         )
 
-    def _drain(self, connection: ClientLink) -> None:
-        """Close a connection, because the server ends, once it has no work left; does not wait.
+    def _drain(self, connection: ClientLink, why: str) -> None:
+        """Close a connection, because its queue manager ends, once it has no work left.
 
-        Waiting gets and verbs with FAIL_IF_QUIESCING fail with MQRC_Q_MGR_QUIESCING.
+        Does not wait. Waiting gets and verbs with FAIL_IF_QUIESCING fail with MQRC_Q_MGR_QUIESCING
+        and the text ``why``.
         """
-        ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
+        ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, why)
         connection.quiesce(ending, ending)
 
     def _stop_accepting(self) -> None:

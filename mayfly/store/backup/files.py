@@ -19,7 +19,14 @@ from mayfly.store.backup.epochs import files_path
 from mayfly.store.backup.places import BackupPlace
 
 #: Who the server is now, and what is made anew.
-_NEVER: Final = ("identity.json", "served.json", "ballast", "users.lock", "server.log")
+_NEVER: Final = (
+    "identity.json",
+    "served.json",
+    "replica.json",
+    "ballast",
+    "users.lock",
+    "server.log",
+)
 #: Databases, with their logs and what lies beside them.
 _DATABASE: Final = ".db"
 #: Begun anew by the server that misses it.
