@@ -304,6 +304,7 @@ def _serve_all(
         server = _ReplicaServer(host, opening, served_file, arrived, as_json=as_json)
         stack.callback(server.end_roles)
         stack.callback(host.stop)
+        stack.callback(server.begin_end)
         stack.enter_context(announced)
         server.listening = _start(host)
         for manager in open_managers:

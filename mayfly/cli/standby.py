@@ -99,6 +99,8 @@ class ManagerRole:
         self._server, self._runtime = server, runtime
         #: Set when it is to end, and, as the last, when its clients have ended.
         self._ending, self._closed = runtime.event(), runtime.event()
+        #: Held while clients are ended, which needs the listeners.
+        self._giving_way = runtime.lock("role")
         #: Set when there may be something to do before the next look.
         self._woken = runtime.event()
         self._worker = Loop(runtime, self._run, f"mayfly-role-{served.name}")
@@ -111,9 +113,14 @@ class ManagerRole:
         self._worker.start()
 
     def begin_end(self) -> None:
-        """Follow no longer; an owner stays until :meth:`end`, and gives way to nobody."""
+        """Follow no longer; an owner stays until :meth:`end`, and gives way to nobody.
+
+        Clients that are being ended have ended on return.
+        """
         self._ending.set()
         self._woken.set()
+        with self._giving_way:
+            return
 
     def end(self) -> None:
         """Close the queue manager, whose clients have ended, and return when that is done."""
@@ -165,6 +172,8 @@ class ManagerRole:
             replica = manager.engine.replica
             assert replica is not None
             replica.lease.on_wanted = self._woken.set
+            if self._ending.is_set():
+                return False
             with self._server.owned(manager):
                 self.has_begun = True
                 # Standbys name these addresses, and `mayfly switch` ends: clients may come.
@@ -172,24 +181,30 @@ class ManagerRole:
                 is_wanted, why, timeout_ms = False, "an error", 0
                 try:
                     self._stay(manager, replica)
-                    if self._ending.is_set():
-                        self._closed.wait()
-                        return False
                     is_wanted = not manager.is_stopped
                     why = replica.loss or "it has stopped"
                     if is_wanted:
                         why, timeout_ms = "another server becomes its owner", _SWITCH_DRAIN_MS
                 finally:
                     remove_standing(self._folder)
-                    if not self._closed.is_set():
-                        _LOG.warning("gives %s up: %s", self.name, why)
-                        text = f"{self.name} is given up here: {why}"
-                        self._server.give_way(manager, OwnerPlace(), timeout_ms, text)
+                    self._give_way(manager, why, timeout_ms)
+        if self._ending.is_set():
+            return False
         if not is_wanted:
             # It has lost its lease or the database, or its disk fails, and then following does.
             _LOG.error("%s follows from now on", self.name)
             self._pause(_STOPPED_SECONDS)
         return is_wanted
+
+    def _give_way(self, manager: QueueManager, why: str, timeout_ms: int) -> None:
+        """End the clients of a queue manager; when the server ends, wait until it has ended all."""
+        with self._giving_way:
+            if not self._ending.is_set():
+                _LOG.warning("gives %s up: %s", self.name, why)
+                text = f"{self.name} is given up here: {why}"
+                self._server.give_way(manager, OwnerPlace(), timeout_ms, text)
+                return
+        self._closed.wait()
 
     def _stay(self, manager: QueueManager, replica: Replica) -> None:
         """Return when the queue manager has stopped, is wanted elsewhere, or the server ends."""

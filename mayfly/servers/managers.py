@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -51,6 +52,8 @@ class ManagerTable(Mapping[str, QueueManager]):
         self.names: tuple[str, ...] = tuple(self._open if names is None else names)
         self._places: dict[str, OwnerPlace] = {}
         self._failed = frozenset[str]()
+        #: Held by a change, each of which begins with the state that the one before has left.
+        self._changing = Lock()
 
     @classmethod
     def of(cls, managers: Iterable[QueueManager] | ManagerTable) -> ManagerTable:
@@ -84,21 +87,24 @@ class ManagerTable(Mapping[str, QueueManager]):
 
     def put(self, manager: QueueManager) -> None:
         """Let clients have an open queue manager."""
-        made = {**self._open, manager.name: manager}
-        self._open = {name: made[name] for name in self.names if name in made}
-        self._places = _without(self._places, manager.name)
+        with self._changing:
+            made = {**self._open, manager.name: manager}
+            self._open = {name: made[name] for name in self.names if name in made}
+            self._places = _without(self._places, manager.name)
 
     def stand_by(self, name: str, owner: OwnerPlace) -> None:
         """Note that a queue manager is owned by another process; clients are told so from now on.
 
         It is no longer open here.
         """
-        self._places = {**self._places, name: owner}
-        self._open = _without(self._open, name)
+        with self._changing:
+            self._places = {**self._places, name: owner}
+            self._open = _without(self._open, name)
 
     def fail(self, name: str) -> None:
         """Note that a queue manager is not served any more, by an error."""
-        self._failed |= {name}
+        with self._changing:
+            self._failed |= {name}
         self.stand_by(name, OwnerPlace())
 
     def has_role(self, name: str) -> bool:

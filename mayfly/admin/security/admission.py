@@ -124,12 +124,14 @@ class Admission:
 
     def add(self, manager: Engine) -> None:
         """Admit programs to a queue manager that was opened since."""
-        self._managers = {**self._managers, manager.name: manager}
+        with _CHANGING:
+            self._managers = {**self._managers, manager.name: manager}
         call_at_refresh(manager, self.refresh)
 
     def remove(self, name: str) -> None:
         """Admit nobody any more to a queue manager, which is about to be closed."""
-        self._managers = {each: of for each, of in self._managers.items() if each != name}
+        with _CHANGING:
+            self._managers = {each: of for each, of in self._managers.items() if each != name}
 
     def admit(self, applicant: Applicant) -> Admitted:
         """Check a connecting program; return its user and limits. Waits for the password check.
