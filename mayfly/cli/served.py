@@ -16,12 +16,11 @@ from mayfly.cli.show import note
 from mayfly.mqi.errors import FolderInUse, StoreError
 from mayfly.runtime.files import FOLDER_MODE, is_locked, locked_file
 from mayfly.store.folder_lock import holder_of
+from mayfly.store.replica.standing import STANDBY, read_standing
 
 SERVED_FILE = "served.json"
 #: Values of ``Served.is_ready``: all listeners are there; one of the server's loops is gone.
 READY, IMPAIRED = 1, 2
-#: Values of ``Served.role``.
-OWNER, STANDBY = "owner", "standby"
 #: A server starts within two seconds on a quiet machine, and within fifteen under load.
 _PATIENCE_SECONDS = 30
 _LOOK_SECONDS = 0.02
@@ -84,11 +83,12 @@ class ServedFile:
     def set_ready(self, is_ready: int) -> None:
         """Write to the file that all listeners run (READY), or that a thread ended (IMPAIRED).
 
-        Call it within :meth:`announced`.
+        Outside of :meth:`announced` nothing is done.
         """
         # One byte is written, the last value: a reader finds the old file or the new one whole.
-        written = str(is_ready).encode()
-        os.pwrite(self._descriptor, written, os.fstat(self._descriptor).st_size - len("0}"))
+        size = os.fstat(self._descriptor).st_size
+        if size:
+            os.pwrite(self._descriptor, str(is_ready).encode(), size - len("0}"))
 
     def close(self) -> None:
         """Remove and unlock the file; call it once, after the folder is closed."""
@@ -116,8 +116,9 @@ def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
 def check_owner(served: Served, folder: Path) -> None:
     """Raise CommandFailed if the server of a folder is a standby, which carries out no command."""
     if served.role == STANDBY:
-        text = f"{folder} is that of a standby: another server owns its queue manager, ask that"
-        raise CommandFailed(ExitCode.PIPELINE, text)
+        standing = read_standing(folder)
+        text = f"{folder} is that of a standby" if standing is None else standing.refusal
+        raise CommandFailed(ExitCode.PIPELINE, f"{text}; ask its owner")
 
 
 def polls(folder: Path) -> Iterator[None]:

@@ -28,7 +28,7 @@ from mayfly.servers.amqp.codec import (
 )
 from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.errors import FRAMING_ERROR, INVALID_FIELD, AmqpError
-from mayfly.servers.amqp.frames import ESTABLISHMENT_FAILED
+from mayfly.servers.amqp.frames import ESTABLISHMENT_FAILED, close_with, refusing_open
 from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import Peer
 
@@ -90,6 +90,11 @@ class Handshake:
         )
         self._partner = Peer.of(wire)
         self._has_sasl = self._is_asking = False
+        #: The queue manager that the client means; the error that redirects the client.
+        self._manager = ""
+        self._redirect: AmqpError | None = None
+        #: Whether a redirected client was sent the open of the server, and the redirect.
+        self._has_opened = self._is_told = False
         self._asking: asyncio.Task[None] | None = None
 
     def feed(self, buffer: bytearray) -> None:
@@ -97,7 +102,9 @@ class Handshake:
 
         A client that sends more than 64 KiB before it is admitted is closed.
         """
-        if self._is_asking:
+        if self._redirect is not None:
+            self._feed_redirected(buffer)
+        elif self._is_asking:
             if len(buffer) > _EARLY_BYTES:
                 self._close("a client that sends before it is let in")
         elif self._has_sasl:
@@ -124,6 +131,8 @@ class Handshake:
             self._has_sasl = True
             self._wire.write(sasl_mechanisms(mechanisms))
             self._feed_answer(buffer)
+        elif header == _AMQP_HEADER and self._is_redirected(""):
+            self._feed_redirected(buffer)
         elif header == _AMQP_HEADER and ANONYMOUS in mechanisms:
             self._admit(SaslCredentials(ANONYMOUS, "", "", ""))
         else:
@@ -158,10 +167,47 @@ class Handshake:
             return
         credentials, used = found
         del buffer[:used]
+        if self._is_redirected(credentials.hostname):
+            # The client learns where to go, and nothing else: no password is needed.
+            self._wire.write(sasl_outcome(is_admitted=True))
+            self._feed_redirected(buffer)
+            return
         if credentials.mechanism not in self._offered():
             self._refuse(f"mechanism {credentials.mechanism!r} is not offered")
             return
         self._admit(credentials)
+
+    def _is_redirected(self, hostname: str) -> bool:
+        """Return True if the queue manager that a client means is not open here.
+
+        The client is redirected from then on.
+        """
+        self._manager = self._service.manager_named(hostname)
+        self._redirect = self._service.redirect(self._manager)
+        return self._redirect is not None
+
+    def _feed_redirected(self, buffer: bytearray) -> None:
+        """Open AMQP with a client, and close it with the redirect when it has opened as well.
+
+        Some clients send their open before they read that of the server. The client then hangs up;
+        what it sends meanwhile is ignored.
+        """
+        assert self._redirect is not None
+        if not self._has_opened and len(buffer) >= _HEADER_BYTES:
+            del buffer[:_HEADER_BYTES]
+            self._wire.write(refusing_open(self._manager))
+            self._has_opened = True
+        if self._is_told:
+            buffer.clear()
+        elif self._has_opened and len(buffer) >= _HEADER_BYTES:
+            size = int.from_bytes(buffer[:4], "big")
+            if size > _EARLY_BYTES:
+                self._close(f"a frame has {size} bytes, at most {_EARLY_BYTES}")
+            elif len(buffer) >= size:
+                self._is_told = True
+                self._wire.write(close_with(self._redirect))
+                if self._wire.can_write_eof():
+                    self._wire.write_eof()
 
     def _admit(self, credentials: SaslCredentials) -> None:
         """Start a task that asks admission about the client."""

@@ -18,11 +18,13 @@ from mayfly.runtime.files import FILE_MODE
 from mayfly.store.backup.epochs import files_path
 from mayfly.store.backup.places import BackupPlace
 from mayfly.store.database import REPLICA_FILE
+from mayfly.store.replica.standing import STANDING_FILE
 
 #: Who the server is now, what is made anew, and the row of a log that this database has: another
 #: moment of it has another row.
 _NEVER: Final = (
     *("identity.json", "served.json", "ballast", "users.lock", "server.log"),
+    STANDING_FILE,
     REPLICA_FILE,
 )
 #: Databases, with their logs and what lies beside them.

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
+from mayfly.servers.clients import manager_of
 from mayfly.servers.http.connection import read_object
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.rest.calls import WRONG_VALUE, RestAnswer, RestCall, RestError, json_answer
@@ -92,7 +93,8 @@ def _run(
     thread. Raises MQRC_NOT_AUTHORIZED if a role is missing, RestError (400) for a script without a
     command.
     """
-    result = run_script(call.service.managers[call.names[0]], authenticated, script)
+    manager = manager_of(call.service.managers, authenticated.applicant, "http")
+    result = run_script(manager, authenticated, script)
     if not result.commands:
         raise _wrong("command", script, "a command")
     convert = _as_text if as_text else _as_values

@@ -86,8 +86,9 @@ async def _authenticate_anywhere(call: RestCall, credentials: Credentials) -> Au
     exist. Raises Unauthorized, or the MQError of a channel.
     """
     managers = call.service.managers
+    call.service.check_open(managers.first)
     knowing = [name for name, each in managers.items() if _has_user(each.engine, credentials.user)]
-    names = knowing or [next(iter(managers))]
+    names = knowing or [managers.first]
     attempts = [_authenticate(call, credentials, name) for name in names]
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     failures = list[BaseException]()
