@@ -222,6 +222,7 @@ class ManagerRole:
                 told_ms = elapsed_ms()
                 self._tell(self._standing_of(replica))
             self._woken.wait(_LOOK_SECONDS)
+            self._woken.clear()
 
     def _tell(self, standing: ReplicaStanding) -> None:
         """Let commands of this machine know; without room on the disk they learn nothing new."""
@@ -250,6 +251,9 @@ class ManagerRole:
             until_ms = elapsed_ms() + (_GIVES_WAY_MS if gives_way else 0)
             while True:
                 standing = standby.look(catches_up=is_told)
+                if standing is not None and standing.lease_ms and standing.owner != process_name():
+                    # Another one has it: the next switch need not wait for the rest of the time.
+                    until_ms = elapsed_ms()
                 if standby.is_free and elapsed_ms() >= until_ms:
                     return
                 place = _place_of(standing)
