@@ -35,6 +35,7 @@ from mayfly.mqi.constants import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
 from mayfly.runtime import Runtime
 from mayfly.store.replica.lease import LEASE_MS
+from mayfly.store.replica.standing import STANDBY, read_standing
 from mayfly.verbs.checks import Identifier, folder_in_home
 from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.facts import Counts, MessageTrace, MqscResult, OwnTime, Verification
@@ -105,7 +106,7 @@ class QueueManager:
         users = Users(None if path is None else Path(path), runtime.files)
         # An unreadable file would refuse every user without a reason.
         users.check()
-        with _saying_how_to_share(name):
+        with _saying_how_to_share(name, path):
             #: The argument of services and of functions of ``mayfly.engine``.
             engine = self.engine = Engine(
                 name,
@@ -368,14 +369,19 @@ def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> R
 
 
 @contextmanager
-def _saying_how_to_share(name: str) -> Iterator[None]:
+def _saying_how_to_share(name: str, path: str | Path | None) -> Iterator[None]:
     """Add to a FolderInUse of the ``with`` block the text how programs can share a queue manager.
 
-    ``name`` is that queue manager; the changed error is raised.
+    ``name`` is that queue manager, ``path`` its folder; the changed error is raised. For the folder
+    of a standby it says where the owner is.
     """
     try:
         yield
     except FolderInUse as error:
+        standing = None if path is None else read_standing(Path(path))
+        if standing is not None and standing.role == STANDBY:
+            text = f"{standing.refusal}; {path} is in use by the server that follows"
+            raise FolderInUse(text, error.path) from None
         raise FolderInUse(
             f"{error.message}; programs share {name} through the command `mayfly serve {name}`,"
             " to which they connect as clients (docs/SERVING.md)",

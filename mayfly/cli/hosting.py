@@ -18,7 +18,8 @@ from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any
 
 import typer
 
@@ -38,16 +39,14 @@ from mayfly.cli.managers import acting_user, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import (
     IMPAIRED,
-    OWNER,
     READY,
-    STANDBY,
     Served,
     ServedFile,
     opened_when_free,
 )
 from mayfly.cli.show import note, print_json
 from mayfly.cli.signals import arriving_signals
-from mayfly.cli.standby import reachable, stand_by
+from mayfly.cli.standby import ManagerRole, reachable
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQCHT_SVRCONN, MQEXPI_OFF
@@ -65,9 +64,9 @@ from mayfly.servers.listeners import (
     HttpListener,
     Listener,
     MqListener,
-    notify,
 )
 from mayfly.servers.logs import log_to
+from mayfly.servers.managers import ManagerTable, OwnerPlace
 from mayfly.servers.settings import (
     AMQP_CHANNEL,
     DEVELOPMENT_AMQP_CHANNEL,
@@ -84,7 +83,7 @@ from mayfly.servers.settings import (
 from mayfly.servers.status import ServerStatus
 from mayfly.services.command_server import start_command_server
 from mayfly.store.database import DATABASE_FILE, stored_objects
-from mayfly.store.replica.log import Owned
+from mayfly.store.replica.standing import OWNER, STANDBY
 from mayfly.verbs.contracts.access import (
     MQ_SOCKET_FILE,
     TOKEN_FILE,
@@ -106,10 +105,9 @@ _TOKEN_BYTES = 32
 _APPLIED = "applied.json"
 #: A queue manager that has stopped by itself is noticed this soon.
 _LOOK_SECONDS = 1.0
-#: Arrives as a signal does when a standby is to become the owner. No signal has this number.
-SWITCH = 0
-#: Programs have so long to end their work then; what is open after that is backed out.
-_SWITCH_DRAIN_MS = 300
+#: Arrives as a signal does when a queue manager with a replica is served no more, by an error. No
+#: signal has this number.
+ROLE_ENDED = 0
 _LOG = logging.getLogger("mayfly.serve")
 _TRACES, _METRICS = "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"
 #: The groups of entry points by which packages of exporters name them.
@@ -119,18 +117,6 @@ _GROUPS = {
 }
 _CHANNEL_KEYS = ("amqp_channel", "http_channel", "http_admin_channel")
 _CHANNEL_WORDS = ("CHANNEL", "CHL")
-
-
-class _AllStopped(CommandFailed):
-    """All queue managers of the server have stopped by themselves."""
-
-
-class _OpenManagers(NamedTuple):
-    """The open queue managers of the server, their ``served.json`` files, and folders by name."""
-
-    folders: dict[str, Path]
-    files: list[ServedFile]
-    managers: list[QueueManager]
 
 
 def check_served(settings: ServeSettings) -> None:
@@ -237,135 +223,231 @@ def run_server(
         stack.enter_context(log_to(sys.stderr, settings.log))
         stack.enter_context(_failures_in_the_log())
         arrived = stack.enter_context(arriving_signals(*signals))
-        if settings.queue_managers[0].replica is None:
-            _serve_open(settings, read, arrived, as_json=as_json)
-        else:
-            _serve_in_turn(settings, read, arrived, as_json=as_json)
+        _serve_all(settings, read, arrived, as_json=as_json)
 
 
-def _serve_in_turn(
+def _serve_all(
     settings: ServeSettings,
     read: Callable[[], ServeSettings],
     arrived: SimpleQueue[int],
     *,
     as_json: bool,
 ) -> None:
-    """Serve a queue manager with a replica: as a standby, as the owner, and so on until a signal.
-
-    The parameters are those of :func:`_serve_open`.
-    """
-    served = settings.queue_managers[0]
-    folder, has_owned, gives_way = folder_of(served.name, served.path), False, False
-    announce = partial(print_standby, served.name, as_json=as_json)
-    while True:
-        stand_by(
-            settings,
-            served,
-            folder,
-            partial(_pause, arrived),
-            announce,
-            gives_way=gives_way,
-            waits=has_owned,
-        )
-        has_owned = True
-        try:
-            gives_way = _serve_open(settings, read, arrived, as_json=as_json)
-            if not gives_way:
-                return
-        except Owned as error:
-            _LOG.warning("%s", error)
-        except _AllStopped:
-            # It has lost its lease or the database, or its disk fails, and then following does.
-            _LOG.error("%s follows from now on", served.name)
-            _pause(arrived, _LOOK_SECONDS)
-
-
-def _serve_open(
-    settings: ServeSettings,
-    read: Callable[[], ServeSettings],
-    arrived: SimpleQueue[int],
-    *,
-    as_json: bool,
-) -> bool:
     """Open queue managers and serve them until a signal; then drain and close them.
 
-    ``arrived`` gets the numbers of signals, and SWITCH. SIGHUP calls ``read``. Returns True when a
-    standby is to be the owner. Raises CommandFailed, MQError, StoreError.
+    Those without a replica are open before anything listens. Each of the others is opened by its
+    role, when nobody else owns it. ``arrived`` gets the numbers of signals, and ROLE_ENDED. SIGHUP
+    calls ``read``. Raises CommandFailed, MQError, StoreError.
     """
     with contextlib.ExitStack() as stack:
-        opened = stack.enter_context(_open_managers(settings, partial(_pause, arrived)))
-        _prepare(opened, settings.queue_managers)
-        stack.enter_context(telemetry_of(opened.managers))
-        first_folder = next(iter(opened.folders.values()))
+        opening = stack.enter_context(_opening(settings))
+        opened = [
+            (served, stack.enter_context(opening.open(served, partial(_pause, arrived))))
+            for served in settings.queue_managers
+            if served.replica is None
+        ]
+        open_managers = [manager for _served, manager in opened]
+        # Called when the server has stopped and nobody puts any more.
+        stack.callback(_log_lost, open_managers)
+        for served, manager in opened:
+            opening.prepare(served, manager)
+        opening.watch = stack.enter_context(telemetry_of(open_managers))
+        managers = ManagerTable(open_managers, opening.folders)
+        first_folder = next(iter(opening.folders.values()))
         development = settings.development
-        credentials = developed(opened.managers, opened.folders) if development.is_on else None
+        credentials = None
+        if development.is_on and open_managers:
+            credentials = developed(open_managers, opening.folders)
         tls = settings.tls
         if development.has_tls:
             tls = own_certificate(first_folder, settings.listen)
         token, token_file = _token(settings.token_file, first_folder)
-        admission = Admission([manager.engine for manager in opened.managers], token=token)
+        admission = Admission(
+            [manager.engine for manager in open_managers],
+            token=token,
+            runtime=opening.runtime,
+            folders=opening.folders,
+        )
         stack.callback(admission.close)
-        histories = {
-            manager.name: stack.enter_context(FigureHistory(manager)) for manager in opened.managers
-        }
-        server_status = ServerStatus(opened.managers)
-        role = None if settings.queue_managers[0].replica is None else OWNER
-        served = Served(_absolute(token_file), _absolute(tls.certificate), role=role)
+        for manager in open_managers:
+            stack.enter_context(opening.history(manager))
+        server_status = ServerStatus(managers, opening.runtime)
+        served_file = Served(_absolute(token_file), _absolute(tls.certificate))
         budget = Budget(settings.limits.memory_bytes)
         announced = contextlib.ExitStack()
         mq = MqListener(
-            opened.managers,
+            managers,
             admission,
             settings.listen.mq,
             tls=tls,
             limits=settings.limits,
             budget=budget,
-            folders=list(opened.folders.values()),
-            announce=partial(_announce, announced, opened, served),
+            folders=list(opening.folders.values()),
+            announce=partial(_announce, announced, opening, open_managers, served_file),
+            runtime=opening.runtime,
         )
         # Programs of this machine do not wait for Flight, which takes a second to be imported.
         listeners: list[Listener] = [
             mq,
             *_listeners(
                 settings._replace(tls=tls),
-                opened,
+                managers,
+                opening,
                 token,
                 admission,
                 server_status,
-                histories,
                 budget,
             ),
         ]
-        host = Host(opened.managers, listeners, admission, server_status)
-        for manager in opened.managers:
+        host = Host(managers, listeners, admission, server_status)
+        for manager in open_managers:
             # REFRESH SECURITY and SIGHUP read the files of TLS again.
             call_at_refresh(manager.engine, host.reload)
+        server = _ReplicaServer(host, opening, served_file, arrived, as_json=as_json)
+        stack.callback(server.end_roles)
         stack.callback(host.stop)
+        stack.callback(server.begin_end)
         stack.enter_context(announced)
-        addresses = _start(host)
-        for serving in opened.files:
-            serving.set_ready(READY)
-        for manager in opened.managers:
-            _tell_of_owner(manager, addresses, arrived)
-        print_ready(list(opened.folders), addresses, credentials, served, as_json=as_json)
-        gives_way = _serve(host, mq, settings, read, arrived, opened.files)
+        server.listening = _start(host)
+        for manager in open_managers:
+            opening.files[manager.name].set_ready(READY)
+        if open_managers:
+            names = [manager.name for manager in open_managers]
+            print_ready(names, server.listening, credentials, served_file, as_json=as_json)
+        server.start_roles([each for each in settings.queue_managers if each.replica is not None])
+        _serve(host, mq, settings, read, arrived, server)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
-        os._exit(ExitCode.PIPELINE if gives_way else ExitCode.DONE)
-    return gives_way
+        os._exit(ExitCode.DONE)
 
 
-def _tell_of_owner(
-    manager: QueueManager, addresses: Mapping[str, str], arrived: SimpleQueue[int]
-) -> None:
-    """Let standbys name the addresses of this owner, and let SWITCH arrive when one is wanted."""
-    replica = manager.engine.replica
-    if replica is None:
-        return
-    replica.lease.announce(reachable(addresses))
-    replica.lease.on_wanted = partial(arrived.put, SWITCH)
-    if replica.lease.is_wanted:
-        arrived.put(SWITCH)
+class _ReplicaServer:
+    """What the roles of queue managers with a replica do with the server that they share."""
+
+    def __init__(
+        self,
+        host: Host,
+        opening: _Opening,
+        served_file: Served,
+        arrived: SimpleQueue[int],
+        *,
+        as_json: bool,
+    ) -> None:
+        """Begin without roles; ``served_file`` has the files of token and TLS certificate."""
+        self.host, self.opening = host, opening
+        self._served_file, self._arrived, self._as_json = served_file, arrived, as_json
+        #: The addresses of the listeners by name, as they are printed.
+        self.listening: Mapping[str, str] = {}
+        self._roles: list[ManagerRole] = []
+        #: Passwords of ``--dev``, by queue manager.
+        self._credentials: dict[str, DeveloperPasswords] = {}
+        #: Held while a line is printed.
+        self._printing = Lock()
+
+    def start_roles(self, followed: Sequence[ServedFolder]) -> None:
+        """Let each of these queue managers be followed, or owned, from now on."""
+        runtime, folders = self.opening.runtime, self.opening.folders
+        self._roles = [ManagerRole(each, folders[each.name], self, runtime) for each in followed]
+        for role in self._roles:
+            role.start()
+        if not followed:
+            self.host.tell_ready()
+
+    def begin_end(self) -> None:
+        """Let no role change any more: standbys follow no longer."""
+        for role in self._roles:
+            role.begin_end()
+
+    def end_roles(self) -> None:
+        """Close the queue managers of the roles, whose clients have ended."""
+        self.begin_end()
+        for role in self._roles:
+            role.end()
+
+    def check_roles(self) -> None:
+        """Raise the error of a role that has ended before it began, or when nothing is served."""
+        errors = [(role, role.error) for role in self._roles if role.error is not None]
+        for role, error in errors:
+            if not role.has_begun:
+                raise error
+        if len(self.host.stopped_managers()) == len(self.host.managers.names):
+            raise errors[0][1]
+
+    # For roles.
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """The addresses of the listeners by name, as other machines know them."""
+        return reachable(self.listening)
+
+    @contextmanager
+    def opened(
+        self, served: ServedFolder, pause: Callable[[float], None]
+    ) -> Iterator[QueueManager]:
+        """Return a context with the open queue manager, ready for clients, who do not come yet.
+
+        Raises CommandFailed, MQError, StoreError.
+        """
+        opening = self.opening
+        with contextlib.ExitStack() as stack:
+            manager = stack.enter_context(opening.open(served, pause))
+            stack.callback(_log_lost, [manager])
+            opening.prepare(served, manager)
+            stack.callback(opening.watch(manager))
+            if opening.is_developing:
+                self._credentials[served.name] = developed([manager], opening.folders)
+            stack.enter_context(opening.history(manager))
+            yield manager
+
+    @contextmanager
+    def owned(self, manager: QueueManager) -> Iterator[None]:
+        """Return a context in which clients have a queue manager, and are told that it is here."""
+        name = manager.name
+        self.host.open_manager(manager)
+        told = self._told(name, self._served_file._replace(role=OWNER, is_ready=READY))
+        with self.opening.files[name].announced(told):
+            with self._printing:
+                print_ready(
+                    [name],
+                    self.listening,
+                    self._credentials.get(name),
+                    told,
+                    as_json=self._as_json,
+                )
+            self._tell_ready()
+            yield
+
+    @contextmanager
+    def followed(self, name: str) -> Iterator[None]:
+        """Return a context in which programs of this machine are told that it is a standby."""
+        told = self._told(name, self._served_file._replace(role=STANDBY, is_ready=READY))
+        with self.opening.files[name].announced(told):
+            with self._printing:
+                print_standby(name, self.listening, as_json=self._as_json)
+            self._tell_ready()
+            yield
+
+    def _told(self, name: str, served: Served) -> Served:
+        """Return the content of ``served.json`` with the socket in the folder."""
+        return served._replace(mq_socket=_absolute(self.opening.folders[name] / MQ_SOCKET_FILE))
+
+    def _tell_ready(self) -> None:
+        """Tell the service manager what is served, once each queue manager has a role."""
+        if all(self.host.managers.has_role(name) for name in self.host.managers.names):
+            self.host.tell_ready()
+
+    def give_way(self, manager: QueueManager, owner: OwnerPlace, timeout_ms: int, why: str) -> None:
+        """Refuse clients of a queue manager, and end the present ones within a time."""
+        self.host.close_manager(manager, owner, timeout_ms, why)
+
+    def stand_by(self, name: str, owner: OwnerPlace, *, is_following: bool) -> None:
+        """Tell clients of a queue manager who owns it, and probes whether it could be here."""
+        self.host.managers.stand_by(name, owner, is_following=is_following)
+
+    def fail(self, name: str) -> None:
+        """Note that a queue manager is served no more, by an error."""
+        self.host.managers.fail(name)
+        self._arrived.put(ROLE_ENDED)
 
 
 def _allow_many_files() -> None:
@@ -407,35 +489,34 @@ def _serve(
     settings: ServeSettings,
     read: Callable[[], ServeSettings],
     arrived: SimpleQueue[int],
-    files: Sequence[ServedFile],
-) -> bool:
-    """Handle signals until one ends the server; then drain it. Return True for SWITCH.
+    server: _ReplicaServer,
+) -> None:
+    """Handle signals until one ends the server; then drain it.
 
     To drain is to let clients end their units of work, for at most ``settings.drain_seconds``.
     ``arrived`` gets the numbers of signals. SIGHUP calls ``read`` for the settings; settings that
-    cannot be read are logged and change nothing. ``files`` are the files by which each folder says
-    that it is served. A second signal to end stops the drain. Raises CommandFailed when all queue
-    managers have stopped.
+    cannot be read are logged and change nothing. A second signal to end stops the drain. Raises
+    CommandFailed when all queue managers have stopped, and the error of a role that has not begun.
     """
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
-    while (number := next_signal(host, arrived, files)) == signal.SIGHUP:
+    files = list(server.opening.files.values())
+    while (number := next_signal(host, arrived, files)) in (signal.SIGHUP, ROLE_ENDED):
+        if number == ROLE_ENDED:
+            server.check_roles()
+            continue
         try:
             settings = _reloaded(host, mq, settings, read())
         except CommandFailed as error:
             _LOG.error("nothing is reloaded: %s", error.text)
-    gives_way = number == SWITCH
-    _LOG.info("ends: %s", "another is the owner" if gives_way else signal.Signals(number).name)
-    drain_ms = settings.drain_seconds * 1000
-    if gives_way:
-        drain_ms = min(drain_ms, _SWITCH_DRAIN_MS)
-    draining = host.drain(drain_ms, goes_on=gives_way)
+    _LOG.info("ends: %s", signal.Signals(number).name)
+    server.begin_end()
+    draining = host.drain(settings.drain_seconds * 1000)
     while draining.is_alive():
         with contextlib.suppress(Empty):
-            if (number := arrived.get(timeout=0.02)) not in (signal.SIGHUP, SWITCH):
+            if arrived.get(timeout=0.02) not in (signal.SIGHUP, ROLE_ENDED):
                 _LOG.warning("ends at once: told so twice")
-                return False
-    return gives_way
+                return
 
 
 def next_signal(host: Host, arrived: SimpleQueue[int], files: Sequence[ServedFile]) -> int:
@@ -452,8 +533,8 @@ def next_signal(host: Host, arrived: SimpleQueue[int], files: Sequence[ServedFil
             for serving in files:
                 serving.set_ready(IMPAIRED)
         stopped = host.stopped_managers()
-        if len(stopped) == len(host.managers):
-            raise _AllStopped(
+        if len(stopped) == len(host.managers.names):
+            raise CommandFailed(
                 ExitCode.FILE, f"{', '.join(stopped)}: stopped by an error of the disk"
             )
 
@@ -487,34 +568,87 @@ def _pause(arrived: SimpleQueue[int], seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def _open_managers(
-    settings: ServeSettings, pause: Callable[[float], None]
-) -> Iterator[_OpenManagers]:
-    """Return a context in which the queue managers are open.
+def _opening(settings: ServeSettings) -> Iterator[_Opening]:
+    """Return a context in which the folders of all queue managers count as served.
 
-    Their folders count as served from before they are opened until they are closed, so that
-    commands can say so. If a command has a folder open, this waits for its end by calling
-    ``pause``. Raises FolderInUse if another server has a folder, StoreError for a damaged one.
+    So commands can say who has them. Raises FolderInUse if another server has a folder.
     """
-    queue_managers = settings.queue_managers
-    folders = {served.name: folder_of(served.name, served.path) for served in queue_managers}
     # One for all queue managers: the status of the server then names each loop once.
     runtime = Runtime()
     clock: Clock = SystemClock(runtime=runtime)
     if settings.development.has_virtual_clock:
         clock = VirtualClock(clock.now_ms())
+    folders = {each.name: folder_of(each.name, each.path) for each in settings.queue_managers}
     with contextlib.ExitStack() as stack:
-        files = [
-            stack.enter_context(contextlib.closing(ServedFile(folder)))
-            for folder in folders.values()
-        ]
-        managers = [
-            stack.enter_context(_open_manager(one, folders[one.name], clock, runtime, pause))
-            for one in queue_managers
-        ]
-        # Called when the server has stopped and nobody puts any more.
-        stack.callback(_log_lost, managers)
-        yield _OpenManagers(folders, files, managers)
+        files = {
+            name: stack.enter_context(contextlib.closing(ServedFile(folder)))
+            for name, folder in folders.items()
+        }
+        yield _Opening(folders, files, clock, runtime, is_developing=settings.development.is_on)
+
+
+class _Opening:
+    """Opens queue managers of a server, and prepares them for clients."""
+
+    def __init__(
+        self,
+        folders: dict[str, Path],
+        files: dict[str, ServedFile],
+        clock: Clock,
+        runtime: Runtime,
+        *,
+        is_developing: bool,
+    ) -> None:
+        """Take the folders and their ``served.json`` files by name, and what all share."""
+        self.folders, self.files = folders, files
+        self.clock, self.runtime, self.is_developing = clock, runtime, is_developing
+        #: The figures over time of each open queue manager, by name.
+        self.histories: dict[str, FigureHistory] = {}
+        #: Lets a queue manager send OpenTelemetry; returns what ends that.
+        self.watch: Callable[[QueueManager], Callable[[], object]] = _watch_nothing
+
+    def open(self, served: ServedFolder, pause: Callable[[float], None]) -> QueueManager:
+        """Return the opened queue manager, which is made and logged if the folder has none.
+
+        If a command has the folder open, this waits for its end by calling ``pause``. Raises
+        CommandFailed for a wrong configuration, FolderInUse, StoreError.
+        """
+        return _open_manager(served, self.folders[served.name], self.clock, self.runtime, pause)
+
+    def prepare(self, served: ServedFolder, manager: QueueManager) -> None:
+        """Set the queue manager's expiry scan and lake, run its MQSC scripts, start PCF commands.
+
+        A server without room on its disk starts all the same. Raises CommandFailed, which names the
+        first command that fails.
+        """
+        set_scan(manager, served.expiry_interval_seconds)
+        if served.lake is not None:
+            manager.traces.archives.append(LakeArchive(served.lake.absolute()))
+        for script in served.mqsc:
+            apply_script(manager, self.folders[manager.name], script)
+        try:
+            start_command_server(manager)
+        except MQError as error:
+            _LOG.warning("%s runs no PCF commands: %s", manager.name, error)
+
+    @contextmanager
+    def history(self, manager: QueueManager) -> Iterator[None]:
+        """Return a context in which figures of a queue manager are kept over time."""
+        with FigureHistory(manager) as history:
+            self.histories[manager.name] = history
+            try:
+                yield
+            finally:
+                del self.histories[manager.name]
+
+
+def _watch_nothing(_manager: QueueManager) -> Callable[[], object]:
+    """Send no OpenTelemetry of a queue manager; return what ends that: nothing."""
+    return _nothing
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _open_manager(
@@ -556,24 +690,6 @@ def _open_manager(
             extra={"queue_manager": served.name, "folder": str(folder)},
         )
     return manager
-
-
-def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> None:
-    """Set each queue manager's expiry scan and lake, run its MQSC scripts, start its PCF commands.
-
-    A server without room on its disk starts all the same. Raises CommandFailed, which names the
-    first command that fails.
-    """
-    for manager, served in zip(opened.managers, queue_managers, strict=True):
-        set_scan(manager, served.expiry_interval_seconds)
-        if served.lake is not None:
-            manager.traces.archives.append(LakeArchive(served.lake.absolute()))
-        for script in served.mqsc:
-            apply_script(manager, opened.folders[manager.name], script)
-        try:
-            start_command_server(manager)
-        except MQError as error:
-            _LOG.warning("%s runs no PCF commands: %s", manager.name, error)
 
 
 def apply_script(manager: QueueManager, folder: Path, script: Path) -> None:
@@ -620,18 +736,18 @@ def set_scan(manager: QueueManager, seconds: int | None) -> None:
 
 def _listeners(
     settings: ServeSettings,
-    opened: _OpenManagers,
+    managers: ManagerTable,
+    opening: _Opening,
     token: str,
     admission: Admission,
     server_status: ServerStatus,
-    histories: Mapping[str, FigureHistory],
     budget: Budget,
 ) -> list[Listener]:
     """Return the listeners for Flight, AMQP and HTTP that the settings name, in starting order.
 
-    None of them is started yet. They serve the ``opened`` queue managers. ``token`` admits an
-    operator to Flight, ``admission`` checks the programs of AMQP and HTTP. ``histories`` has the
-    figures over time that HTTP shows. ``budget`` is the memory that all share. Logs a warning for
+    None of them is started yet. They serve ``managers``. ``token`` admits an operator to Flight,
+    ``admission`` checks the programs of AMQP and HTTP. ``opening`` has the folders, and the figures
+    over time that HTTP shows. ``budget`` is the memory that all share. Logs a warning for
     one that other machines reach without TLS.
     """
     tls = settings.tls
@@ -645,8 +761,8 @@ def _listeners(
     if settings.listen.flight is not None:
         listeners.append(
             FlightListener(
-                opened.managers,
-                opened.folders,
+                managers,
+                opening.folders,
                 settings.listen.flight,
                 token=token,
                 tls=tls,
@@ -659,12 +775,13 @@ def _listeners(
         channel = settings.amqp_channel or default
         listeners.append(
             AmqpListener(
-                opened.managers,
+                managers,
                 admission,
                 settings.listen.amqp,
                 channel=channel,
                 tls=tls,
                 budget=budget,
+                runtime=opening.runtime,
             )
         )
     if settings.listen.http is not None:
@@ -672,29 +789,37 @@ def _listeners(
         default_admin = DEVELOPMENT_HTTP_ADMIN_CHANNEL if is_developing else HTTP_ADMIN_CHANNEL
         listeners.append(
             HttpListener(
-                opened.managers,
+                managers,
                 admission,
                 settings.listen.http,
                 channel=settings.http_channel or default,
                 admin_channel=settings.http_admin_channel or default_admin,
                 tls=tls,
                 server_status=server_status,
-                histories=histories,
+                histories=opening.histories,
                 fleet=settings.fleet,
+                identify=admission.identify,
                 budget=budget,
+                runtime=opening.runtime,
             )
         )
     return listeners
 
 
-def _announce(announced: contextlib.ExitStack, opened: _OpenManagers, served: Served) -> None:
-    """Write ``served.json`` in each folder, by which local programs and commands find the server.
+def _announce(
+    announced: contextlib.ExitStack,
+    opening: _Opening,
+    managers: Sequence[QueueManager],
+    served: Served,
+) -> None:
+    """Write ``served.json`` for these queue managers, by which local programs find the server.
 
     ``announced`` empties the files when it is closed.
     """
-    for serving, folder in zip(opened.files, opened.folders.values(), strict=True):
-        socket_file = _absolute(folder / MQ_SOCKET_FILE)
-        announced.enter_context(serving.announced(served._replace(mq_socket=socket_file)))
+    for manager in managers:
+        socket_file = _absolute(opening.folders[manager.name] / MQ_SOCKET_FILE)
+        file = opening.files[manager.name]
+        announced.enter_context(file.announced(served._replace(mq_socket=socket_file)))
 
 
 def _start(host: Host) -> dict[str, str]:
@@ -837,22 +962,22 @@ def print_standby(name: str, addresses: Mapping[str, str], *, as_json: bool) -> 
         ports = ", ".join(f"{key} {value}" for key, value in addresses.items())
         print(f"standby of {name}: {ports}")
     sys.stdout.flush()
-    notify("READY=1", f"STATUS=standby of {name}")
 
 
 @contextmanager
 def telemetry_of(
     managers: Sequence[QueueManager], environment: Mapping[str, str] = os.environ
-) -> Iterator[None]:
+) -> Iterator[Callable[[QueueManager], Callable[[], object]]]:
     """Return a context in which queue managers send OpenTelemetry, if ``environment`` says so.
 
+    Its function lets one more queue manager send it, and returns the function that ends that.
     OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER have names of installed exporters, such as
     ``console`` or ``otlp``; without both nothing is done. The SDK reads its other variables itself.
     Raises CommandFailed for an exporter that is not installed.
     """
     asked = {name: _exporter_names(environment.get(name, "")) for name in (_TRACES, _METRICS)}
     if not any(asked.values()) or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        yield
+        yield _watch_nothing
         return
     try:
         from opentelemetry.sdk.metrics import MeterProvider
@@ -874,9 +999,10 @@ def telemetry_of(
             tracers.add_span_processor(BatchSpanProcessor(exporter))
         telemetry.instrument(tracer_provider=tracers, meter_provider=meters)
         stack.callback(telemetry.uninstrument)
+        watch = partial(telemetry.watch, tracer_provider=tracers)
         for manager in managers:
-            stack.callback(telemetry.watch(manager, tracer_provider=tracers))
-        yield
+            stack.callback(watch(manager))
+        yield watch
 
 
 def _exporter_names(given: str) -> list[str]:

@@ -10,12 +10,13 @@ import typer
 
 from mayfly.cli.managers import FolderOption, Name, folder_of, operating
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.served import IMPAIRED, SERVED_FILE, STANDBY, Served, is_served, read_served
+from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, read_served
 from mayfly.cli.show import JsonOption, print_json
 from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.status import ServingState
+from mayfly.store.replica.standing import STANDBY
 from mayfly.verbs.contracts.access import FolderSocket
 from mayfly.verbs.contracts.wire import OURS, PREAMBLE
 

@@ -44,6 +44,12 @@ from mayfly.store.folder_lock import FolderLock, holder_of
 from mayfly.store.followers import FOLLOWERS_FOLDER, FollowerState, followers_of
 from mayfly.store.replica.applying import noted_position
 from mayfly.store.replica.log import LogRow
+from mayfly.store.replica.standing import (
+    STANDBY,
+    STANDING_FILE,
+    ReplicaStanding,
+    read_standing,
+)
 from mayfly.verbs.checks import home_folder
 
 qm = group()
@@ -63,6 +69,7 @@ _OWN_FILES: Final = (
     "figures.db*",
     "mq.sock",
     REPLICA_FILE,
+    f"{STANDING_FILE}*",
     LOG_FILE,
 )
 _LOOK_SECONDS: Final = 0.05
@@ -77,6 +84,7 @@ class ManagerStatus(NamedTuple):
     ``oldest_seconds`` the age of the oldest message on a queue; all are None while no server
     answers. ``backups`` follow the queue manager, running or not. ``replica`` is the row of the log
     that its folder has, and the epoch of the owner that wrote it; None without a replica.
+    ``standing`` is what its server says of its part in the replica, None without one that says so.
     """
 
     queue_manager: str
@@ -89,6 +97,7 @@ class ManagerStatus(NamedTuple):
     connections: int | None = None
     backups: tuple[FollowerState, ...] = ()
     replica: LogRow | None = None
+    standing: ReplicaStanding | None = None
 
 
 @qm.command()
@@ -145,7 +154,8 @@ def status(name: Name, *, path: FolderOption = None, as_json: JsonOption = False
 
     A queue manager without a server is `stopped`; it is not opened for that, so its messages are
     not counted. For each backup that follows it: what was committed in the last so many seconds
-    would be lost with its disk. Exit code 1 when such a backup does not run.
+    would be lost with its disk. Exit code 1 when such a backup does not run. With a replica: role,
+    epoch, age of the lease, and how far standbys are behind. The database is not asked.
 
     \b
     Example:
@@ -313,6 +323,7 @@ def status_of(name: str, folder: Path) -> ManagerStatus:
         holder_of(folder),
         backups=tuple(followers_of(folder)),
         replica=noted_position(folder),
+        standing=read_standing(folder),
     )
     if not health.is_ready:
         return found
@@ -340,9 +351,9 @@ def _print(found: list[ManagerStatus], *, as_json: bool) -> None:
         now_ms = SystemClock().now_ms()
         print_json(
             [
-                each._asdict()
+                {name: value for name, value in each._asdict().items() if name != "standing"}
                 | {"backups": [_backup_json(of, now_ms) for of in each.backups]}
-                | {"replica": None if each.replica is None else each.replica._asdict()}
+                | {"replica": _replica_json(each)}
                 for each in found
             ]
         )
@@ -354,9 +365,55 @@ def _print(found: list[ManagerStatus], *, as_json: bool) -> None:
     for one in found:
         for backup in one.backups:
             print(f"backup of {one.queue_manager} to {backup.target}: {_backup_text(backup)}")
-        if one.replica is not None:
-            number, epoch = one.replica
-            print(f"replica of {one.queue_manager}: its folder has row {number}, of epoch {epoch}")
+        for text in _replica_texts(one):
+            print(f"replica of {one.queue_manager}: {text}")
+
+
+def _replica_json(one: ManagerStatus) -> dict[str, object] | None:
+    """Return the part of a queue manager in a replica for JSON; None without a replica.
+
+    ``role`` and what comes with it are None while no server has one.
+    """
+    if one.replica is None:
+        return None
+    number, epoch = one.replica
+    found: dict[str, object] = dict.fromkeys(ReplicaStanding._fields)
+    if one.standing is not None:
+        found = one.standing._asdict()
+        epoch = one.standing.epoch or epoch
+        found["standbys"] = [each._asdict() for each in one.standing.standbys]
+    # These are facts of the queue manager, and stand beside.
+    for name in ("queue_manager", "process_id", "row"):
+        del found[name]
+    return {"number": number, **found, "epoch": epoch}
+
+
+def _replica_texts(one: ManagerStatus) -> Iterator[str]:
+    """Yield the part of a queue manager in a replica as phrases; nothing without a replica."""
+    if one.replica is None:
+        return
+    number, epoch = one.replica
+    standing = one.standing
+    if standing is None:
+        yield f"its folder has row {number:,}, of epoch {epoch}"
+        return
+    lease = "no lease"
+    if standing.lease_age_ms is not None:
+        lease = f"lease renewed {_seconds(standing.lease_age_ms)} ago"
+    if standing.role == STANDBY:
+        owner = f"owner {standing.owner or 'not known'} {standing.address}".rstrip()
+        lag = f"{standing.lag_rows:,} rows behind for {_seconds(standing.lag_ms)}"
+        yield f"standby, {lag}, epoch {standing.epoch}, {lease}, {owner}"
+        return
+    yield f"owner, row {number:,}, epoch {standing.epoch}, {lease}"
+    for each in standing.standbys:
+        lag = f"{each.lag_rows:,} rows behind for {_seconds(each.lag_ms)}"
+        yield f"standby {each.name}, {lag}, seen {_seconds(each.seen_ms)} ago"
+
+
+def _seconds(ms: int) -> str:
+    """Return a time in seconds: ``0.2 s``."""
+    return f"{ms / SECOND_MS:.1f} s"
 
 
 def _backup_json(state: FollowerState, now_ms: int) -> dict[str, object]:

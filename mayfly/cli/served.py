@@ -13,18 +13,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import note
-from mayfly.client.connection.endpoint import Endpoint
-from mayfly.mqi.errors import FolderInUse, MQError, StoreError
+from mayfly.mqi.errors import FolderInUse, StoreError
 from mayfly.runtime.files import FOLDER_MODE, is_locked, locked_file
 from mayfly.store.database import REPLICA_FILE
 from mayfly.store.folder_lock import holder_of
-from mayfly.verbs.contracts.access import FolderSocket
+from mayfly.store.replica.standing import STANDBY, read_standing
 
 SERVED_FILE = "served.json"
 #: Values of ``Served.is_ready``: all listeners are there; one of the server's loops is gone.
 READY, IMPAIRED = 1, 2
-#: Values of ``Served.role``.
-OWNER, STANDBY = "owner", "standby"
 #: A server starts within two seconds on a quiet machine, and within fifteen under load.
 _PATIENCE_SECONDS = 30
 _LOOK_SECONDS = 0.02
@@ -87,11 +84,12 @@ class ServedFile:
     def set_ready(self, is_ready: int) -> None:
         """Write to the file that all listeners run (READY), or that a thread ended (IMPAIRED).
 
-        Call it within :meth:`announced`.
+        Outside of :meth:`announced` nothing is done.
         """
         # One byte is written, the last value: a reader finds the old file or the new one whole.
-        written = str(is_ready).encode()
-        os.pwrite(self._descriptor, written, os.fstat(self._descriptor).st_size - len("0}"))
+        size = os.fstat(self._descriptor).st_size
+        if size:
+            os.pwrite(self._descriptor, str(is_ready).encode(), size - len("0}"))
 
     def close(self) -> None:
         """Remove and unlock the file; call it once, after the folder is closed."""
@@ -119,8 +117,9 @@ def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
 def check_owner(served: Served, folder: Path) -> None:
     """Raise CommandFailed if the server of a folder is a standby, which carries out no command."""
     if served.role == STANDBY:
-        text = f"{folder} is that of a standby: another server owns its queue manager, ask that"
-        raise CommandFailed(ExitCode.PIPELINE, text)
+        standing = read_standing(folder)
+        text = f"{folder} is that of a standby" if standing is None else standing.refusal
+        raise CommandFailed(ExitCode.PIPELINE, f"{text}; ask its owner")
 
 
 def check_owns(name: str, folder: Path) -> None:
@@ -136,7 +135,9 @@ def check_owns(name: str, folder: Path) -> None:
     for _ in polls(folder):
         served = read_served(folder / SERVED_FILE) if is_served(folder) else None
         if served is not None and served.role == STANDBY:
-            text = f"{_owner_text(name, folder)}: do this where that has its folder"
+            standing = read_standing(folder)
+            text = f"another server owns {name}" if standing is None else standing.refusal
+            text = f"{text}: do this where the owner has its folder"
             raise CommandFailed(ExitCode.PIPELINE, f"{folder} is not the owner's; {text}")
         if served is not None or not is_served(folder):
             break
@@ -145,22 +146,6 @@ def check_owns(name: str, folder: Path) -> None:
         raise CommandFailed(
             ExitCode.PIPELINE, f"{folder} {text}; do this while the owner runs, in its folder"
         )
-
-
-def _owner_text(name: str, folder: Path) -> str:
-    """Return what the standby that has a folder open says of the owner."""
-    # A command on a folder that nobody serves starts without the client of the network.
-    from mayfly.client.connection.remote import connect
-
-    socket = FolderSocket(folder)
-    try:
-        connect(Endpoint((socket.path,), "", name), "", "").close(commit=False)
-    except MQError as error:
-        return error.detail
-    finally:
-        socket.close()
-    # It has become the owner meanwhile, or lets nobody in for another reason.
-    return f"another server owns {name}"
 
 
 def polls(folder: Path) -> Iterator[None]:

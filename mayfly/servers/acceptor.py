@@ -414,11 +414,33 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
             while self._has_clients():
                 if self.loop.time() >= until:
                     return False
-                self._each(self._drain)
+                self._each(lambda connection: self._drain(connection, "the server ends"))
                 await asyncio.sleep(LOOK_SECONDS)
             return True
 
         return self._run_in_loop(drain())
+
+    def drain_manager(self, name: str, timeout_ms: int, why: str) -> None:
+        """End the connections of one queue manager; return when none is left. Others stay.
+
+        Each ends once its work is done, as by :meth:`drain`, and after ``timeout_ms`` in any case,
+        with ``why`` as the text for its client. New ones must be refused before the call.
+        """
+
+        async def drain() -> None:
+            until = self.loop.time() + timeout_ms / 1_000
+            while connections := self._connections_with(name):
+                is_late = self.loop.time() >= until
+                for each in connections:
+                    if is_late:
+                        self._end(each, why)
+                    else:
+                        self._drain(each, why)
+                if is_late:
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+
+        self._run_in_loop(drain())
 
     def close(self) -> None:
         """Close all connections, back out their units of work, and end the threads.
@@ -451,8 +473,11 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
         """
 
     @abstractmethod
-    def _drain(self, connection: _ConnectionT) -> None:
-        """Do the same as ``_quiesce``, because the server ends: the client gets another reason."""
+    def _drain(self, connection: _ConnectionT, why: str) -> None:
+        """Do the same as ``_quiesce``, because the queue manager ends here: with another reason.
+
+        ``why`` is a text for the client.
+        """
 
     @abstractmethod
     async def _end_all(self) -> None:
@@ -465,6 +490,14 @@ class EventLoopServer(ABC, Generic[_ConnectionT]):
     def _has_clients(self) -> bool:
         """Return True while a connection is open."""
         return bool(self._open())
+
+    def _connections_with(self, manager: str) -> list[_ConnectionT]:
+        """Return the open connections that have a conversation with a queue manager."""
+        return [
+            connection
+            for connection in self._open()
+            if any(each.queue_manager == manager for each in connection.status())
+        ]
 
     def _stop_accepting(self) -> None:
         """Close the listening sockets."""

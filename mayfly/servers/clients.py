@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
@@ -17,6 +17,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.channel_names import spelled
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
+from mayfly.servers.managers import ManagerTable
 
 #: Numbers of sockets of clients. All servers of a process share them: administration tells the
 #: instances of a channel apart by them, whichever protocol each speaks.
@@ -102,27 +103,33 @@ class ChannelInstances:
             del self._by_place[place]
 
 
-def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> QueueManager:
-    """Return the queue manager whose name ``applicant``, a client, asks for.
+def manager_of(managers: ManagerTable, applicant: Applicant, listener: str) -> QueueManager:
+    """Return the queue manager whose name ``applicant``, a client of a ``listener``, asks for.
 
-    Raises MQRC_Q_MGR_NAME_ERROR if this server does not serve it.
+    Raises MQRC_Q_MGR_NAME_ERROR if this server does not serve it, MQRC_HOST_NOT_AVAILABLE for one
+    that another server owns.
     """
     manager = managers.get(applicant.queue_manager)
     if manager is None:
+        absence = managers.absence(applicant.queue_manager, listener)
+        if absence is not None:
+            raise absence
         text = f"queue manager {applicant.queue_manager!r} is not served here"
         raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, text)
     return manager
 
 
 def connection_of(
-    managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
+    managers: ManagerTable, applicant: Applicant, admitted: Admitted, listener: str
 ) -> LocalConnection:
     """Open a local connection to the queue manager that an admitted client asks for.
 
     The connection has the user and groups that admission has decided; an operator has all
-    authority. Raises MQRC_Q_MGR_NAME_ERROR if this server does not serve the queue manager.
+    authority. ``listener`` is the name of that by which the client came. Raises
+    MQRC_Q_MGR_NAME_ERROR if this server does not serve the queue manager, MQRC_HOST_NOT_AVAILABLE
+    if another server owns it.
     """
-    manager = manager_of(managers, applicant)
+    manager = manager_of(managers, applicant, listener)
     # An operator has all authority; messages, ledger and audit show the user's name.
     user, known_as = (None, admitted.user) if admitted.is_operator else (admitted.user, "")
     program = applicant.application or "mayfly"

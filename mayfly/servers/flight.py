@@ -62,6 +62,7 @@ from mayfly.pipeline.bulk.queue_client import STAGED, MessagePage, message_batch
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, ledger_batch, pages
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
+from mayfly.servers.managers import ManagerTable
 from mayfly.servers.settings import check_clients
 from mayfly.store.ledger import Ledger
 from mayfly.store.stage_table import StagePlace
@@ -104,7 +105,7 @@ class FlightServer:
 
     def __init__(
         self,
-        queue_managers: ServedManager | Sequence[ServedManager],
+        queue_managers: ServedManager | Sequence[ServedManager] | ManagerTable,
         host: str = "127.0.0.1",
         port: int = DEFAULT_PORT,
         *,
@@ -134,8 +135,7 @@ class FlightServer:
             has_roots=client_roots is not None,
             is_open=without_client_certificates,
         )
-        managers = queue_managers if isinstance(queue_managers, Sequence) else [queue_managers]
-        self._managers = {manager.name: manager for manager in managers}
+        self._managers = _by_name(queue_managers)
         self._host = host
         self._port = port
         self._token = check_token(token)
@@ -241,6 +241,11 @@ class FlightServer:
                 if isinstance(manager, QueueManager):
                     manager.engine.foreign_client_count += change
 
+    def note_opened(self, manager: QueueManager) -> None:
+        """Count this server, which listens, for a queue manager that was opened since."""
+        if self._is_counted:
+            manager.engine.foreign_client_count += 1
+
     @property
     def _scheme(self) -> str:
         """The scheme of the URL: ``grpc``, with TLS ``grpc+tls``."""
@@ -258,7 +263,7 @@ class FlightServer:
             options |= {"verify_client": True, "root_certificates": self._client_roots}
         place = f"{self._host}:{self._port}"
         try:
-            self._listen(f"{self._scheme}://{place}", place, self._managers, options)
+            self._listen(f"{self._scheme}://{place}", place, _names_of(self._managers), options)
         except OSError:
             # gRPC does not say why.
             why = _why_not_bound(self._host, self._port)
@@ -272,25 +277,27 @@ class FlightServer:
         folder_socket = FlightSocket(folder)
         self._sockets.append(folder_socket)
         place = f"a socket in {folder}"
-        self._listen(folder_socket.location, place, {name: self._managers[name]}, {})
+        self._listen(folder_socket.location, place, (name,), {})
         folder_socket.path.chmod(_SOCKET_MODE)
 
     def _listen(
         self,
         location: str,
         place: str,
-        managers: Mapping[str, ServedManager],
+        names: Sequence[str],
         options: Mapping[str, Any],
     ) -> None:
         """Start a gRPC service at a location such as ``grpc://HOST:PORT``, and keep it.
 
-        It serves ``managers``, by name. ``place`` names the location in errors. ``options`` are
-        those of pyarrow's server, such as TLS. Raises OSError if gRPC cannot listen there.
+        It serves the queue managers of these ``names``. ``place`` names the location in errors.
+        ``options`` are those of pyarrow's server, such as TLS. Raises OSError if gRPC cannot listen
+        there.
         """
         try:
             service = _Service(
                 location,
-                managers=managers,
+                managers=self._managers,
+                names=names,
                 stopping=self._stopping,
                 budget=self._budget,
                 middleware={"token": _TokenCheck(self._token)},
@@ -300,6 +307,21 @@ class FlightServer:
             raise OSError(f"cannot listen on {place}: {error}") from error
         self._services.append(service)
         service.url = self.url
+
+
+def _by_name(
+    queue_managers: ServedManager | Sequence[ServedManager] | ManagerTable,
+) -> Mapping[str, ServedManager]:
+    """Return queue managers by their names; a table stays as it is, since it changes."""
+    if isinstance(queue_managers, ManagerTable):
+        return queue_managers
+    managers = queue_managers if isinstance(queue_managers, Sequence) else [queue_managers]
+    return {manager.name: manager for manager in managers}
+
+
+def _names_of(managers: Mapping[str, ServedManager]) -> tuple[str, ...]:
+    """Return the names of all queue managers, also of those in standby."""
+    return managers.names if isinstance(managers, ManagerTable) else tuple(managers)
 
 
 def _why_not_bound(host: str, port: int) -> str:
@@ -328,16 +350,18 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         location: str,
         *,
         managers: Mapping[str, ServedManager],
+        names: Sequence[str],
         stopping: threading.Event,
         budget: Budget,
         **options: Any,
     ):
         """Listen at a location such as ``grpc://HOST:PORT``; raises ArrowException if not possible.
 
-        It serves ``managers``, by name. ``budget`` limits the memory for uploads. ``stopping`` is
-        set when the server stops. ``options`` are those of pyarrow's server, such as TLS.
+        It serves the ``managers`` of these ``names``. ``budget`` limits the memory for uploads.
+        ``stopping`` is set when the server stops. ``options`` are those of pyarrow's server, such
+        as TLS.
         """
-        self._managers, self._budget = managers, budget
+        self._managers, self._names, self._budget = managers, names, budget
         #: Set when the server is to stop.
         self._stopping = stopping
         #: The url of the server's port, for clients that came by a folder.
@@ -425,17 +449,22 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         """Return the queue manager that a request names, and remove its name from the request.
 
         The name may be missing if only one queue manager is served. Raises UnknownManager for an
-        unknown name, and BadRequest for another version of the verb's protocol.
+        unknown name, BadRequest for another version of the verb's protocol, and
+        FlightUnavailableError for a queue manager that another server owns.
         """
         _check_protocol(verb, request)
         name = request.pop("manager", None)
-        if name is None and len(self._managers) == 1:
-            return next(iter(self._managers.values()))
-        try:
-            return self._managers[name]
-        except (KeyError, TypeError):
-            served = ", ".join(sorted(self._managers))
-            raise UnknownManager(f"no queue manager {name!r} here; served: {served}") from None
+        if name is None and len(self._names) == 1:
+            name = self._names[0]
+        manager = self._managers.get(name) if name in self._names else None
+        if manager is not None:
+            return manager
+        if isinstance(self._managers, ManagerTable) and name in self._names:
+            absence = self._managers.absence(name, "flight")
+            if absence is not None:
+                raise flight.FlightUnavailableError(absence.detail)
+        served = ", ".join(sorted(self._names))
+        raise UnknownManager(f"no queue manager {name!r} here; served: {served}")
 
     def _slices(
         self, batches: Iterator[pa.RecordBatch], max_bytes: int

@@ -9,12 +9,14 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.admission import Admission, call_at_refresh
+from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.channel import Clients, clients_known
 from mayfly.client.connection.interface import instrumented_application
 from mayfly.lifetime.times import SECOND_MS
@@ -24,7 +26,8 @@ from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, connection_of
 from mayfly.servers.figure_history import FigureHistory
-from mayfly.servers.settings import ClientLimits, Listen, TlsFiles
+from mayfly.servers.managers import ManagerTable, OwnerPlace
+from mayfly.servers.settings import ClientLimits, TlsFiles
 from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.servers.wire.link import Limits
 from mayfly.servers.wire.server import WireServer
@@ -69,6 +72,16 @@ class Listener:
         Returns after ``timeout_ms`` at the latest, even with connections open.
         """
 
+    def open_manager(self, manager: QueueManager) -> None:
+        """Begin to serve a queue manager that was opened since the start."""
+
+    def close_manager(self, manager: QueueManager, timeout_ms: int, why: str) -> None:
+        """End the connections of a queue manager that is about to be closed; others stay.
+
+        Returns when they have ended their work, after ``timeout_ms`` at the latest: then the rest
+        is ended with the text ``why``. New ones are refused already.
+        """
+
     def stop(self) -> None:
         """Stop to listen, and close all connections; open units of work are backed out."""
 
@@ -88,6 +101,9 @@ class _ClientServer(Clients, Protocol):
     def drain(self, timeout_ms: int) -> object:
         """Return when the connections have ended, or after ``timeout_ms``."""
 
+    def drain_manager(self, name: str, timeout_ms: int, why: str) -> None:
+        """End the connections of one queue manager, after ``timeout_ms`` at the latest."""
+
     def close(self) -> None:
         """Close all connections, and end the threads of the server."""
 
@@ -97,29 +113,35 @@ class ClientListener(Listener):
 
     def __init__(
         self,
-        managers: Sequence[QueueManager],
+        managers: Sequence[QueueManager] | ManagerTable,
         admission: Admits,
         address: ListenAddress | None,
         tls: TlsFiles,
         budget: Budget | None,
+        runtime: Runtime | None,
     ) -> None:
         """Serve ``managers``; without ``address`` it does not listen over TCP.
 
         ``admission`` decides which programs may connect. ``tls`` has the files for TLS; without a
         certificate there is no TLS. ``budget`` limits the memory for messages and may be shared
-        with other listeners.
+        with other listeners. ``runtime`` gives the server its threads; None is that of the first
+        queue manager.
         """
-        self._managers = {manager.name: manager for manager in managers}
+        self._managers, self._given_runtime = ManagerTable.of(managers), runtime
         self._admission, self._address, self._tls = admission, address, tls
         self._budget = Budget() if budget is None else budget
         self._context: ssl.SSLContext | None = None
         self._server: _ClientServer | None = None
+        #: By queue manager, the context in which administration knows its clients.
+        self._known: dict[str, contextlib.ExitStack] = {}
         #: The steps of :meth:`stop`, the last first.
         self._ending = contextlib.ExitStack()
 
     @property
     def _runtime(self) -> Runtime:
-        """The runtime of the first queue manager, which gives servers their threads."""
+        """The runtime that gives servers their threads."""
+        if self._given_runtime is not None:
+            return self._given_runtime
         return next(iter(self._managers.values())).engine.runtime
 
     def _serve(self, server: _ClientServer) -> str:
@@ -138,9 +160,27 @@ class ClientListener(Listener):
                 text = f"cannot listen on {self._address}: {error.strerror or error}"
                 raise OSError(text) from error
             address = str(self._address._replace(port=port))
+        self._ending.callback(self._forget_clients)
         for manager in self._managers.values():
-            self._ending.enter_context(clients_known(manager.engine, server))
+            self.open_manager(manager)
         return address
+
+    def _forget_clients(self) -> None:
+        """Let administration know of no clients any more, as the server ends."""
+        while self._known:
+            self._known.popitem()[1].close()
+
+    def open_manager(self, manager: QueueManager) -> None:
+        """Let DISPLAY CONN of a queue manager show its clients; nothing before the start."""
+        if self._server is not None:
+            known = self._known[manager.name] = contextlib.ExitStack()
+            known.enter_context(clients_known(manager.engine, self._server))
+
+    def close_manager(self, manager: QueueManager, timeout_ms: int, why: str) -> None:
+        """End the connections of a queue manager that is about to be closed; others stay."""
+        if self._server is not None:
+            self._server.drain_manager(manager.name, timeout_ms, why)
+            self._known.pop(manager.name).close()
 
     def reload(self) -> None:
         """Load certificate, key and client authorities into the TLS context in use.
@@ -177,13 +217,14 @@ class MqListener(ClientListener):
 
     def __init__(
         self,
-        managers: Sequence[QueueManager],
+        managers: Sequence[QueueManager] | ManagerTable,
         admission: Admits,
         address: ListenAddress | None,
         *,
         tls: TlsFiles,
         limits: ClientLimits,
         budget: Budget | None = None,
+        runtime: Runtime | None = None,
         folders: Sequence[Path] = (),
         announce: Callable[[], None] = lambda: None,
     ) -> None:
@@ -194,7 +235,7 @@ class MqListener(ClientListener):
         programs find the sockets.
         """
         budget = Budget(limits.memory_bytes) if budget is None else budget
-        super().__init__(managers, admission, address, tls, budget)
+        super().__init__(managers, admission, address, tls, budget, runtime)
         self._limits, self._folders, self._announce = limits, folders, announce
         self._idle = _IdleConnections(limits.idle_seconds)
         self._wire_server: WireServer | None = None
@@ -211,10 +252,11 @@ class MqListener(ClientListener):
             for folder in self._folders
         ]
         self._wire_server = server = WireServer(
-            self._managers.values(),
+            self._managers,
             self._admission,
             limits=_limits_of(self._limits),
             budget=self._budget,
+            runtime=self._runtime,
         )
         address = self._serve(server)
         for folder_socket in folder_sockets:
@@ -301,7 +343,7 @@ class FlightListener(Listener):
 
     def __init__(
         self,
-        managers: Sequence[QueueManager],
+        managers: Sequence[QueueManager] | ManagerTable,
         folders: Mapping[str, Path],
         address: ListenAddress,
         *,
@@ -350,6 +392,11 @@ class FlightListener(Listener):
         """Do the same as :meth:`stop`: end running calls without waiting for ``timeout_ms``."""
         self.stop()
 
+    def open_manager(self, manager: QueueManager) -> None:
+        """Let the engine of a queue manager know that programs of other processes reach it."""
+        if self._server is not None:
+            self._server.note_opened(manager)
+
     def stop(self) -> None:
         """Refuse new calls and end all running ones; clients that do not respond have 5 seconds."""
         if self._server is not None:
@@ -368,7 +415,7 @@ class HttpListener(ClientListener):
 
     def __init__(
         self,
-        managers: Sequence[QueueManager],
+        managers: Sequence[QueueManager] | ManagerTable,
         admission: Admits,
         address: ListenAddress,
         *,
@@ -378,7 +425,9 @@ class HttpListener(ClientListener):
         server_status: ServerStatus,
         histories: Mapping[str, FigureHistory],
         fleet: Mapping[str, str] = MappingProxyType({}),
+        identify: Callable[[Applicant], Future[Admitted]] | None = None,
         budget: Budget | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
         """Configure the listener; ``budget`` may be shared with other listeners.
 
@@ -386,12 +435,13 @@ class HttpListener(ClientListener):
         over time of each queue manager, by name. ``server_status`` is shown by
         health probes. The rules of ``channel`` apply to programs, those of ``admin_channel`` to
         administrators. ``fleet`` has the origins of servers whose consoles show this one, by name.
+        ``identify`` checks passwords while no queue manager is open.
         """
-        super().__init__(managers, admission, address, tls, budget)
+        super().__init__(managers, admission, address, tls, budget, runtime)
         self._is_on_loopback = address.is_loopback
         self._channel, self._admin_channel = channel, admin_channel
         self._server_status = server_status
-        self._histories, self._fleet = histories, fleet
+        self._histories, self._fleet, self._identify = histories, fleet, identify
         self.service: Service | None = None
 
     def start(self) -> str:
@@ -415,6 +465,7 @@ class HttpListener(ClientListener):
             admin_channel=self._admin_channel,
             histories=self._histories,
             fleet=self._fleet,
+            identify=self._identify,
         )
         is_loopback = self._is_on_loopback and self._context is None
         made = Application(service, is_loopback=is_loopback)
@@ -429,6 +480,12 @@ class HttpListener(ClientListener):
             self.service.message_waits.end()
             self.service.feeds.end()
         super().drain(timeout_ms)
+
+    def close_manager(self, manager: QueueManager, timeout_ms: int, why: str) -> None:
+        """End the live streams and connections of a queue manager that is about to be closed."""
+        if self.service is not None:
+            self.service.feeds.forget(manager.engine)
+        super().close_manager(manager, timeout_ms, why)
 
     def stop(self) -> None:
         """Close all connections, live streams and what-if experiments."""
@@ -448,19 +505,20 @@ class AmqpListener(ClientListener):
 
     def __init__(
         self,
-        managers: Sequence[QueueManager],
+        managers: Sequence[QueueManager] | ManagerTable,
         admission: Admits,
         address: ListenAddress,
         *,
         channel: str,
         tls: TlsFiles,
         budget: Budget | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
         """Take the settings of the server; the rules of ``channel`` apply to its clients.
 
         The other parameters are those of :class:`ClientListener`.
         """
-        super().__init__(managers, admission, address, tls, budget)
+        super().__init__(managers, admission, address, tls, budget, runtime)
         self._channel = channel
 
     def start(self) -> str:
@@ -471,32 +529,24 @@ class AmqpListener(ClientListener):
         """
         try:
             from mayfly.servers.amqp.connection import AmqpServer
+            from mayfly.servers.amqp.entrance import redirect_of
         except ModuleNotFoundError as error:
             text = "--amqp needs python-qpid-proton, which a C compiler builds: mayfly-mq[amqp]"
             raise OSError(text) from error
         self._context = tls_context(self._tls)
         return self._serve(
             AmqpServer(
-                list(self._managers),
+                self._managers.names,
                 self._admission,
                 lambda _name, admitted, applicant: connection_of(
-                    self._managers, applicant, admitted
+                    self._managers, applicant, admitted, self.name
                 ),
                 channel=self._channel,
                 runtime=self._runtime,
                 budget=self._budget,
+                redirect=partial(redirect_of, self._managers),
             )
         )
-
-
-def import_listeners(listen: Listen) -> None:
-    """Import what the listeners of these addresses need, so that they start at once later."""
-    modules = {"flight": "flight", "amqp": "amqp.connection", "http": "http.application"}
-    for name, address in listen._asdict().items():
-        if address is not None and name in modules:
-            with contextlib.suppress(ImportError):
-                # Its start says what is missing.
-                import_module(f"mayfly.servers.{modules[name]}")
 
 
 def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
@@ -544,24 +594,24 @@ class Host:
 
     def __init__(
         self,
-        managers: Sequence[QueueManager],
+        managers: Sequence[QueueManager] | ManagerTable,
         listeners: Sequence[Listener],
         admission: Admission,
         server_status: ServerStatus | None = None,
     ) -> None:
-        """Take open queue managers, and listeners in the order in which they start.
+        """Take the queue managers of a server, and listeners in the order in which they start.
 
         ``admission`` decides which programs may connect. ``server_status`` is the status of the
         server, for health probes.
         """
         self._admission = admission
-        self.managers = list(managers)
+        self.managers = ManagerTable.of(managers)
         self._listeners = list(listeners)
         self._started: list[Listener] = []
         self._logged_stopped: set[str] = set()
         #: Errors, and names of loops that are gone, which the log has already.
         self._logged: set[str] = set()
-        self.server_status = server_status or ServerStatus(managers)
+        self.server_status = server_status or ServerStatus(self.managers)
 
     def start(self) -> dict[str, str]:
         """Start the listeners in order; return their addresses by listener name.
@@ -586,10 +636,52 @@ class Host:
             self.stop()
             raise
         self.server_status.state = ServingState.READY
-        names = [manager.name for manager in self.managers]
-        _HOST_LOG.info("ready: %s", ", ".join(names), extra={"queue_managers": names})
-        notify("READY=1", f"STATUS=serving {', '.join(names)}")
         return addresses
+
+    def tell_ready(self) -> None:
+        """Say in the log, and to systemd, which queue managers are served and followed."""
+        names = list(self.managers)
+        text = self._status_text()
+        _HOST_LOG.info("ready: %s", ", ".join(names) or text, extra={"queue_managers": names})
+        notify("READY=1", f"STATUS={text}")
+
+    def _status_text(self) -> str:
+        """Return ``serving QM1, standby of QM2``."""
+        standbys = [name for name in self.managers.names if name not in self.managers]
+        parts = (("serving", list(self.managers)), ("standby of", standbys))
+        return ", ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
+
+    def open_manager(self, manager: QueueManager) -> None:
+        """Let clients of all listeners have a queue manager that was opened since the start."""
+        self._admission.add(manager.engine)
+        call_at_refresh(manager.engine, self.reload)
+        for listener in list(self._started):
+            listener.open_manager(manager)
+        self.managers.put(manager)
+
+    def close_manager(
+        self, manager: QueueManager, owner: OwnerPlace, timeout_ms: int, why: str
+    ) -> None:
+        """Refuse clients of a queue manager with the place of its owner, and end the present ones.
+
+        They may end their work for ``timeout_ms``, and are then ended with the text ``why``.
+        Clients of other queue managers stay. The caller closes the queue manager.
+        """
+        self.managers.stand_by(manager.name, owner)
+        _HOST_LOG.info("draining %s for at most %d ms", manager.name, timeout_ms)
+        drains = [
+            threading.Thread(
+                target=listener.close_manager,
+                args=(manager, timeout_ms, why),
+                name=f"mayfly-drain-{listener.name}",
+            )
+            for listener in list(self._started)
+        ]
+        for drain in drains:
+            drain.start()
+        for drain in drains:
+            drain.join()
+        self._admission.remove(manager.name)
 
     def reload(self) -> None:
         """Read the files of admission and of the listeners again, such as TLS certificates.
@@ -612,17 +704,15 @@ class Host:
                 )
         notify("READY=1")
 
-    def drain(self, timeout_ms: int, *, goes_on: bool = False) -> threading.Thread:
+    def drain(self, timeout_ms: int) -> threading.Thread:
         """Start to drain all listeners; return a thread that ends when all are drained.
-
-        systemd is told that the server ends, unless the process ``goes_on``, as a standby.
 
         Listeners accept no new connections. A connection closes when it is idle or has ended its
         unit of work. After ``timeout_ms`` the drain ends; :meth:`stop` closes the remaining
         connections.
         """
         self.server_status.state = ServingState.DRAINING
-        notify(*([] if goes_on else ["STOPPING=1"]), "STATUS=draining")
+        notify("STOPPING=1", "STATUS=draining")
         _HOST_LOG.info("draining for at most %d s", timeout_ms // 1000)
         drains = [
             threading.Thread(
@@ -677,9 +767,15 @@ class Host:
     def stopped_managers(self) -> list[str]:
         """Return the names of queue managers that have stopped by themselves; logs each once.
 
-        A queue manager stops if its disk fails during a commit, or if its database is damaged.
+        A queue manager stops if its disk fails during a commit, or if its database is damaged. One
+        with a replica follows then, unless that has failed as well.
         """
-        stopped = [manager.name for manager in self.managers if manager.is_stopped]
+        failed = [name for name in self.managers.names if self.managers.has_failed(name)]
+        stopped = failed + [
+            manager.name
+            for manager in self.managers.values()
+            if manager.is_stopped and manager.engine.replica is None
+        ]
         for name in stopped:
             if name not in self._logged_stopped:
                 self._logged_stopped.add(name)

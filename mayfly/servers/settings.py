@@ -172,15 +172,9 @@ def check_settings(settings: ServeSettings) -> None:
 
 
 def _check_replica(settings: ServeSettings) -> None:
-    """Raise ValueError if a queue manager has a replica, and others or a virtual clock beside it.
-
-    A server is owner or standby as a whole, and a virtual clock is that of one process.
-    """
-    if all(each.replica is None for each in settings.queue_managers):
-        return
-    if len(settings.queue_managers) > 1:
-        raise ValueError("a queue manager with a replica (--replica) has a server of its own")
-    if settings.development.has_virtual_clock:
+    """Raise ValueError for a replica with a virtual clock, which is that of one process."""
+    has_replica = any(each.replica is not None for each in settings.queue_managers)
+    if has_replica and settings.development.has_virtual_clock:
         raise ValueError("--virtual-clock and --replica contradict each other")
 
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 from mayfly.admin import QMSTATUS, inquire, named, object_type
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
+from mayfly.servers.managers import ManagerTable
 
 
 class ServingState(StrEnum):
@@ -36,30 +38,43 @@ class ServingState(StrEnum):
 class ServerStatus:
     """The status of a server: the host sets ``state``, listeners answer health probes from it."""
 
-    def __init__(self, managers: Sequence[QueueManager]) -> None:
-        """Begin with the state STARTING for the queue managers of the server."""
-        self._managers = list(managers)
+    def __init__(
+        self, managers: Sequence[QueueManager] | ManagerTable, runtime: Runtime | None = None
+    ) -> None:
+        """Begin with the state STARTING for the queue managers of the server.
+
+        ``runtime`` has the threads of the server; None for those of its queue managers.
+        """
+        self._managers, self._runtime = ManagerTable.of(managers), runtime
         self.state = ServingState.STARTING
 
     def states(self) -> dict[str, ServingState]:
         """Return the state of each queue manager by its name."""
-        return {manager.name: self._state_of(manager) for manager in self._managers}
+        return {name: self._state_of(name) for name in self._managers.names}
 
     def ended_threads(self) -> list[str]:
         """Return the sorted names of server threads that have ended by an error; [] if all run.
 
         The work of such a thread is no longer done, so the process should be restarted.
         """
-        return sorted(
-            {name for each in self._managers for name in each.engine.runtime.dead_loops()}
-        )
+        runtimes = [each.engine.runtime for each in self._managers.values()]
+        if self._runtime is not None:
+            runtimes.append(self._runtime)
+        return sorted({name for runtime in runtimes for name in runtime.dead_loops()})
 
-    def _state_of(self, manager: QueueManager) -> ServingState:
+    def _state_of(self, name: str) -> ServingState:
         """Return the state of one queue manager.
 
-        FAILED if it has stopped or cannot be inquired. Otherwise the server's state, unless that is
-        READY: then DISK_FULL, IMPAIRED or READY.
+        FAILED if it has stopped or cannot be inquired; STANDBY while another server owns it, and
+        STARTING before that is known. Otherwise the server's state, unless that is READY: then
+        DISK_FULL, IMPAIRED or READY.
         """
+        manager = self._managers.get(name)
+        if self._managers.has_failed(name):
+            return ServingState.FAILED
+        if manager is None:
+            is_standby = self._managers.owner_of(name) is not None
+            return ServingState.STANDBY if is_standby else ServingState.STARTING
         if manager.is_stopped:
             return ServingState.FAILED
         if self.state is not ServingState.READY:

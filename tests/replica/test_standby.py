@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from mayfly.admin.security.users import Users
 from mayfly.client.client import Client
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import connect
@@ -167,6 +169,18 @@ def standbys_of(owned: dict[str, Any]) -> list[dict[str, str]]:
     return [each["addresses"] for each in found["standbys"]]
 
 
+def check_scrape(pair: Pair, url: str) -> None:
+    """A user of the owner's folder, which is in that of the standby, sees that it is one."""
+    for each in (pair.owner, pair.standby):
+        Users(each.folder).add("scraper", "a password")
+    asked = Request(f"{url}/metrics")
+    asked.add_header("Authorization", f"Basic {b64encode(b'scraper:a password').decode()}")
+    with urlopen(asked) as answer:
+        up = 'mayfly_queue_manager_up{queue_manager="QM1",state="standby"} 1.0'
+        assert up in answer.read().decode()
+    assert status_of(f"{url}/metrics") == 401
+
+
 def receive_by_amqp(address: str) -> None:
     """Open a receiver; the close of a standby comes with the open, or behind it."""
     from proton.utils import BlockingConnection
@@ -194,16 +208,23 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     pair: Pair,
 ) -> None:
     assert (pair.owned["role"], pair.stood_by["role"]) == ("owner", "standby")
-    url = f"http://{pair.stood_by['http']}/health"
+    url = f"http://{pair.stood_by['http']}"
     # The owner tells its addresses with the next renewal of its lease.
-    wait_until(lambda: refusal(f"{url}/ready")["address"] == pair.owned["http"])
-    with pytest.raises(MQError, match=r"2538.*standby of QM1, which is owned by .*, process"):
+    wait_until(
+        lambda: refusal(f"{url}/health/ready")["owners"]["QM1"]["address"] == pair.owned["http"]
+    )
+    resource = refusal(f"{url}/mayfly/v1/qmgr/QM1/queues")
+    assert (resource["role"], resource["address"]) == ("standby", pair.owned["http"])
+    ibm = refusal(f"{url}/ibmmq/rest/v3/messaging/qmgr/QM1/queue/Q1/message")
+    assert pair.owned["http"] in ibm["error"][0]["message"]
+    with pytest.raises(MQError, match=rf"2538.*QM1 is a standby here; .* at {pair.owned['mq']}"):
         client_of(pair.stood_by)
-    with urlopen(f"{url}/live") as alive:
+    with urlopen(f"{url}/health/live") as alive:
         assert alive.status == 200
     # It has applied the log once, and could take over.
-    wait_until(lambda: status_of(f"{url}/replica") == 200)
+    wait_until(lambda: status_of(f"{url}/health/replica") == 200)
     assert status_of(f"http://{pair.owned['http']}/health/replica") == 200
+    check_scrape(pair, url)
     wait_until(lambda: standbys_of(pair.owned))
     assert standbys_of(pair.owned) == [
         {name: pair.stood_by[name] for name in ("mq", "http", "amqp")}
@@ -218,9 +239,9 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     path = ("--path", pair.standby.folder)
     [status] = json.loads(command("qm", "status", "QM1", "--json", *path).stdout)
     assert (status["state"], status["replica"]["epoch"]) == ("standby", 2)
-    assert "is that of a standby" in command("put", "QM1", "Q1", "x", *path).stderr
+    assert "QM1 is a standby here" in command("put", "QM1", "Q1", "x", *path).stderr
     refused = add_user("lost", pair.standby.folder).stderr
-    assert "is not the owner's; this is a standby of QM1, which is owned by" in refused
+    assert "is not the owner's; QM1 is a standby here" in refused
     assert f"process {pair.owner.process.pid}" in refused
     assert not add_user("berta", pair.owner.folder).returncode
     # A client with both addresses finds the owner.

@@ -31,7 +31,9 @@ from mayfly.pipeline.bulk.errors import (
     from_flight,
 )
 from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight import PAGE_ROWS, FlightServer
+from mayfly.servers.managers import ManagerTable, OwnerPlace
 from mayfly.verbs.contracts.ledger import LedgerInfo
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life
 from tests.ports import held_port
@@ -623,3 +625,20 @@ def peak_bytes(pid: int) -> int:
     """Return the most memory that a process has had."""
     text = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+) kB", text)[0]) * 1024
+
+
+def test_a_client_of_a_standby_learns_where_the_owner_is(tmp_path: Path) -> None:
+    owner = OwnerPlace("elsewhere, process 7", {"flight": "qm.example.com:9414"})
+    place = "QM1 is a standby here; its owner is elsewhere, process 7 at qm.example.com:9414"
+    with QueueManager("QM2", tmp_path / "QM2") as manager:
+        table = ManagerTable([manager], ["QM1", "QM2"])
+        table.stand_by("QM1", owner)
+        with (
+            FlightServer(table, port=0, token=TOKEN) as server,
+            LedgerClient(server.url, token=TOKEN, manager="QM1") as refused,
+            LedgerClient(server.url, token=TOKEN, manager="QM2") as client,
+        ):
+            assert client.info().manager == "QM2"
+            # This is what Flight's FlightUnavailableError stands for.
+            with pytest.raises(ServerNotReachable, match=place):
+                refused.info()

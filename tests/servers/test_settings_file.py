@@ -108,10 +108,6 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         (f'{SMALLEST}[fleet]\nx = "a:1"\n', ", line 4: [fleet], x: 'a:1' is not as https://"),
         (f'{SMALLEST}[fleet]\nx = "http://a/b"\n', ", line 4: [fleet], x: 'http://a/b' is not as"),
         (f"{SMALLEST}{SMALLEST}", ": queue manager QM1 is named twice"),
-        (
-            f'{SMALLEST}replica = "x"\n{SMALLEST.replace("QM1", "QM2")}',
-            ": a queue manager with a replica (--replica) has a server of its own",
-        ),
         (f"{SMALLEST}replica_lease_ms = 9\n", ", line 3: [[queue_manager]] 1, replica_lease_ms: 9"),
         (f'{SMALLEST}platform = "vms"\n', ", line 3: [[queue_manager]] 1, platform: 'vms' is none"),
         (f'{SMALLEST}settings = {{ foo = "1" }}\n', ", line 3: [[queue_manager]] 1, settings: "),

@@ -15,12 +15,14 @@ import logging
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from itertools import count
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from mayfly.admin.security.applicant import (
@@ -37,7 +39,7 @@ from mayfly.admin.security.applicant import (
     wants_host_names,
 )
 from mayfly.admin.security.rules import KnownNames, Resolver, names_of
-from mayfly.admin.security.users import User, is_right, users_of
+from mayfly.admin.security.users import User, Users, is_right, users_of
 from mayfly.engine import Engine
 from mayfly.engine.api.admission import report_channel_full
 from mayfly.lifetime.times import SECOND_MS, Clock
@@ -65,6 +67,8 @@ _MAX_SOURCES: Final = 10_000
 #: Addresses remembered for each user from which it has connected.
 _MAX_KNOWN: Final = 100
 _MAX_REMEMBERED: Final = 10_000
+#: FAILDLAY as it is first; that of a queue manager which is not open is in its database.
+_FAILURE_DELAY_MS: Final = SECOND_MS
 _THREADS: Final = 2
 _MAX_WAITING: Final = 32
 _R = TypeVar("_R")
@@ -101,24 +105,40 @@ class Admission:
         token: str = "",
         clock: Clock | None = None,
         resolve: Resolver = names_of,
+        runtime: Runtime | None = None,
+        folders: Mapping[str, Path] = MappingProxyType({}),
     ) -> None:
         """Prepare to admit programs to these queue managers, which are open.
 
         REFRESH SECURITY of each queue manager calls :meth:`refresh`. A program that sends ``token``
         as password is an operator, who may do everything; an empty ``token`` admits no operator.
         ``clock`` times how long passwords and host names are cached; None is the system clock.
-        ``resolve`` looks up the host names of an address.
+        ``resolve`` looks up the host names of an address. ``runtime`` has the threads; None is that
+        of the first queue manager. ``folders`` are those of queue managers that may be opened
+        later, by name; :meth:`identify` reads their users there.
         """
+        self._users_at = {name: Users(folder) for name, folder in folders.items()}
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
         now_ms = (SystemClock() if clock is None else clock).now_ms
         self._remembered, self._guard = RememberedPasswords(now_ms), PasswordGuard(now_ms)
         self._checkers = Checkers()
         runtimes = [manager.runtime for manager in self._managers.values()]
-        self._delays = Delays(next(iter(runtimes), Runtime()))
+        self._delays = Delays(runtime or next(iter(runtimes), Runtime()))
         self._names, self._resolvers = KnownNames(now_ms, resolve), Checkers("mayfly-host-name")
         for manager in self._managers.values():
             call_at_refresh(manager, self.refresh)
+
+    def add(self, manager: Engine) -> None:
+        """Admit programs to a queue manager that was opened since."""
+        with _CHANGING:
+            self._managers = {**self._managers, manager.name: manager}
+        call_at_refresh(manager, self.refresh)
+
+    def remove(self, name: str) -> None:
+        """Admit nobody any more to a queue manager, which is about to be closed."""
+        with _CHANGING:
+            self._managers = {each: of for each, of in self._managers.items() if each != name}
 
     def admit(self, applicant: Applicant) -> Admitted:
         """Check a connecting program; return its user and limits. Waits for the password check.
@@ -160,6 +180,68 @@ class Admission:
             work.add_done_callback(partial(_report_failure, answer))
         return answer
 
+    def identify(self, applicant: Applicant) -> Future[Admitted]:
+        """Check the password of a user of a queue manager that is not open; return a future.
+
+        Its result has the user and nothing more: rules of channels and authorities are in the
+        database. With the token it is an operator. The future raises MQRC_NOT_AUTHORIZED, a second
+        later for a wrong password, and MQRC_CHANNEL_NOT_AVAILABLE when too many wait. Raises
+        KeyError for a queue manager of unknown folder.
+        """
+        answer: Future[Admitted] = Future()
+        answer.set_running_or_notify_cancel()
+        try:
+            if not applicant.channel and self._is_operator(applicant):
+                answer.set_result(Admitted(user=applicant.user, is_operator=True))
+                return answer
+            self._check_may_send_password(applicant)
+            user = _find_user(self._users_at[applicant.queue_manager], applicant.user)
+            name, password = applicant.queue_manager, applicant.password
+            if user is not None and self._remembered.knows(name, user, password):
+                answer.set_result(Admitted(user=user.name, groups=user.groups))
+                return answer
+            self._check_later(partial(self._answer_identity, applicant, user, answer), answer)
+        except Refused as refused:
+            self._refuse(answer, applicant, refused)
+        return answer
+
+    def _answer_identity(
+        self, applicant: Applicant, user: User | None, answer: Future[Admitted]
+    ) -> None:
+        """Check the password of a user, then set ``answer``; runs in a thread."""
+        source = _source_of(applicant)
+        is_known = is_right(applicant.password, "" if user is None else user.password_hash)
+        if user is None or not is_known:
+            self._guard.note_refused(source)
+            text = f"user {applicant.user!r} is unknown, or the password is wrong"
+            refused = Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
+            self._refuse(answer, applicant, refused, _FAILURE_DELAY_MS)
+            return
+        self._guard.note_admitted(source)
+        self._remembered.note(applicant.queue_manager, user, applicant.password)
+        answer.set_result(Admitted(user=user.name, groups=user.groups))
+
+    def _check_later(self, check: Callable[[], None], answer: Future[Admitted]) -> None:
+        """Let a thread check a password and set ``answer``; raises Refused if too many wait."""
+        work = self._checkers.submit(check)
+        if work is None:
+            text = "too many passwords wait to be checked"
+            raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", text)
+        work.add_done_callback(partial(_report_failure, answer))
+
+    def _check_may_send_password(self, applicant: Applicant) -> None:
+        """Raise Refused for a password that came in the clear, or while its source is closed.
+
+        A source is closed after too many wrong passwords.
+        """
+        if not (applicant.is_local or applicant.has_tls):
+            text = "the password came from another machine without TLS"
+            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
+        closed_ms = self._guard.closed_ms(_source_of(applicant))
+        if closed_ms:
+            text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
+            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
+
     def _look_up(self, applicant: Applicant, answer: Future[Admitted]) -> None:
         """Look up the host names of a connecting program, then decide.
 
@@ -179,11 +261,7 @@ class Admission:
             if isinstance(outcome, Admitted):
                 answer.set_result(outcome)
                 return
-            work = self._checkers.submit(partial(self._answer, outcome, answer))
-            if work is None:
-                text = "too many passwords wait to be checked"
-                raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", text)
-            work.add_done_callback(partial(_report_failure, answer))
+            self._check_later(partial(self._answer, outcome, answer), answer)
         except Refused as refused:
             self._refuse(answer, applicant, refused)
 
@@ -193,6 +271,8 @@ class Admission:
         self._names.forget()
         for manager in self._managers.values():
             users_of(manager).read_again()
+        for users in self._users_at.values():
+            users.read_again()
 
     def close(self) -> None:
         """End the threads without waiting for them; send delayed refusals at once.
@@ -229,9 +309,6 @@ class Admission:
             return self._admit(manager, applicant, offer, is_verified=False)
         if not needs_password(manager, applicant, offer):
             return self._admit(manager, applicant, offer, is_verified=False)
-        if not (applicant.is_local or applicant.has_tls):
-            text = "the password came from another machine without TLS"
-            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
         return self._known_password(manager, applicant, offer)
 
     def _known_password(
@@ -241,15 +318,11 @@ class Admission:
 
         ``offer`` is that of its channel. Returns a question, to be checked in a thread, for any
         other password. Raises Refused while passwords of this user or address are refused
-        unchecked, after too many wrong ones.
+        unchecked, after too many wrong ones, and for one in the clear.
         """
-        source = _source_of(applicant)
         # This check comes first: a comparison with remembered passwords is fast enough to guess.
-        closed_ms = self._guard.closed_ms(source)
-        if closed_ms:
-            text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
-            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
-        user = _find_user(manager, applicant.user)
+        self._check_may_send_password(applicant)
+        user = _find_user(users_of(manager), applicant.user)
         question = _Question(manager, applicant, offer, user, offer.failure_delay_s)
         password = applicant.password
         if user is not None and self._remembered.knows(manager.name, user, password):
@@ -297,7 +370,7 @@ class Admission:
         ``is_verified`` is True after the right password.
         """
         name = user_of(applicant, offer, is_verified=is_verified)
-        user = _find_user(manager, name) or User(name)
+        user = _find_user(users_of(manager), name) or User(name)
         is_operator = check_user(manager, applicant, user)
         admitted = offer.admitted(user, is_operator=is_operator)
         report = partial(self._report_full, manager, applicant, admitted)
@@ -375,13 +448,13 @@ def _source_of(applicant: Applicant) -> Source:
     return Source(applicant.queue_manager, applicant.user, address)
 
 
-def _find_user(manager: Engine, name: str) -> User | None:
+def _find_user(users: Users, name: str) -> User | None:
     """Return a user, None for an unknown name.
 
     Raises Refused if the users' file is damaged or unreadable.
     """
     try:
-        return users_of(manager).find(name)
+        return users.find(name)
     except (StoreError, OSError) as error:
         raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", str(error)) from error
 

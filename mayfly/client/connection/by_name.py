@@ -36,7 +36,8 @@ def connect_to_server_of(
 
     The program connects as the operator, as if it opened the folder itself: it can read the files
     there. ``user`` None is the user that runs the program; ``program`` becomes PutApplName. Raises
-    MQRC_NOT_AUTHORIZED when the token is not readable, and the errors of ``remote.connect``.
+    MQRC_NOT_AUTHORIZED when the token is not readable, MQRC_HOST_NOT_AVAILABLE with the owner's
+    name and address when the server follows another one, and the errors of ``remote.connect``.
     """
     # A server fills the file once its socket listens.
     if not (folder / MQ_SOCKET_FILE).is_socket() or _is_empty(folder / _SERVED_FILE):
@@ -49,12 +50,25 @@ def connect_to_server_of(
         account = user or getpass.getuser()
         return connect_remote(endpoint, account, _token(folder), application=program)
     except MQError as error:
-        # A killed server has left a socket that does not answer.
-        if error.reason in (rc.MQRC_Q_MGR_NOT_AVAILABLE, rc.MQRC_HOST_NOT_AVAILABLE):
+        # A killed server has left a socket that does not answer. One that answers names the owner.
+        is_gone = error.reason == rc.MQRC_Q_MGR_NOT_AVAILABLE
+        if is_gone or (error.reason == rc.MQRC_HOST_NOT_AVAILABLE and not _is_standby(folder)):
             return None
         raise
     finally:
         socket.close()
+
+
+def _is_standby(folder: Path) -> bool:
+    """Return True if the server of a folder says that another one owns the queue manager."""
+    return _served_value(folder, "role") == "standby"
+
+
+def _served_value(folder: Path, name: str) -> object:
+    """Return a value in the file of the server of a folder; None without it."""
+    with suppress(OSError, ValueError, AttributeError):
+        return json.loads((folder / _SERVED_FILE).read_bytes()).get(name)
+    return None
 
 
 def _is_empty(file: Path) -> bool:
@@ -70,11 +84,9 @@ def _token(folder: Path) -> str:
 
     A file of the server names its token file; without that name MAYFLY_TOKEN has the token.
     """
-    token_file = None
-    with suppress(OSError, ValueError, AttributeError):
-        token_file = json.loads((folder / _SERVED_FILE).read_bytes()).get("token_file")
+    token_file = _served_value(folder, "token_file")
     try:
-        return read_token(token_file)
+        return read_token(None if token_file is None else str(token_file))
     except TokenMissing as error:
         text = f"the server of {folder} is reached by the operator's token: {error}"
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, text) from error

@@ -630,7 +630,9 @@ class AmqpConnection(asyncio.Protocol):
         assert client is not None
         names = [name.upper() for name in self.service.queue_managers]
         refused = None
-        if hostname.upper() in names and wanted != client.applicant.queue_manager:
+        if (redirect := self.service.redirect(wanted)) is not None:
+            refused = redirect.as_condition()
+        elif hostname.upper() in names and wanted != client.applicant.queue_manager:
             text = f"SASL has let this connection in to {client.applicant.queue_manager}"
             refused = Condition(NOT_FOUND, f"{text}, not {wanted}")
         else:
@@ -873,13 +875,16 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
         limits: AmqpLimits | None = None,
         runtime: Runtime | None = None,
         budget: Budget | None = None,
+        redirect: Callable[[str], AmqpError | None] = lambda _manager: None,
     ) -> None:
         """Start the event loop on its thread; nothing listens yet.
 
         ``admission`` checks each client by the rules of ``channel``. ``connect`` opens a
         conversation of an admitted user with a queue manager. A client whose host name is that of
         no queue manager is connected to the first one. ``runtime`` provides the thread. ``budget``
-        limits the memory for messages and may be shared with other servers.
+        limits the memory for messages and may be shared with other servers. ``redirect`` returns
+        the error by which clients of a queue manager learn that it is not open here, None for an
+        open one.
         """
         loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")
@@ -897,6 +902,7 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
             DeferredSettlements(loop),
             AddedAnnotations(),
             DeletedTopics(),
+            redirect,
         )
         self.open_connections: set[AmqpConnection] = set()
         super().__init__(loop, self, runtime or Runtime(), "mayfly-amqp")
@@ -931,9 +937,9 @@ class AmqpServer(EventLoopServer[AmqpConnection]):
         """End a connection for an operator once its client has no work left; does not wait."""
         connection.quiesce(FORCED, "the channel was stopped by an operator")
 
-    def _drain(self, connection: AmqpConnection) -> None:
-        """End a connection, because the server ends, once its client has no work left."""
-        connection.quiesce(FORCED, "the server ends")
+    def _drain(self, connection: AmqpConnection, why: str) -> None:
+        """End a connection, because its queue manager ends, once its client has no work left."""
+        connection.quiesce(FORCED, why)
 
     async def _end_all(self) -> None:
         """Close all connections, wait at most one second, and abort the rest."""

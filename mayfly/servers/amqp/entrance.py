@@ -21,7 +21,6 @@ from proton import Condition, Connection, Data, symbol
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.lifetime.window import DELAY_COMMAND_LEVEL
 from mayfly.mqi.errors import MQError
-from mayfly.servers.addresses import ListenAddress
 from mayfly.servers.amqp.codec import (
     FORCED,
     FRAMING_ERROR,
@@ -39,6 +38,7 @@ from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.frames import ESTABLISHMENT_FAILED, close_with, refusing_open
 from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import Peer
+from mayfly.servers.managers import ManagerTable
 
 _LOG = logging.getLogger("mayfly.amqp")
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -98,6 +98,11 @@ class Handshake:
         )
         self._partner = Peer.of(wire)
         self._has_sasl = self._is_asking = False
+        #: The queue manager that the client means; the error that redirects the client.
+        self._manager = ""
+        self._redirect: AmqpError | None = None
+        #: Whether a redirected client was sent the open of the server, and the redirect.
+        self._has_opened = self._is_told = False
         self._asking: asyncio.Task[None] | None = None
 
     def feed(self, buffer: bytearray) -> None:
@@ -105,7 +110,9 @@ class Handshake:
 
         A client that sends more than 64 KiB before it is admitted is closed.
         """
-        if self._is_asking:
+        if self._redirect is not None:
+            self._feed_redirected(buffer)
+        elif self._is_asking:
             if len(buffer) > _EARLY_BYTES:
                 self._close("a client that sends before it is let in")
         elif self._has_sasl:
@@ -132,6 +139,8 @@ class Handshake:
             self._has_sasl = True
             self._wire.write(sasl_mechanisms(mechanisms))
             self._feed_answer(buffer)
+        elif header == _AMQP_HEADER and self._is_redirected(""):
+            self._feed_redirected(buffer)
         elif header == _AMQP_HEADER and ANONYMOUS in mechanisms:
             self._admit(SaslCredentials(ANONYMOUS, "", "", ""))
         else:
@@ -166,10 +175,47 @@ class Handshake:
             return
         credentials, used = found
         del buffer[:used]
+        if self._is_redirected(credentials.hostname):
+            # The client learns where to go, and nothing else: no password is needed.
+            self._wire.write(sasl_outcome(is_admitted=True))
+            self._feed_redirected(buffer)
+            return
         if credentials.mechanism not in self._offered():
             self._refuse(f"mechanism {credentials.mechanism!r} is not offered")
             return
         self._admit(credentials)
+
+    def _is_redirected(self, hostname: str) -> bool:
+        """Return True if the queue manager that a client means is not open here.
+
+        The client is redirected from then on.
+        """
+        self._manager = self._service.manager_named(hostname)
+        self._redirect = self._service.redirect(self._manager)
+        return self._redirect is not None
+
+    def _feed_redirected(self, buffer: bytearray) -> None:
+        """Open AMQP with a client, and close it with the redirect when it has opened as well.
+
+        Some clients send their open before they read that of the server. The client then hangs up;
+        what it sends meanwhile is ignored.
+        """
+        assert self._redirect is not None
+        if not self._has_opened and len(buffer) >= _HEADER_BYTES:
+            del buffer[:_HEADER_BYTES]
+            self._wire.write(refusing_open(self._manager))
+            self._has_opened = True
+        if self._is_told:
+            buffer.clear()
+        elif self._has_opened and len(buffer) >= _HEADER_BYTES:
+            size = int.from_bytes(buffer[:4], "big")
+            if size > _EARLY_BYTES:
+                self._close(f"a frame has {size} bytes, at most {_EARLY_BYTES}")
+            elif len(buffer) >= size:
+                self._is_told = True
+                self._wire.write(close_with(self._redirect))
+                if self._wire.can_write_eof():
+                    self._wire.write_eof()
 
     def _admit(self, credentials: SaslCredentials) -> None:
         """Start a task that asks admission about the client."""
@@ -333,42 +379,20 @@ def claim_container(connection: Connection, conversations: ClientConversations) 
 
 
 _REDIRECT: Final = "amqp:connection:redirect"
-#: A client that nobody knows may not fill the memory.
-_FRAME_BYTES_MAX: Final = 65_536
+_LISTENER: Final = "amqp"
 
 
-async def redirect(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    queue_manager: str,
-    why: str,
-    place: ListenAddress | None,
-) -> None:
-    """Refuse a client, and tell it where else to connect; ``why`` is a text for it.
+def redirect_of(managers: ManagerTable, name: str) -> AmqpError | None:
+    """Return the error for clients of a queue manager that is not open here; None for an open one.
 
-    Without a known ``place`` the error is amqp:connection:forced. Raises OSError, and
-    asyncio.IncompleteReadError or AmqpError for a client that speaks something else.
+    Without a known address of its owner the condition is amqp:connection:forced.
     """
-    header = await reader.readexactly(_HEADER_BYTES)
-    if header == SASL_HEADER:
-        writer.write(sasl_mechanisms([PLAIN, ANONYMOUS]))
-        frame = await _read_frame(reader)
-        read_sasl_init(frame)
-        writer.write(sasl_outcome(is_admitted=True))
-        await reader.readexactly(_HEADER_BYTES)
-    # The open of the client, which some send before they read that of the server.
-    writer.write(refusing_open(queue_manager))
-    await _read_frame(reader)
-    info = None
-    if place is not None:
-        info = {"hostname": place.host, "network-host": place.host, "port": place.port}
-    writer.write(close_with(AmqpError(FORCED if place is None else _REDIRECT, why, info)))
-
-
-async def _read_frame(reader: asyncio.StreamReader) -> bytes:
-    """Read one frame of a client, whole; raises AmqpError for one that is too large."""
-    head = await reader.readexactly(_HEADER_BYTES)
-    size = int.from_bytes(head[:4], "big")
-    if size > _FRAME_BYTES_MAX:
-        raise AmqpError(FRAMING_ERROR, f"a frame has {size} bytes, at most {_FRAME_BYTES_MAX}")
-    return head + await reader.readexactly(max(size - _HEADER_BYTES, 0))
+    absence = managers.absence(name, _LISTENER)
+    if absence is None:
+        return None
+    owner = managers.owner_of(name)
+    place = None if owner is None else owner.address(_LISTENER)
+    if place is None:
+        return AmqpError(FORCED, absence.detail)
+    info = {"hostname": place.host, "network-host": place.host, "port": place.port}
+    return AmqpError(_REDIRECT, absence.detail, {symbol(key): info[key] for key in info})

@@ -15,7 +15,7 @@ from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.client.connection import Connection
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.addresses import DeletedTopics
-from mayfly.servers.amqp.codec import Value
+from mayfly.servers.amqp.codec import AmqpError, Value
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, ChannelInstances
 
@@ -227,6 +227,9 @@ class AmqpService(NamedTuple):
     annotations: AddedAnnotations
     #: Temporary topics that were deleted.
     nodes: DeletedTopics
+    #: Returns where clients of a queue manager are to go that is not open here; None for an open
+    #: one.
+    redirect: Callable[[str], AmqpError | None] = lambda _manager: None
 
     def manager_named(self, hostname: str) -> str:
         """Return the queue manager whose name equals a host name, in any case.

@@ -50,6 +50,7 @@ from mayfly.servers.http.resources.operations import OWN, Operation
 from mayfly.servers.http.resources.routing import OwnResources
 from mayfly.servers.http.rest.api import PREFIX, RestApi
 from mayfly.servers.http.service import Service
+from mayfly.servers.http.standby_page import standby_page
 
 #: Scripts and styles are files of this server, never part of a page, and no request leaves it.
 POLICY: Final = (
@@ -225,7 +226,7 @@ class Application:
         With ``is_loopback`` requests for the host name of another site are refused.
         """
         self._is_loopback = is_loopback
-        self._fleet = service.fleet
+        self._fleet, self._managers = service.fleet, service.managers
         self._rest = RestApi(service)
         self._own = OwnResources(service, ApiDescription(OPERATIONS).operations)
 
@@ -287,6 +288,10 @@ class Application:
         path: str = scope["path"]
         if path.startswith(PREFIX):
             return self._rest
+        if path == "/" or CONSOLE.is_asked(path):
+            wants_page = "text/html" in Headers(scope=scope).get("accept", "")
+            if wants_page and not self._managers:
+                return standby_page(self._managers, scope["scheme"])
         if page := next((page for page in _PAGES if page.is_asked(path)), None):
             return page
         if path == "/" and "text/html" in Headers(scope=scope).get("accept", ""):

@@ -280,6 +280,13 @@ class Feeds:
                     found.end()
             return found
 
+    def forget(self, engine: Engine) -> None:
+        """End the feed of a queue manager, which is about to be closed; ignored without one."""
+        with self._changing:
+            found = self._feeds.pop(engine, None)
+        if found is not None:
+            found.end()
+
     def end(self) -> None:
         """End all feeds, and those that are created from now on."""
         with self._changing:

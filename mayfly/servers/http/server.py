@@ -165,6 +165,31 @@ class HttpServer:
                 waiting.wait(_LOOK_SECONDS)
                 waited_ms += _LOOK_SECONDS * 1_000
 
+    def drain_manager(self, name: str, timeout_ms: int, _why: str) -> None:
+        """End the connections of clients of one queue manager; return when none is left.
+
+        Each is closed behind its request, and a get that waits ends at once; after ``timeout_ms``
+        the rest is reset. Others stay.
+        """
+        waiting, waited_ms = threading.Event(), 0.0
+        while found := self._connections_with(name):
+            for each in found:
+                each.quiesce()
+            if waited_ms >= timeout_ms:
+                for each in found:
+                    each.end()
+                return
+            waiting.wait(_LOOK_SECONDS)
+            waited_ms += _LOOK_SECONDS * 1_000
+
+    def _connections_with(self, manager: str) -> list[HttpConnection]:
+        """Return the open connections of clients that were let in to a queue manager."""
+        return [
+            each
+            for each in self._http_connections()
+            if any(status.queue_manager == manager for status in each.statuses())
+        ]
+
     def close(self) -> None:
         """Stop the server; running requests have 5 seconds to end, then they are cancelled.
 
@@ -233,7 +258,7 @@ class _Server(uvicorn.Server):
 
 
 #: Paths that are answered whatever else the server has to do.
-_PROBES: Final = frozenset((b"/health/live", b"/health/ready"))
+_PROBES: Final = frozenset((b"/health/live", b"/health/ready", b"/health/replica"))
 
 
 class ConnectionSlots:

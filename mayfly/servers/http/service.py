@@ -8,6 +8,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -31,7 +32,13 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
-from mayfly.servers.clients import Admits, ChannelClient, ChannelInstances, connection_of
+from mayfly.servers.clients import (
+    Admits,
+    ChannelClient,
+    ChannelInstances,
+    connection_of,
+    manager_of,
+)
 from mayfly.servers.figure_history import FigureHistory
 from mayfly.servers.http.connection import (
     APPLICATION,
@@ -45,12 +52,16 @@ from mayfly.servers.http.connection import (
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.problems import HttpError, Unauthorized
+from mayfly.servers.managers import ManagerTable, OwnerPlace
 from mayfly.servers.status import ServerStatus, ServingState
+from mayfly.store.replica.standing import STANDBY
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.
 CSRF_HEADER: Final = "ibm-mq-rest-csrf-token"
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _LOG = logging.getLogger("mayfly.http")
+#: Its name in settings, and in the addresses of an owner.
+_LISTENER: Final = "http"
 
 
 class Service:
@@ -61,7 +72,7 @@ class Service:
 
     def __init__(
         self,
-        managers: Mapping[str, QueueManager],
+        managers: Mapping[str, QueueManager] | ManagerTable,
         admission: Admits,
         server_status: ServerStatus,
         *,
@@ -69,14 +80,17 @@ class Service:
         admin_channel: str,
         histories: Mapping[str, FigureHistory],
         fleet: Mapping[str, str] = MappingProxyType({}),
+        identify: Callable[[Applicant], Future[Admitted]] | None = None,
     ) -> None:
         """Serve ``managers``, by name; ``admission`` checks the users of requests.
 
         The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
         ``histories`` has the figures over time of each queue manager, by name. ``fleet`` has the
         origins of the servers that the console shows together; their pages may read here.
+        ``identify`` checks passwords of a queue manager that is in standby; None if none can be.
         """
-        self.managers, self.server_status = managers, server_status
+        shared = managers if isinstance(managers, ManagerTable) else managers.values()
+        self.managers, self.server_status = ManagerTable.of(shared), server_status
         self.histories, self.fleet = histories, fleet
         #: Their rules are for programs, and for administrators.
         self.channel, self.admin_channel = channel, admin_channel
@@ -86,7 +100,7 @@ class Service:
         #: Changes of messages that can still be undone.
         self.undos = Undos(SystemClock().now_ms)
         self._instances = ChannelInstances()
-        self._admission = admission
+        self._admission, self._identify = admission, identify
 
     async def admit(
         self, request: Request, channel: str | None = None, manager: str | None = None
@@ -94,15 +108,16 @@ class Service:
         """Authenticate the sender of a request by the rules of a channel; return the user.
 
         Without ``channel`` it is the channel for administrators, without ``manager`` the first
-        queue manager. The result is cached on the connection for 5 seconds. Raises Unauthorized for
-        wrong or missing credentials, and HttpError (403) for a cookie without the header
-        CSRF_HEADER. Raises MQRC_Q_MGR_QUIESCING while the server shuts down, and another MQError if
-        the channel refuses.
+        open queue manager. The result is cached on the connection for 5 seconds. Raises
+        Unauthorized for wrong or missing credentials, and HttpError: 403 for a cookie without the
+        header CSRF_HEADER, 503 for a queue manager that another server owns. Raises
+        MQRC_Q_MGR_QUIESCING while the server shuts down, and another MQError if the channel
+        refuses.
         """
-        if self.server_status.state is ServingState.DRAINING:
-            raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
+        self._check_serving()
         channel = self.admin_channel if channel is None else channel
-        manager = next(iter(self.managers)) if manager is None else manager
+        manager = self.managers.first if manager is None else manager
+        self.check_open(manager)
         cache = http_connection_of(request).cache
         # A header is not read again; a cookie is: its login may have ended.
         header = request.headers.get("authorization", "")
@@ -115,6 +130,50 @@ class Service:
         )
         cache.remember(key, authenticated)
         return authenticated
+
+    async def identify(self, request: Request) -> None:
+        """Check the credentials of a request while no queue manager is open here.
+
+        They are the operator's token, a certificate that TLS has accepted, or the password of a
+        user of the first queue manager, whose authorities are not known. Raises Unauthorized for
+        others.
+        """
+        self._check_serving()
+        credentials = self.credentials(request)
+        if credentials.mechanism is Mechanism.CERTIFICATE:
+            return
+        if self._identify is None or credentials.mechanism is Mechanism.NONE:
+            raise Unauthorized(_refusal_text(credentials))
+        applicant = _applicant(request, credentials, self.admin_channel, self.managers.first)
+        try:
+            await asyncio.wrap_future(self._identify(applicant))
+        except NotAuthorized as error:
+            raise Unauthorized(_refusal_text(credentials)) from error
+
+    def _check_serving(self) -> None:
+        """Raise MQRC_Q_MGR_QUIESCING while the server shuts down."""
+        if self.server_status.state is ServingState.DRAINING:
+            raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
+
+    def check_open(self, manager: str) -> None:
+        """Raise HttpError (503) with the owner's place for a queue manager that is not open here.
+
+        Its role is None before it is known, and after an error. An unknown name raises nothing.
+        """
+        absence = self.managers.absence(manager, _LISTENER)
+        if absence is not None:
+            followed = self.managers.owner_of(manager)
+            owner = followed or OwnerPlace()
+            address = owner.address(_LISTENER)
+            raise HttpError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                absence.detail,
+                headers={"Retry-After": "1"},
+                queue_manager=manager,
+                role=None if followed is None else STANDBY,
+                owner=owner.name or None,
+                address=None if address is None else str(address),
+            )
 
     def credentials(self, request: Request) -> Credentials:
         """Return the credentials of a request: from its header, cookie or client certificate.
@@ -150,21 +209,7 @@ class Service:
         MAXINSTC, and other MQErrors if the channel refuses.
         """
         line = http_connection_of(request)
-        peer = line.peer
-        is_operator = credentials.mechanism is Mechanism.TOKEN
-        applicant = Applicant(
-            queue_manager=manager,
-            address=peer.address,
-            # The operator's token is for no channel.
-            channel="" if is_operator else channel,
-            user=credentials.user,
-            password=credentials.password,
-            has_tls=peer.has_tls,
-            certificate_subject=peer.certificate_subject,
-            certificate_issuer=peer.certificate_issuer,
-            application=APPLICATION,
-            must_prove_user=True,
-        )
+        applicant = _applicant(request, credentials, channel, manager)
         try:
             # The answer to a wrong password comes late. A thread that waited for it would be lost
             # to other clients.
@@ -195,7 +240,8 @@ class Service:
             _LOG.warning("AMQ9489E: %s; refused: %s", error.detail, line.peer)
             raise
         leave = partial(self._instances.leave, place)
-        connected_ms = self.managers[place.queue_manager].now_ms()
+        manager = manager_of(self.managers, applicant, _LISTENER)
+        connected_ms = manager.now_ms()
         line.add_admission(place, ChannelAdmission(admitted.user, connected_ms, leave))
 
 
@@ -243,7 +289,25 @@ class AuthenticatedUser(NamedTuple):
 
     def _connect(self) -> LocalConnection:
         """Open and return a connection to the queue manager with the user's authority."""
-        return connection_of(self.service.managers, self.applicant, self.admitted)
+        return connection_of(self.service.managers, self.applicant, self.admitted, _LISTENER)
+
+
+def _applicant(request: Request, credentials: Credentials, channel: str, manager: str) -> Applicant:
+    """Return the sender of a request as admission checks it, at a channel of a queue manager."""
+    peer = http_connection_of(request).peer
+    return Applicant(
+        queue_manager=manager,
+        address=peer.address,
+        # The operator's token is for no channel.
+        channel="" if credentials.mechanism is Mechanism.TOKEN else channel,
+        user=credentials.user,
+        password=credentials.password,
+        has_tls=peer.has_tls,
+        certificate_subject=peer.certificate_subject,
+        certificate_issuer=peer.certificate_issuer,
+        application=APPLICATION,
+        must_prove_user=True,
+    )
 
 
 def _refusal_text(credentials: Credentials) -> str:

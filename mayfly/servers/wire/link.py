@@ -23,6 +23,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
 from mayfly.servers.acceptor import send_at_once
 from mayfly.servers.budget import OWN_BYTES, Budget, ClientMemory, Reservation, SlowClientTimer
 from mayfly.servers.clients import (
@@ -32,6 +33,7 @@ from mayfly.servers.clients import (
     ChannelInstances,
     Peer,
 )
+from mayfly.servers.managers import ManagerTable
 from mayfly.verbs.contracts.channels import Welcome
 from mayfly.verbs.contracts.wire import (
     ALIVE,
@@ -249,10 +251,11 @@ class ServerLoop:
 
     def __init__(
         self,
-        managers: Iterable[QueueManager],
+        managers: Iterable[QueueManager] | ManagerTable,
         admission: Admits,
         limits: Limits,
         budget: Budget,
+        runtime: Runtime,
         connect_handlers: Mapping[int, ConnectHandler],
     ) -> None:
         """Create the event loop, which the server runs.
@@ -261,8 +264,8 @@ class ServerLoop:
         ``connect_handlers`` has the handler of a first request by the number of its verb.
         """
         self.budget, self._connect_handlers = budget, connect_handlers
-        self.managers = {manager.name: manager for manager in managers}
-        self.runtime = next(iter(self.managers.values())).engine.runtime
+        self.managers = ManagerTable.of(managers)
+        self.runtime = runtime
         self._admission, self.limits, self.log = admission, limits, _LOG
         self.loop = asyncio.SelectorEventLoop()
         #: The id of the thread that runs the loop; None before it runs.
@@ -321,8 +324,8 @@ class ServerLoop:
 
         A blank name means the only queue manager served; if several are served, it stays blank.
         """
-        if not asked and len(self.managers) == 1:
-            return next(iter(self.managers))
+        if not asked and len(self.managers.names) == 1:
+            return self.managers.names[0]
         return asked
 
     # For the acceptor.
@@ -415,6 +418,10 @@ class ServerLoop:
 
         def ask() -> None:
             """Ask admission, on a thread that may block."""
+            absence = self.managers.absence(applicant.queue_manager, "mq")
+            if absence is not None:
+                end(absence)
+                return
             try:
                 answer = self._admission.submit(applicant)
             except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait

@@ -27,10 +27,12 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
 from mayfly.runtime.virtual_clock import this_process
 from mayfly.servers.acceptor import EventLoopServer, unix_socket
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, Peer, connection_of, manager_of
+from mayfly.servers.managers import ManagerTable
 from mayfly.servers.wire.channel_conversation import ChannelConversation
 from mayfly.servers.wire.link import (
     AnyConversation,
@@ -114,19 +116,23 @@ class WireServer(EventLoopServer[ClientLink]):
 
     def __init__(
         self,
-        managers: Iterable[QueueManager],
+        managers: Iterable[QueueManager] | ManagerTable,
         admission: Admits,
         *,
         limits: Limits | None = None,
         budget: Budget | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
-        """Start the event loop on a thread of the first manager's runtime; nothing listens yet.
+        """Start the event loop on a thread of ``runtime``; nothing listens yet.
 
         ``admission`` decides which programs may connect. ``budget`` limits the memory for messages
-        and may be shared with other servers.
+        and may be shared with other servers. ``runtime`` None is that of the first queue manager.
         """
+        shared = ManagerTable.of(managers)
+        if runtime is None:
+            runtime = next(iter(shared.values())).engine.runtime
         self._server_loop = server_loop = ServerLoop(
-            managers, admission, limits or Limits(), budget or Budget(), _CONNECT_HANDLERS
+            shared, admission, limits or Limits(), budget or Budget(), runtime, _CONNECT_HANDLERS
         )
         self._sockets: list[Path] = []
         super().__init__(server_loop.loop, server_loop, server_loop.runtime, "mayfly-wire")
@@ -173,12 +179,13 @@ class WireServer(EventLoopServer[ClientLink]):
             mq_error(rc.MQRC_CONNECTION_QUIESCING, text), mq_error(rc.MQRC_CONNECTION_BROKEN, text)
         )
 
-    def _drain(self, connection: ClientLink) -> None:
-        """Close a connection, because the server ends, once it has no work left; does not wait.
+    def _drain(self, connection: ClientLink, why: str) -> None:
+        """Close a connection, because its queue manager ends, once it has no work left.
 
-        Waiting gets and verbs with FAIL_IF_QUIESCING fail with MQRC_Q_MGR_QUIESCING.
+        Does not wait. Waiting gets and verbs with FAIL_IF_QUIESCING fail with MQRC_Q_MGR_QUIESCING
+        and the text ``why``.
         """
-        ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
+        ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, why)
         connection.quiesce(ending, ending)
 
     def _stop_accepting(self) -> None:
@@ -243,7 +250,7 @@ class _ProgramConnect:
         self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
     ) -> ProgramConversation:
         """Connect to the queue manager and return the program's conversation; raises MQError."""
-        connection = connection_of(link.server_loop.managers, applicant, admitted)
+        connection = connection_of(link.server_loop.managers, applicant, admitted, "mq")
         return ProgramConversation(link, number, connection, applicant, admitted)
 
     def greeting(
@@ -291,7 +298,7 @@ class _ChannelConnect:
 
         Raises MQRC_Q_MGR_NAME_ERROR for an unknown queue manager.
         """
-        manager = manager_of(link.server_loop.managers, applicant)
+        manager = manager_of(link.server_loop.managers, applicant, "mq")
         return ChannelConversation(link, number, manager, applicant, admitted)
 
     def greeting(

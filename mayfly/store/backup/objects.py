@@ -26,6 +26,7 @@ from mayfly.runtime import Runtime
 from mayfly.runtime.files import FILE_MODE, FOLDER_MODE
 from mayfly.store.database import REPLICA_FILE
 from mayfly.store.followers import LogPosition
+from mayfly.store.replica.standing import STANDING_FILE
 from mayfly.store.write_ahead_log import PAGE_BYTES
 from mayfly.verbs.contracts.files import is_url, local_path
 
@@ -336,6 +337,7 @@ def check_same_manager(epoch: Epoch, manager_name: str, target: str) -> None:
 #: moment of it has another row.
 _NEVER: Final = (
     *("identity.json", "served.json", "ballast", "users.lock", "server.log"),
+    STANDING_FILE,
     REPLICA_FILE,
 )
 #: Databases, with their logs and what lies beside them.

@@ -12,14 +12,17 @@ import pytest
 from mayfly import QueueManager
 from mayfly.runtime import Runtime
 from mayfly.servers.addresses import ListenAddress
-from mayfly.servers.settings import Listen
-from mayfly.servers.standby import OwnerPlace, StandbyPorts
+from mayfly.servers.figure_history import FigureHistory
+from mayfly.servers.listeners import HttpListener
+from mayfly.servers.managers import ManagerTable, OwnerPlace
+from mayfly.servers.settings import TlsFiles
+from mayfly.servers.status import ServerStatus, ServingState
 from mayfly.store.replica.log import Ownership, PostgresLog, StandbyNote
 from tests.connection.serving import AdmitEverybody
 from tests.facts import wait_until
 from tests.postgres import Postgres
 from tests.servers.console.conftest import looking, sync_api
-from tests.servers.http.conftest import Site, listening
+from tests.servers.http.conftest import CHANNEL, Site, Web, listening
 
 pytestmark = pytest.mark.pages
 
@@ -91,21 +94,46 @@ def test_the_overview_shows_the_replica_with_its_standbys_and_warns_of_what_is_m
         sync_api.expect(console.row(" QM1").locator("td").nth(3)).to_have_text("2")
 
 
-def standby_ports(port: int, followed: Followed) -> StandbyPorts:
-    """Return the ports of a standby of the server of ``followed``, which reads in its fleet."""
+@contextmanager
+def served(table: ManagerTable, fleet: dict[str, str]) -> Iterator[Site]:
+    """Have a server of these queue managers, whose roles a test changes."""
+    status = ServerStatus(table)
+    status.state = ServingState.READY
+    with ExitStack() as stack:
+        histories = {name: stack.enter_context(FigureHistory(each)) for name, each in table.items()}
+        listener = HttpListener(
+            table,
+            AdmitEverybody(operators=frozenset({"admin"})),
+            ListenAddress("127.0.0.1", 0),
+            channel=CHANNEL,
+            admin_channel=CHANNEL,
+            tls=TlsFiles(),
+            server_status=status,
+            histories=histories,
+            fleet=fleet,
+            runtime=Runtime(),
+        )
+        port = int(listener.start().rpartition(":")[2])
+        stack.callback(listener.stop)
+        yield Site(listener, status, Web(port))
+
+
+@contextmanager
+def standby_of(followed: Followed) -> Iterator[str]:
+    """Have a server that follows that of ``followed``, which reads in its fleet; return its URL."""
     here = f"127.0.0.1:{followed.site.web.port}"
-    owner = OwnerPlace("one, process 7", {"http": here})
-    ports = StandbyPorts("QM1", None, owner, Runtime(), {f"http://{here}"})
-    told = ports.listen(Listen(http=ListenAddress("127.0.0.1", port)))["http"]
-    followed.fleet["south"] = f"http://{told}"
-    return ports
+    table = ManagerTable((), ["QM1"])
+    table.stand_by("QM1", OwnerPlace("one, process 7", {"http": here}), is_following=True)
+    with served(table, {"north": f"http://{here}"}) as site:
+        followed.fleet["south"] = f"http://127.0.0.1:{site.web.port}"
+        yield followed.fleet["south"]
 
 
 def test_a_browser_at_a_standby_sees_its_owner_and_follows_the_link(
     page: Any, followed: Followed
 ) -> None:
-    with closing(standby_ports(0, followed)):
-        page.goto(f"{followed.fleet['south']}/console/")
+    with standby_of(followed) as south:
+        page.goto(f"{south}/console/")
         page.get_by_role("heading", name="This is a standby of QM1").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("link").click()
@@ -114,15 +142,14 @@ def test_a_browser_at_a_standby_sees_its_owner_and_follows_the_link(
 
 
 def test_a_fleet_shows_a_standby_with_its_owner(page: Any, followed: Followed) -> None:
-    with closing(standby_ports(0, followed)):
-        south = followed.fleet["south"]
+    with standby_of(followed) as south:
         for console in looking(page, followed.site, "admin"):
             console.open("#/fleet")
             console.heading("Fleet")
             cells = console.row(f"{south} QM1").locator("td")
             sync_api.expect(cells.nth(2)).to_have_text("standby")
             sync_api.expect(cells.nth(4)).to_have_text("")
-            sync_api.expect(cells.last).to_contain_text("owned by one, process 7")
+            sync_api.expect(cells.last).to_contain_text("its owner is one, process 7 at 127.0.0.1:")
             console.open("#/about")
             console.heading("About")
             # Requests to the other server, which answers 503.
@@ -135,18 +162,51 @@ def test_a_fleet_shows_a_standby_with_its_owner(page: Any, followed: Followed) -
 def test_a_console_whose_server_becomes_a_standby_shows_the_page_of_one(
     page: Any, queue_manager: QueueManager
 ) -> None:
-    everybody = AdmitEverybody(operators=frozenset({"admin"}))
-    with ExitStack() as stack:
-        site = stack.enter_context(contextmanager(listening)(queue_manager, admission=everybody))
+    table = ManagerTable([queue_manager])
+    with served(table, {}) as site:
         for console in looking(page, site, "admin"):
             console.open()
             console.heading("Overview")
-            stack.close()
-            owner = OwnerPlace("another, process 7")
-            with closing(StandbyPorts("QM1", None, owner, Runtime())) as ports:
-                ports.listen(Listen(http=ListenAddress("127.0.0.1", site.web.port)))
-                console.heading("This is a standby of QM1")
-                console.sees(page.get_by_text("Its owner is another, process 7"))
-                page.goto("about:blank")
-            # The server was away for a moment.
+            table.stand_by("QM1", OwnerPlace("another, process 7"))
+            site.listener.close_manager(queue_manager, 0, "QM1 is given up here")
+            console.heading("This is a standby of QM1")
+            console.sees(page.get_by_text("Its owner is another, process 7"))
+            page.goto("about:blank")
+            # Requests that were answered by 503, or ended.
+            console.complaints.clear()
+
+
+def test_a_console_shows_another_queue_manager_when_that_it_shows_is_given_up(
+    page: Any, queue_manager: QueueManager
+) -> None:
+    loads = list[str]()
+
+    def note(loaded: Any) -> None:
+        loads.append(loaded.url)
+
+    with ExitStack() as stack:
+        table = ManagerTable([queue_manager, stack.enter_context(QueueManager("QM2"))])
+        site = stack.enter_context(served(table, {}))
+        for console in looking(page, site, "admin"):
+            console.open()
+            console.heading("Overview")
+            choice = page.get_by_label("Queue manager")
+            sync_api.expect(choice).to_have_value("QM1")
+            page.on("load", note)
+            table.stand_by("QM1", OwnerPlace("another, process 7"))
+            site.listener.close_manager(queue_manager, 0, "QM1 is given up here")
+            sync_api.expect(choice).to_have_value("QM2")
+            console.heading("Overview")
+            console.sees(page.locator("#pulse", has_text="live"))
+            standby = choice.get_by_role("option", name="QM1, standby")
+            sync_api.expect(standby).to_be_disabled()
+            console.open("#/fleet")
+            console.heading("Fleet")
+            cells = console.row(" QM1").locator("td")
+            sync_api.expect(cells.nth(2)).to_have_text("standby")
+            sync_api.expect(cells.last).to_contain_text("its owner is another, process 7")
+            # It was loaded again once, and works.
+            assert len(loads) == 1
+            page.remove_listener("load", note)
+            page.goto("about:blank")
             console.complaints.clear()

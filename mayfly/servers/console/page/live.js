@@ -122,7 +122,7 @@ async function lose() {
   } catch (error) {
     const isGone = error instanceof ServerLost || (error instanceof Problem && error.status >= 500);
     if (!isGone) return fail(error);
-    // It has given the queue manager up: the page of a standby names the owner.
+    // It has given the queue manager up: the page then is that of a standby, or of another one.
     if (error instanceof Problem && error.content.role === 'standby') return location.reload();
     tell('lost');
     timer = setTimeout(lose, RETRY_MS);

@@ -5,7 +5,7 @@ import * as live from './live.js';
 import { fail, problemPanel, watchServer } from './notices.js';
 import { go, placeOf, to } from './router.js';
 import { search } from './search.js';
-import { choose, forget, may, restore, role, session, signOut } from './session.js';
+import { choose, forget, isStandby, may, restore, role, session, signOut } from './session.js';
 import { hear, tell } from './signals.js';
 import { themeButton } from './theme.js';
 import { show as showSignIn } from './views/signin.js';
@@ -130,7 +130,7 @@ function managers() {
     tell('manager');
     showPlace();
   };
-  const options = names.map((name) => h('option', { selected: name === session.manager }, name));
+  const options = names.map((name) => h('option', { value: name, selected: name === session.manager, disabled: isStandby(name) }, isStandby(name) ? `${name}, standby` : name));
   const select = /** @type {HTMLSelectElement} */ (h('select', { 'aria-label': 'Queue manager', onchange: change }, options));
   hear('manager', () => (select.value = session.manager));
   return select;

@@ -73,9 +73,13 @@ async function enter() {
   choose(localStorage.getItem(MANAGER) ?? '');
 }
 
-/** Look at a queue manager, at the first one for a name that is not served. @param {string} name */
+/** Another server owns it; this one follows. @param {string} name */
+export const isStandby = (name) => session.managers[name] === 'standby';
+
+/** Look at a queue manager, at the first that is no standby for another name. @param {string} name */
 export function choose(name) {
   const names = Object.keys(session.managers);
-  session.manager = names.includes(name) ? name : names[0];
+  const isSeen = (/** @type {string} */ each) => names.includes(each) && !isStandby(each);
+  session.manager = isSeen(name) ? name : (names.find(isSeen) ?? names[0]);
   localStorage.setItem(MANAGER, session.manager);
 }

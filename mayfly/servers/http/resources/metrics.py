@@ -56,7 +56,8 @@ def metrics(call: Call[NoQuery, None]) -> Response:
 def metrics_text(managers: Mapping[str, QueueManager], server_status: ServerStatus) -> bytes:
     """Return all metrics as text in UTF-8.
 
-    A queue manager that has stopped has only ``mayfly_queue_manager_up``, which is 0.
+    A queue manager that has stopped has only ``mayfly_queue_manager_up``, which is 0; one in
+    standby has it as well, and it is 1.
     """
     # The library's default registry would add metrics of the Python process.
     registry = CollectorRegistry()
@@ -85,9 +86,10 @@ class _ManagersCollector(Collector):
             "1 while the queue manager lives; its state as probes are told it.",
             labels=["queue_manager", "state"],
         )
+        for name, state in states.items():
+            up.add_metric([name, state.value], float(state.is_live))
         taken: dict[str, Figures] = {}
         for name, manager in self._managers.items():
-            up.add_metric([name, states[name].value], float(states[name].is_live))
             try:
                 taken[name] = figures(manager.engine, MAX_QUEUES)
             except ConnectionBroken:
@@ -403,5 +405,12 @@ def _replica_metrics(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/metrics", metrics, Role.LOOK, media_type=CONTENT_TYPE_LATEST),
+    Operation(
+        "GET",
+        "/metrics",
+        metrics,
+        Role.LOOK,
+        media_type=CONTENT_TYPE_LATEST,
+        answers_standby=True,
+    ),
 )

@@ -35,6 +35,7 @@ from starlette.responses import Response
 from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
 from mayfly.queue_manager import QueueManager
+from mayfly.servers.clients import manager_of
 from mayfly.servers.http.problems import HttpError
 from mayfly.servers.http.service import AuthenticatedUser, Service
 
@@ -100,8 +101,11 @@ class Call(Generic[_Q, _B]):
 
     @property
     def manager(self) -> QueueManager:
-        """The queue manager in the path, else the first one of the server."""
-        return self.service.managers[self.authenticated.applicant.queue_manager]
+        """The queue manager in the path, else the first open one of the server.
+
+        Raises MQRC_HOST_NOT_AVAILABLE if another server has become its owner since.
+        """
+        return manager_of(self.service.managers, self.authenticated.applicant, "http")
 
     def connection(self) -> AbstractContextManager[LocalConnection]:
         """Open a connection with all authority for a ``with`` block: the role was checked before.
@@ -129,7 +133,9 @@ class Operation:
     HttpError. Without a ``role`` no credentials are needed. ``status`` is the status of success.
     ``problems`` describes error statuses that only this operation has; ``other_answers`` describes
     more success statuses. ``headers`` are request headers that the handler uses. With ``has_etag``
-    answers have an ETag, and a GET with a matching If-None-Match gets 304.
+    answers have an ETag, and a GET with a matching If-None-Match gets 304. With
+    ``answers_standby`` it is carried out as well while no queue manager is open: its user is then
+    identified, has no role, and the call has no ``manager``.
     """
 
     method: str
@@ -142,6 +148,7 @@ class Operation:
     headers: Mapping[str, str] = field(default_factory=dict)
     media_type: str = JSON
     has_etag: bool = False
+    answers_standby: bool = False
 
     @property
     def tag(self) -> str:

@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from mayfly.admin.security.roles import check_role
 from mayfly.mqi.errors import MQError
+from mayfly.servers.clients import manager_of
 from mayfly.servers.http import problems
 from mayfly.servers.http.connection import ClientGone, http_connection_of, read_object
 from mayfly.servers.http.problems import HttpError, Unauthorized
@@ -116,18 +117,22 @@ class OwnResources:
     ) -> AuthenticatedUser | None:
         """Authenticate the user and check the role of an operation; None if it needs no role.
 
-        Raises HttpError (404) if the queue manager is not served here, MQRC_NOT_AUTHORIZED
-        without the role, and the errors of ``Service.admit``.
+        None also for one that is carried out while no queue manager is open. Raises HttpError (404)
+        if the queue manager is not served here, MQRC_NOT_AUTHORIZED without the role, and the
+        errors of ``Service.admit``.
         """
         if operation.role is None:
             return None
         service = self._service
         manager = names.get("qmgr")
-        if manager is not None and manager not in service.managers:
+        if manager is not None and manager not in service.managers.names:
             text = f"queue manager {manager!r} is not served here"
             raise HttpError(HTTPStatus.NOT_FOUND, text)
+        if operation.answers_standby and not service.managers:
+            await service.identify(request)
+            return None
         authenticated = await service.admit(request, manager=manager)
-        engine = service.managers[authenticated.applicant.queue_manager].engine
+        engine = manager_of(service.managers, authenticated.applicant, "http").engine
         check_role(engine, authenticated.admitted, operation.role)
         return authenticated
 

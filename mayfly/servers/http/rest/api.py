@@ -28,6 +28,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
 from mayfly.mqi.errors import MQError, StoreError
+from mayfly.servers.clients import manager_of
 from mayfly.servers.http.connection import ClientGone, http_connection_of, read_object
 from mayfly.servers.http.problems import HttpError, Unauthorized
 from mayfly.servers.http.resources.mqsc import run_script
@@ -127,8 +128,9 @@ async def _authenticate_anywhere(call: RestCall, credentials: Credentials) -> Au
     exist. Raises Unauthorized, or the MQError of a channel.
     """
     managers = call.service.managers
+    call.service.check_open(managers.first)
     knowing = [name for name, each in managers.items() if _has_user(each.engine, credentials.user)]
-    names = knowing or [next(iter(managers))]
+    names = knowing or [managers.first]
     attempts = [_authenticate(call, credentials, name) for name in names]
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     failures = list[BaseException]()
@@ -286,7 +288,8 @@ def _run(
     thread. Raises MQRC_NOT_AUTHORIZED if a role is missing, RestError (400) for a script without a
     command.
     """
-    result = run_script(call.service.managers[call.names[0]], authenticated, script)
+    manager = manager_of(call.service.managers, authenticated.applicant, "http")
+    result = run_script(manager, authenticated, script)
     if not result.commands:
         raise _wrong("command", script, "a command")
     convert = _as_text if as_text else _as_values

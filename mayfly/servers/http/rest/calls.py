@@ -222,7 +222,7 @@ def of_unauthorized(error: Unauthorized) -> RestError:
 def of_wrong_request(error: HttpError) -> RestError:
     """Return the RestError for a request that was refused before a queue manager was called."""
     status = error.status
-    return RestError(status, _OF_STATUS.get(status, FAILED), error.detail)
+    return RestError(status, _OF_STATUS.get(status, FAILED), error.detail, headers=error.headers)
 
 
 _OF_STATUS: Final = {
@@ -265,7 +265,7 @@ class RestCall(NamedTuple):
     def check_manager(self) -> None:
         """Raise RestError (404) if the queue manager of the path is not served here."""
         name = self.names[0]
-        if name not in self.service.managers:
+        if name not in self.service.managers.names:
             text = f"queue manager {name!r} is not served here"
             reason = rc.MQRC_Q_MGR_NAME_ERROR
             raise RestError(HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER, text, reason=reason)

@@ -6,7 +6,7 @@ import { count, counted, duration, state } from '../format.js';
 import { replicaProblems } from '../replica.js';
 import { refreshing } from '../refresh.js';
 import { go } from '../router.js';
-import { choose, session } from '../session.js';
+import { choose, isStandby, session } from '../session.js';
 import { tell } from '../signals.js';
 import { dataTable } from '../table.js';
 
@@ -53,6 +53,7 @@ export async function show(main, { signal }) {
 /** @param {AbortSignal} signal @returns {Promise<Row[]>} */
 async function rowsHere(signal) {
   const { queue_managers } = await ask('GET', '/health/ready', { signal, quietly: true }).catch(probe);
+  session.managers = queue_managers;
   return Promise.all(Object.entries(queue_managers).map(([name, word]) =>
     row(name, word, null, () => ask('GET', ofManager(name, 'summary'), { signal, quietly: true }))));
 }
@@ -102,6 +103,8 @@ function open({ name, server }) {
     window.open(pageAt(server, 'overview', name), '_blank', 'noopener');
     return;
   }
+  // The last column names the owner of a standby.
+  if (isStandby(name)) return;
   choose(name);
   tell('manager');
   go(['overview']);
