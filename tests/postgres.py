@@ -57,6 +57,8 @@ class Postgres:
         self._programs, self._settings = programs(), (*SETTINGS, *settings)
         self.folder = Path(tempfile.mkdtemp(prefix="mayfly-pg-", dir=MEMORY))
         on_made(self.folder)
+        # Its socket is also for processes in a namespace of their own.
+        self.folder.chmod(0o755)
         self._user: dict[str, Any] = {}
         if not os.getuid():
             names = {entry.pw_name: entry for entry in pwd.getpwall()}

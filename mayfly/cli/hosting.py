@@ -47,7 +47,7 @@ from mayfly.cli.served import (
 )
 from mayfly.cli.show import note, print_json
 from mayfly.cli.signals import arriving_signals
-from mayfly.cli.standby import reachable, stand_by
+from mayfly.cli.standby import is_passing, reachable, stand_by
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQCHT_SVRCONN, MQEXPI_OFF
@@ -268,13 +268,18 @@ def _serve_in_turn(
             gives_way=gives_way,
             waits=has_owned,
         )
-        has_owned = True
+        has_owned, gives_way = True, False
         try:
             gives_way = _serve_open(settings, read, arrived, as_json=as_json)
             if not gives_way:
                 return
         except Owned as error:
             _LOG.warning("%s", error)
+        except (MQError, StoreError) as error:
+            if not is_passing(error):
+                raise
+            _LOG.error("%s; %s follows from now on", error, served.name)
+            _pause(arrived, _LOOK_SECONDS)
         except _AllStopped:
             # It has lost its lease or the database, or its disk fails, and then following does.
             _LOG.error("%s follows from now on", served.name)

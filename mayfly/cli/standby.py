@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import apsw
+
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.served import READY, STANDBY, Served, ServedFile
+from mayfly.mqi.errors import MQError, StoreError
+from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.runtime import Runtime, SystemClock, elapsed_ms
 from mayfly.servers.addresses import listen_address
 from mayfly.servers.listeners import import_listeners, tls_context
@@ -24,6 +29,8 @@ from mayfly.verbs.contracts.access import MQ_SOCKET_FILE, FolderSocket
 #: How often the end of the lease is looked for, and how often this standby is heard of.
 _LOOK_SECONDS: Final = 0.05
 _HEARD_MS: Final = 1_000
+#: The pause between two tries while the database is away, or the disk is full.
+_FAILED_SECONDS: Final = 0.5
 #: How long one that has given the queue manager up leaves it to others.
 _GIVES_WAY_MS: Final = 5_000
 #: A clock that differs by more from that of the database releases and expires at wrong times.
@@ -50,7 +57,8 @@ def stand_by(
     some seconds, and ends the server after a signal. ``announce`` is called with the addresses once
     they are bound; never, when nobody owns the queue manager. One that ``gives_way`` has owned it,
     and leaves it to others first. With ``waits`` a database that does not answer is waited for.
-    Raises CommandFailed, FolderInUse, StoreError.
+    A standby waits for room on its disk, and does not become the owner meanwhile. Raises
+    CommandFailed, FolderInUse, StoreError, OSError.
     """
     if served.replica is None:
         return
@@ -78,7 +86,17 @@ def stand_by(
                 # What takes a second is done before it is waited for.
                 import_listeners(settings.listen)
             ports.owner = _place_of(standing)
-            pause(_LOOK_SECONDS)
+            pause(_FAILED_SECONDS if standby.failure else _LOOK_SECONDS)
+
+
+def is_passing(error: Exception) -> bool:
+    """Return True for an error that ends by itself: the database is away, or a disk is full."""
+    if isinstance(error, MQError):
+        return error.reason == MQRC_CONNECTION_BROKEN
+    is_full = isinstance(error.__cause__, apsw.FullError) or (
+        isinstance(error, OSError) and error.errno == errno.ENOSPC
+    )
+    return is_full or isinstance(error, LogUnreachable)
 
 
 def _place_of(standing: Ownership | None) -> OwnerPlace:
@@ -111,16 +129,18 @@ class _Standby:
         self._number = 0
         self._instance = ""
         self._heard_ms: int | None = None
-        self._failure = ""
+        #: Why the last look has failed; empty when it has not.
+        self.failure = ""
         self._has_told_of_clock = False
         #: Whether nobody owns the queue manager, and this process may.
         self.is_free = False
 
     def look(self, *, catches_up: bool) -> Ownership | None:
-        """Return who has the queue manager, None if nobody has or the database does not answer.
+        """Return who has the queue manager, None if nobody has or that is not known.
 
         With ``catches_up`` the folder is then that of the log's end, and others hear of this
-        standby. Raises StoreError.
+        standby. A database that does not answer and a full disk are told once. Raises StoreError,
+        OSError.
         """
         log = self._follower.log
         try:
@@ -135,13 +155,15 @@ class _Standby:
                 if self._heard_ms is None or elapsed_ms() - self._heard_ms >= _HEARD_MS:
                     log.follow(standing.instance, self._name, self._number)
                     self._heard_ms = elapsed_ms()
-        except LogUnreachable as error:
+        except (StoreError, OSError) as error:
+            if not is_passing(error):
+                raise
             self.is_free = False
-            if self._failure != error.message:
-                _LOG.warning("%s; this standby waits", error.message)
-            self._failure = error.message
+            if self.failure != str(error):
+                _LOG.warning("%s; this standby waits", error)
+            self.failure = str(error)
             return None
-        self._failure = ""
+        self.failure = ""
         return standing
 
     def _has_right_time(self, standing: Ownership) -> bool:

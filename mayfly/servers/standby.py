@@ -141,6 +141,9 @@ class StandbyPorts:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             # It has gone, says nothing, or speaks something else: nobody is to be told.
             return
+        except asyncio.CancelledError:
+            # The ports are closed. Streams of Python 3.11 would log a traceback.
+            return
         finally:
             writer.close()
 

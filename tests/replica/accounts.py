@@ -175,9 +175,7 @@ class Accounts:
                 yield f"a unit of work took effect in part: {flags}"
 
 
-def acknowledged_by_others(
-    units: Iterable[Unit], owners: Sequence[Ownership]
-) -> list[str]:
+def acknowledged_by_others(units: Iterable[Unit], owners: Sequence[Ownership]) -> list[str]:
     """Return the puts that a server acknowledged wholly within the time of another owner."""
     problems = []
     ends = [each.since_ms for each in owners[1:]] + [float("inf")]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from mayfly.admin.security.users import Users
 from mayfly.client.client import Client
@@ -27,7 +25,7 @@ from tests.relay import Relay, relaying
 from tests.replica.accounts import Ownership
 from tests.replica.traffic import PASSWORD, QUEUES, REPLIES, TOKEN, USER, Places
 
-SCRIPT = f"""
+SCRIPT = """
 ALTER QMGR CHLAUTH(DISABLED)
 ALTER QMGR MAXUMSGS(999999999)
 DEFINE QLOCAL(PROBE) DEFPSIST(YES)
@@ -74,7 +72,7 @@ def loopback(number: int) -> str:
 class Server:
     """One server of QM1: its process, its folder, its networks; begun again whenever it ends."""
 
-    def __init__(self, name: str, home: Path, network: "Networks") -> None:
+    def __init__(self, name: str, home: Path, network: Networks) -> None:
         self.name, self.home, self.network = name, home, network
         self.host = loopback(NAMES.index(name) + 1)
         #: The file system of its folder.
@@ -111,7 +109,7 @@ class Server:
         self._reader = threading.Thread(target=self._read, args=(process,), daemon=True)
         self._reader.start()
 
-    def _read(self, process: "subprocess.Popen[str]") -> None:
+    def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             with self.log.open("a") as log:
@@ -142,7 +140,7 @@ class Server:
 class Networks:
     """Relays: of each server to each database, and of clients to each listener of each server."""
 
-    def __init__(self, stack: ExitStack, databases: "list[Postgres]") -> None:
+    def __init__(self, stack: ExitStack, databases: list[Postgres]) -> None:
         def relay(host: str, port: int) -> Relay:
             return stack.enter_context(relaying(host, port))
 
@@ -199,7 +197,7 @@ class Machines:
         self.servers = {name: Server(name, home, self.network) for name in NAMES}
         for each in self.servers.values():
             if has_disks:
-                self._mount(each.disk, "2g")
+                self._mount(each.disk, "500m")
             stack.callback(each.close)
         #: How often a server has ended by itself, and was begun again.
         self.ended_count = 0
@@ -219,12 +217,10 @@ class Machines:
 
     def _mount_database(self, folder: Path) -> None:
         if self._has_disks:
-            self._mount(folder, "3g")
+            self._mount(folder, "2g")
 
     def _mount(self, folder: Path, size: str) -> None:
-        subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True
-        )
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
         self._stack.callback(subprocess.run, ["umount", "-l", folder], check=False)
 
     @property
@@ -234,11 +230,17 @@ class Machines:
 
     @property
     def owner(self) -> Server:
-        return next(each for each in self.servers.values() if each.role == "owner")
+        return self._with_role("owner")
 
     @property
     def standby(self) -> Server:
-        return next(each for each in self.servers.values() if each.role == "standby")
+        return self._with_role("standby")
+
+    def _with_role(self, role: str) -> Server:
+        for each in self.servers.values():
+            if each.role == role:
+                return each
+        raise LookupError(f"no server is the {role} at the moment")
 
     def wait_whole(self) -> None:
         """Wait for an owner and a standby that follows; servers that end are begun again."""
@@ -268,9 +270,7 @@ class Machines:
 
     def owners(self) -> list[Ownership]:
         """Return who was the owner since when."""
-        names = {
-            pid: each.name for each in self.servers.values() for pid in each.process_ids
-        }
+        names = {pid: each.name for each in self.servers.values() for pid in each.process_ids}
         with connect_to_database(self.url) as connection:
             rows = connection.execute("SELECT owner, since_ms FROM owners ORDER BY epoch")
             return [
@@ -298,14 +298,15 @@ class Machines:
     def full(self, disk: Path) -> Iterator[None]:
         """Return a context in which a file system has no room."""
         filler = disk / "filler"
-        with filler.open("wb") as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(1 << 20))
-                file.flush()
-        with filler.open("ab") as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(512))
-                file.flush()
+        with filler.open("wb") as file:
+            free_bytes = 1
+            # Files that are removed meanwhile leave room.
+            while free_bytes:
+                found = os.statvfs(disk)
+                free_bytes = found.f_bavail * found.f_frsize
+                size_bytes = os.fstat(file.fileno()).st_size
+                with contextlib.suppress(OSError):
+                    os.posix_fallocate(file.fileno(), size_bytes, free_bytes or 1)
         try:
             yield
         finally:

@@ -75,9 +75,7 @@ def restart_both(machines: Machines, _chance: random.Random) -> Iterator[None]:
 
 
 @contextmanager
-def cut_from_databases(
-    machines: Machines, name: str, *, is_silent: bool
-) -> Iterator[None]:
+def cut_from_databases(machines: Machines, name: str, *, is_silent: bool) -> Iterator[None]:
     relays = machines.network.to_databases[name]
     for each in relays:
         if is_silent:
@@ -92,19 +90,19 @@ def cut_from_databases(
 
 def silence_owner(
     machines: Machines, _chance: random.Random
-) -> "contextlib.AbstractContextManager[None]":
+) -> contextlib.AbstractContextManager[None]:
     return cut_from_databases(machines, machines.owner.name, is_silent=True)
 
 
 def cut_owner(
     machines: Machines, _chance: random.Random
-) -> "contextlib.AbstractContextManager[None]":
+) -> contextlib.AbstractContextManager[None]:
     return cut_from_databases(machines, machines.owner.name, is_silent=False)
 
 
 def silence_standby(
     machines: Machines, _chance: random.Random
-) -> "contextlib.AbstractContextManager[None]":
+) -> contextlib.AbstractContextManager[None]:
     return cut_from_databases(machines, machines.standby.name, is_silent=True)
 
 
@@ -125,19 +123,19 @@ def cut_clients(machines: Machines, chance: random.Random) -> Iterator[None]:
 
 def fill_owner(
     machines: Machines, _chance: random.Random
-) -> "contextlib.AbstractContextManager[None]":
+) -> contextlib.AbstractContextManager[None]:
     return machines.full(machines.owner.disk)
 
 
 def fill_standby(
     machines: Machines, _chance: random.Random
-) -> "contextlib.AbstractContextManager[None]":
+) -> contextlib.AbstractContextManager[None]:
     return machines.full(machines.standby.disk)
 
 
 def fill_database(
     machines: Machines, _chance: random.Random
-) -> "contextlib.AbstractContextManager[None]":
+) -> contextlib.AbstractContextManager[None]:
     return machines.full(machines.databases[0].folder)
 
 
@@ -191,11 +189,14 @@ OF_DISKS: Sequence[Fault] = (fill_owner, fill_standby, fill_database)
 
 def can_mount() -> bool:
     """Return True if this user may make small disks."""
-    return not os.getuid() and not subprocess.run(
-        ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"],
-        capture_output=True,
-        check=False,
-    ).returncode
+    return (
+        not os.getuid()
+        and not subprocess.run(
+            ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"],
+            capture_output=True,
+            check=False,
+        ).returncode
+    )
 
 
 class Traffic:
@@ -208,7 +209,7 @@ class Traffic:
         stack.callback(self.kill)
         self.processes = [self._started(kind, seed) for kind in PROGRAMS]
 
-    def _started(self, kind: str, seed: int) -> "subprocess.Popen[str]":
+    def _started(self, kind: str, seed: int) -> subprocess.Popen[str]:
         with (self.home / f"{kind}.log").open("w") as log:
             words = ["-m", "tests.replica.traffic", kind, str(seed), str(self.home)]
             return subprocess.Popen([sys.executable, *words], stdout=log, stderr=log, text=True)
@@ -276,7 +277,8 @@ def run(
             began_ms = elapsed_ms()
             with ExitStack() as broken:
                 for each in together:
-                    with contextlib.suppress(StopIteration):
+                    # A fault before it may leave none to fail.
+                    with contextlib.suppress(LookupError):
                         broken.enter_context(each(machines, chance))
                 if together[0] in SERVED_THROUGH and len(together) == 1:
                     taken_ms[names].append(machines.first_message_ms(began_ms))

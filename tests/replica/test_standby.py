@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,12 +17,17 @@ import pytest
 
 from mayfly.client.client import Client
 from mayfly.client.connection.endpoint import Address, Endpoint
-from mayfly.client.connection.remote import connect
+from mayfly.client.connection.remote import connect as connect_client
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime, SystemClock
+from mayfly.servers.addresses import listen_address
+from mayfly.servers.settings import Listen
+from mayfly.servers.standby import OwnerPlace, StandbyPorts
 from mayfly.store.replica.log import PostgresLog
+from mayfly.verbs.contracts.wire import MAGIC, PREAMBLE
 from tests.facts import wait_until
+from tests.postgres import connect
 from tests.replica.test_replica import opened, put
 
 TOKEN = "a token that both servers have"
@@ -37,8 +43,17 @@ name = "QM1"
 path = "{name}"
 mqsc = ["qm1.mqsc"]
 replica = "{url}"
-replica_lease_ms = 4000
+replica_lease_ms = {lease_ms}
 """
+#: In a namespace of its own the process has a small disk, which ends with it.
+ALONE = ("unshare", "--user", "--map-root-user", "--mount")
+MOUNT = 'mount -t tmpfs -o size=40m none "$1" && shift && exec "$@"'
+#: What a database without room says.
+FULL = """
+    CREATE FUNCTION mayfly.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE SQLSTATE '53100' USING MESSAGE = 'no room'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON mayfly.replica_log
+        FOR EACH ROW EXECUTE FUNCTION mayfly.refuse()"""
 
 
 #: Packages that listeners need.
@@ -60,20 +75,27 @@ class Server(NamedTuple):
         return said
 
 
-def served(home: Path, url: str, name: str, ports: tuple[str, ...]) -> Server:
+def served(
+    home: Path,
+    url: str,
+    name: str,
+    ports: tuple[str, ...],
+    *,
+    lease_ms: int = 4_000,
+    has_own_disk: bool = False,
+) -> Server:
     """Start a server with a folder of its own below ``home`` and listeners of these names."""
     (home / "token").write_text(TOKEN)
     (home / "qm1.mqsc").write_text(SCRIPT)
     config = home / f"{name}.toml"
     listen = "\n".join(f'{port} = "127.0.0.1:0"' for port in ports)
-    config.write_text(CONFIG.format(name=name, url=url, listen=listen))
+    config.write_text(CONFIG.format(name=name, url=url, listen=listen, lease_ms=lease_ms))
+    serve = [sys.executable, "-m", "mayfly", "serve", str(config), "--json"]
+    if has_own_disk:
+        (home / name).mkdir()
+        serve = [*ALONE, "sh", "-c", MOUNT, "sh", str(home / name), *serve]
     with (home / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mayfly", "serve", str(config), "--json"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
+        process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=log, text=True)
     return Server(process, home / name)
 
 
@@ -90,8 +112,8 @@ class Pair:
         self.owner, self.standby = sorted(lines, key=lambda each: str(lines[each]["role"]))
         self.owned, self.stood_by = lines[self.owner], lines[self.standby]
 
-    def served(self, name: str) -> Server:
-        self._started.append(served(self._home, self.url, name, self._ports))
+    def served(self, name: str, **options: Any) -> Server:
+        self._started.append(served(self._home, self.url, name, self._ports, **options))
         return self._started[-1]
 
     def close(self) -> None:
@@ -117,7 +139,7 @@ def client_of(*lines: dict[str, Any]) -> Client:
     """Connect to the first of servers that lets one in, by what they have said."""
     hosts = [line["mq"].split(":") for line in lines]
     addresses = tuple(Address(host, int(port)) for host, port in hosts)
-    return Client(connect(Endpoint(addresses, "", "QM1"), "anna", TOKEN))
+    return Client(connect_client(Endpoint(addresses, "", "QM1"), "anna", TOKEN))
 
 
 def command(*words: object) -> "subprocess.CompletedProcess[str]":
@@ -200,6 +222,18 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
         assert bodies_of(client, "Q1") == [b"put at the second owner"]
 
 
+def test_the_end_of_a_standby_with_clients_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    ports = StandbyPorts("QM1", None, OwnerPlace(""), Runtime())
+    place = listen_address("127.0.0.1:0")
+    host, port = ports.listen(Listen(mq=place))["mq"].split(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(PREAMBLE.pack(MAGIC, 1, 1))
+        # It is being answered.
+        assert client.recv(1)
+        ports.close()
+    assert not caplog.records
+
+
 def test_a_switch_without_a_standby_changes_nothing(url: str, tmp_path: Path) -> None:
     with opened(url, tmp_path / "QM1") as qm:
         refused = command("switch", "QM1", "--replica", url)
@@ -255,6 +289,67 @@ def test_a_standby_takes_over_from_a_killed_owner_nothing_is_lost_doubled_or_ear
     owned = pair.standby.line()
     assert owned["role"] == "owner"
     check_all_come(owned, due_ms, 5)
+
+
+def test_a_standby_whose_disk_is_full_says_so_and_follows_when_there_is_room(
+    url: str, tmp_path: Path
+) -> None:
+    try:
+        subprocess.run([*ALONE, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine lets nobody mount a disk of their own")
+    pair = Pair(tmp_path, url, ("mq",))
+    try:
+        owned = pair.served("one").line()
+        standby = pair.served("two", has_own_disk=True)
+        assert standby.line()["role"] == "standby"
+        disk = Path(f"/proc/{standby.process.pid}/root{standby.folder}")
+        with client_of(owned) as client, (disk / "filler").open("wb") as filler:
+            os.posix_fallocate(filler.fileno(), 0, os.statvfs(disk).f_bavail * 4_096)
+            for _ in range(2):
+                client.put("Q1", os.urandom(1_000_000), persistent=True)
+        log = standby.folder.with_suffix(".log")
+        wait_until(lambda: "disk is full; this standby waits" in log.read_text())
+        assert standby.process.poll() is None
+        assert not follows_to_the_end(url)
+        (disk / "filler").unlink()
+        wait_until(lambda: follows_to_the_end(url))
+    finally:
+        pair.close()
+
+
+def follows_to_the_end(url: str) -> bool:
+    """Return True if a standby of QM1 has all rows of the log."""
+    log = PostgresLog(url, "QM1", Runtime())
+    standing = log.standing()
+    assert standing is not None
+    numbers = [each.number for each in log.standbys(standing.instance)]
+    log.close()
+    return standing.last in numbers
+
+
+def test_a_server_whose_database_has_no_room_follows_until_it_has(url: str, tmp_path: Path) -> None:
+    pair = Pair(tmp_path, url, ("mq",))
+    try:
+        owner = pair.served("one", lease_ms=1_000)
+        assert owner.line()["role"] == "owner"
+        standby = pair.served("two", lease_ms=1_000)
+        assert standby.line()["role"] == "standby"
+        with connect(url) as connection:
+            connection.execute(FULL)
+        owner.process.kill()
+        log = standby.folder.with_suffix(".log")
+        wait_until(lambda: "QM1 follows from now on" in log.read_text())
+        assert "no room" in log.read_text()
+        with connect(url) as connection:
+            connection.execute("DROP FUNCTION mayfly.refuse CASCADE")
+        line = standby.line()
+        while line["role"] != "owner":
+            line = standby.line()
+        with client_of(line) as client:
+            client.put("Q1", b"there is room", persistent=True)
+    finally:
+        pair.close()
 
 
 @pytest.mark.soak

@@ -278,7 +278,8 @@ def amqp_units(program: Program, client: Any) -> None:
         unit = program.units(*(plan() for _ in range(program.chance.randrange(10))))
         try:
             for put in unit.puts:
-                client.send(sender, message(put), name)
+                if client.send(sender, message(put), name).remote_state == Delivery.REJECTED:
+                    raise ConnectionResetError("a put of the transaction is refused")
             for _ in range(20):
                 if not credited_ms:
                     credited_ms = _CLOCK.now_ms()
@@ -287,9 +288,7 @@ def amqp_units(program: Program, client: Any) -> None:
                     found, delivery = client.receive(receiver, 0.02)
                 except TimeoutError:
                     break
-                unit.gets.append(
-                    Got(name_of(bytes(found.body)), credited_ms, _CLOCK.now_ms())
-                )
+                unit.gets.append(Got(name_of(bytes(found.body)), credited_ms, _CLOCK.now_ms()))
                 credited_ms = 0
                 delivery.local.data = [name, Described(ulong(0x24), [])]
                 delivery.update(TRANSACTIONAL_STATE)
@@ -400,7 +399,7 @@ def unit_of_http(
 
 
 def pinned(program: Program, server: str) -> None:
-    """Puts at one server, whoever owns the queue manager: an owner that is no more is written to."""
+    """Puts at one server, whoever the owner is: one that is it no more is written to."""
     address = Address(*program.places.pinned[server])
     while program.goes_on():
         try:
