@@ -18,6 +18,7 @@ from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import connect
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import elapsed_ms
+from mayfly.store.replica.lease import LEASE_MS
 from tests.facts import wait_until
 from tests.postgres import Postgres
 from tests.postgres import connect as connect_to_database
@@ -40,17 +41,22 @@ mq = "{host}:1414"
 amqp = "{host}:5672"
 http = "{host}:9443"
 
+# Programs notice an owner that is stopped.
+[limits]
+heartbeat_seconds = 2
+
 [[queue_manager]]
 name = "QM1"
 path = "{folder}"
 mqsc = ["qm1.mqsc"]
 replica = "{url}"
+replica_lease_ms = {lease_ms}
 expiry_interval_seconds = 1
 """
 PORTS = {"mq": 1414, "amqp": 5672, "http": 9443}
 NAMES = ("one", "two")
 #: Of databases: what a standby has not yet fetched is kept for it.
-SETTINGS = ("wal_keep_size=1GB", "max_connections=40")
+SETTINGS = ("wal_keep_size=512MB", "max_connections=40", "autovacuum_naptime=20s")
 #: A table that has each owner, and since when, also of databases that are made from this one.
 HISTORY = """
     CREATE TABLE owners (epoch bigint, owner text, since_ms double precision);
@@ -72,8 +78,8 @@ def loopback(number: int) -> str:
 class Server:
     """One server of QM1: its process, its folder, its networks; begun again whenever it ends."""
 
-    def __init__(self, name: str, home: Path, network: Networks) -> None:
-        self.name, self.home, self.network = name, home, network
+    def __init__(self, name: str, home: Path, network: Networks, lease_ms: int) -> None:
+        self.name, self.home, self.network, self.lease_ms = name, home, network, lease_ms
         self.host = loopback(NAMES.index(name) + 1)
         #: The file system of its folder.
         self.disk = home / name
@@ -84,7 +90,7 @@ class Server:
         #: What it said last: "owner" or "standby", empty before it has said anything.
         self.role = ""
         self.log = home / f"{name}.log"
-        self._reader: threading.Thread | None = None
+        self._readers: list[threading.Thread] = []
 
     @property
     def folder(self) -> Path:
@@ -96,7 +102,9 @@ class Server:
             (self.folder / "users.json").write_bytes((self.home / "users.json").read_bytes())
         config = self.home / f"{self.name}.toml"
         url = self.network.url_for(self.name)
-        config.write_text(CONFIG.format(host=self.host, folder=self.folder, url=url))
+        config.write_text(
+            CONFIG.format(host=self.host, folder=self.folder, url=url, lease_ms=self.lease_ms)
+        )
         with self.log.open("a") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "mayfly", "serve", str(config), "--json"],
@@ -106,16 +114,17 @@ class Server:
             )
         self.process, self.role = process, ""
         self.process_ids.append(process.pid)
-        self._reader = threading.Thread(target=self._read, args=(process,), daemon=True)
-        self._reader.start()
+        self._readers.append(threading.Thread(target=self._read, args=(process,)))
+        self._readers[-1].start()
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            with self.log.open("a") as log:
-                log.write(f"{self.name} says {line}")
-            if self.process is process:
-                self.role = json.loads(line)["role"]
+        with process.stdout as said:
+            for line in said:
+                with self.log.open("a") as log:
+                    log.write(f"{self.name} says {line}")
+                if self.process is process:
+                    self.role = json.loads(line)["role"]
 
     def signal(self, number: int) -> None:
         assert self.process is not None
@@ -133,8 +142,9 @@ class Server:
 
     def close(self) -> None:
         if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
+            self.kill()
+        for each in self._readers:
+            each.join()
 
 
 class Networks:
@@ -179,7 +189,9 @@ def socket_of(database: Postgres) -> str:
 class Machines:
     """All of it: begun whole, broken by a test, and whole again after :meth:`mend`."""
 
-    def __init__(self, home: Path, stack: ExitStack, *, has_disks: bool) -> None:
+    def __init__(
+        self, home: Path, stack: ExitStack, *, has_disks: bool, lease_ms: int = LEASE_MS
+    ) -> None:
         self.home, self._stack, self._has_disks = home, stack, has_disks
         (home / "token").write_text(TOKEN)
         (home / "qm1.mqsc").write_text(SCRIPT)
@@ -194,7 +206,7 @@ class Machines:
         self._slots = list(self.databases)
         self.network = Networks(stack, self._slots)
         (home / "places.json").write_text(json.dumps(self.network.places()._asdict()))
-        self.servers = {name: Server(name, home, self.network) for name in NAMES}
+        self.servers = {name: Server(name, home, self.network, lease_ms) for name in NAMES}
         for each in self.servers.values():
             if has_disks:
                 self._mount(each.disk, "500m")
@@ -299,14 +311,15 @@ class Machines:
         """Return a context in which a file system has no room."""
         filler = disk / "filler"
         with filler.open("wb") as file:
-            free_bytes = 1
-            # Files that are removed meanwhile leave room.
-            while free_bytes:
-                found = os.statvfs(disk)
-                free_bytes = found.f_bavail * found.f_frsize
-                size_bytes = os.fstat(file.fileno()).st_size
-                with contextlib.suppress(OSError):
-                    os.posix_fallocate(file.fileno(), size_bytes, free_bytes or 1)
+            found = os.statvfs(disk)
+            step_bytes, size_bytes = found.f_blocks * found.f_frsize, 0
+            while step_bytes >= found.f_frsize:
+                try:
+                    os.posix_fallocate(file.fileno(), size_bytes, step_bytes)
+                except OSError:
+                    step_bytes //= 2
+                else:
+                    size_bytes += step_bytes
         try:
             yield
         finally:
