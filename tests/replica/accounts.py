@@ -66,7 +66,7 @@ class Ownership(NamedTuple):
 
 def units_in(journals: Path) -> list[Unit]:
     """Return the units of work of all journals; one without an end is unknown."""
-    found = []
+    found = list[Unit]()
     for journal in journals.iterdir():
         units: dict[int, Unit] = {}
         for line in journal.read_text().split("\n")[:-1]:
@@ -96,8 +96,9 @@ class Accounts:
         )
         for unit in units:
             places = {OK: self.got, UNKNOWN: self.may_have_got}.get(unit.outcome)
-            for get in unit.gets if places is not None else ():
-                places[get.name].append((get, unit))
+            if places is not None:
+                for get in unit.gets:
+                    places[get.name].append((get, unit))
 
     def counts(self) -> dict[str, int]:
         """Return how many messages were put, got and reported, and how much is unknown."""

@@ -24,6 +24,7 @@ from tests.postgres import Postgres
 from tests.postgres import connect as connect_to_database
 from tests.relay import Relay, relaying
 from tests.replica.accounts import Ownership
+from tests.replica.disks import filled
 from tests.replica.traffic import PASSWORD, QUEUES, REPLIES, TOKEN, USER, Places
 
 SCRIPT = """
@@ -309,17 +310,7 @@ class Machines:
     @contextmanager
     def full(self, disk: Path) -> Iterator[None]:
         """Return a context in which a file system has no room."""
-        filler = disk / "filler"
-        with filler.open("wb") as file:
-            found = os.statvfs(disk)
-            step_bytes, size_bytes = found.f_blocks * found.f_frsize, 0
-            while step_bytes >= found.f_frsize:
-                try:
-                    os.posix_fallocate(file.fileno(), size_bytes, step_bytes)
-                except OSError:
-                    step_bytes //= 2
-                else:
-                    size_bytes += step_bytes
+        filler = filled(disk)
         try:
             yield
         finally:

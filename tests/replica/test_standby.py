@@ -28,6 +28,7 @@ from mayfly.store.replica.log import PostgresLog
 from mayfly.verbs.contracts.wire import MAGIC, PREAMBLE
 from tests.facts import wait_until
 from tests.postgres import connect
+from tests.replica.disks import filled
 from tests.replica.test_replica import opened, put
 
 TOKEN = "a token that both servers have"
@@ -303,16 +304,18 @@ def test_a_standby_whose_disk_is_full_says_so_and_follows_when_there_is_room(
         owned = pair.served("one").line()
         standby = pair.served("two", has_own_disk=True)
         assert standby.line()["role"] == "standby"
-        disk = Path(f"/proc/{standby.process.pid}/root{standby.folder}")
-        with client_of(owned) as client, (disk / "filler").open("wb") as filler:
-            os.posix_fallocate(filler.fileno(), 0, os.statvfs(disk).f_bavail * 4_096)
-            for _ in range(2):
-                client.put("Q1", os.urandom(1_000_000), persistent=True)
+        filler = filled(Path(f"/proc/{standby.process.pid}/root{standby.folder}"))
         log = standby.folder.with_suffix(".log")
-        wait_until(lambda: "disk is full; this standby waits" in log.read_text())
+
+        def is_told() -> bool:
+            client.put("Q1", os.urandom(1_000_000), persistent=True)
+            return "disk is full; this standby waits" in log.read_text()
+
+        with client_of(owned) as client:
+            wait_until(is_told)
         assert standby.process.poll() is None
         assert not follows_to_the_end(url)
-        (disk / "filler").unlink()
+        filler.unlink()
         wait_until(lambda: follows_to_the_end(url))
     finally:
         pair.close()
