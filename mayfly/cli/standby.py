@@ -93,8 +93,12 @@ def is_passing(error: Exception) -> bool:
     """Return True for an error that ends by itself: the database is away, or a disk is full."""
     if isinstance(error, MQError):
         return error.reason == MQRC_CONNECTION_BROKEN
-    is_full = isinstance(error.__cause__, apsw.FullError) or (
-        isinstance(error, OSError) and error.errno == errno.ENOSPC
+    cause = error.__cause__
+    is_full = (
+        isinstance(cause, apsw.FullError)
+        # No room for the index of SQLite's log.
+        or (isinstance(cause, apsw.IOError) and cause.extendedresult == apsw.SQLITE_IOERR_SHMSIZE)
+        or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
     )
     return is_full or isinstance(error, LogUnreachable)
 

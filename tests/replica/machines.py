@@ -234,7 +234,7 @@ class Machines:
 
     def _mount(self, folder: Path, size: str) -> None:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
-        self._stack.callback(subprocess.run, ["umount", "-l", folder], check=False)
+        self._stack.callback(lambda: subprocess.run(["umount", "-l", folder], check=False))
 
     @property
     def url(self) -> str:

@@ -302,10 +302,10 @@ def run(
         owners = machines.owners()
         with machines.client() as client:
             assert client.admin.verify().ok
-        for each in machines.servers.values():
-            each.signal(signal.SIGTERM)
-            assert each.process is not None
-            each.process.wait()
+        for server in machines.servers.values():
+            server.signal(signal.SIGTERM)
+            assert server.process is not None
+            server.process.wait()
         one, two = machines.servers.values()
         assert caught_up(machines.url, one.folder) == caught_up(machines.url, two.folder)
     units = units_in(home / "journals")

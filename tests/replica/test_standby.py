@@ -292,7 +292,7 @@ def test_a_standby_takes_over_from_a_killed_owner_nothing_is_lost_doubled_or_ear
     check_all_come(owned, due_ms, 5)
 
 
-def test_a_standby_whose_disk_is_full_says_so_and_follows_when_there_is_room(
+def test_a_standby_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
     url: str, tmp_path: Path
 ) -> None:
     try:
@@ -301,8 +301,9 @@ def test_a_standby_whose_disk_is_full_says_so_and_follows_when_there_is_room(
         pytest.skip("this machine lets nobody mount a disk of their own")
     pair = Pair(tmp_path, url, ("mq",))
     try:
-        owned = pair.served("one").line()
-        standby = pair.served("two", has_own_disk=True)
+        owner = pair.served("one", lease_ms=1_000)
+        owned = owner.line()
+        standby = pair.served("two", lease_ms=1_000, has_own_disk=True)
         assert standby.line()["role"] == "standby"
         filler = filled(Path(f"/proc/{standby.process.pid}/root{standby.folder}"))
         log = standby.folder.with_suffix(".log")
@@ -317,6 +318,14 @@ def test_a_standby_whose_disk_is_full_says_so_and_follows_when_there_is_room(
         assert not follows_to_the_end(url)
         filler.unlink()
         wait_until(lambda: follows_to_the_end(url))
+        # It has nothing to fetch now, and cannot be opened.
+        filled(filler.parent)
+        owner.process.kill()
+        wait_until(lambda: "QM1 follows from now on" in log.read_text())
+        filler.unlink()
+        line = standby.line()
+        while line["role"] != "owner":
+            line = standby.line()
     finally:
         pair.close()
 
