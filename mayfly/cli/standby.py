@@ -97,7 +97,7 @@ def is_passing(error: Exception) -> bool:
     is_full = (
         isinstance(cause, apsw.FullError)
         # No room for the index of SQLite's log.
-        or (isinstance(cause, apsw.IOError) and cause.extendedresult == apsw.SQLITE_IOERR_SHMSIZE)
+        or getattr(cause, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
         or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
     )
     return is_full or isinstance(error, LogUnreachable)

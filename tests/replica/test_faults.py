@@ -17,6 +17,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -215,6 +216,9 @@ class Traffic:
             words = ["-m", "tests.replica.traffic", kind, str(seed), str(self.home)]
             return subprocess.Popen([sys.executable, *words], stdout=log, stderr=log, text=True)
 
+    def has(self, wanted: int) -> bool:
+        return self.count() >= wanted
+
     def count(self) -> int:
         """Return how many messages are acknowledged or may be put."""
         for journal in (self.home / "journals").iterdir():
@@ -277,7 +281,7 @@ def run(
         for number, together in enumerate(faults):
             names = " and ".join(each.__name__ for each in together)
             wanted = message_count * (number + 1) // len(faults)
-            wait_until(lambda: traffic.count() >= wanted, 300)  # noqa: B023
+            wait_until(partial(traffic.has, wanted), 300)
             say(f"{number}: {names}, {traffic.count()} messages")
             began_ms = elapsed_ms()
             with ExitStack() as broken:

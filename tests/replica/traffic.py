@@ -313,8 +313,8 @@ class Http:
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, **headers: str
-    ) -> tuple[int, HTTPResponse, bytes]:
-        """Return status, response and body; 0 when nothing was asked. Raises OSError."""
+    ) -> tuple[int, HTTPResponse | None, bytes]:
+        """Return status, response and body; 0 and None when nothing was asked. Raises OSError."""
         if self._connection is None:
             self._next = (self._next + 1) % 2
             host, port = self._program.places.http[self._next]
@@ -325,7 +325,7 @@ class Http:
                 connection.connect()
         except OSError:
             self._connection = None
-            return 0, None, b""  # type: ignore[return-value]
+            return 0, None, b""
         base = "/ibmmq/rest/v3/messaging/qmgr/QM1/queue/HTTP/message"
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
@@ -371,7 +371,7 @@ def http_unit(program: Program, client: Http) -> None:
     unit_of_http(program, unit, client, "POST", "", program.body(put), **headers)
     unit = program.units()
     status, answer, content = client.ask("GET", "")
-    if status == 200:
+    if answer is not None and status == 200:
         number = answer.headers["ibm-mq-md-messageId"]
         unit.gets = [Got(name_of(content), unit.first_ms, _CLOCK.now_ms())]
         unit_of_http(program, unit, client, "DELETE", f"?messageId={number}")
