@@ -157,21 +157,30 @@ class Accounts:
                 if put.life_ms and get.began_ms > end_ms + _ROUNDING_MS:
                     yield f"{get.name} was late by {get.began_ms - end_ms} ms"
 
+    def _is_seen_beside(self, unit: Unit, put: Put) -> bool:
+        """Return True if another unit of work has seen a put: a unit may get what it puts."""
+        gets = (*self.got[put.name], *self.may_have_got[put.name])
+        return any(each is not unit for _get, each in gets)
+
     def _halves(self) -> Iterable[str]:
         """Yield the units whose end is unknown, and that have taken effect in part."""
         for unit in self.units:
             if unit.outcome != UNKNOWN:
                 continue
+            own = {put.name for put in unit.puts}
+            got_itself = {get.name for get in unit.gets} & own
+            # One that may have ended by itself says nothing.
             flags = {
-                put.name: bool(self.got[put.name] or self.may_have_got[put.name])
+                put.name: self._is_seen_beside(unit, put)
                 for put in unit.puts
-                if not put.life_ms
+                if not put.life_ms and put.name not in got_itself
             }
             for get in unit.gets:
                 known = self.puts.get(get.name)
-                if known is None or known[0].life_ms or len(self.may_have_got[get.name]) > 1:
+                if get.name in own or known is None or known[0].life_ms:
                     continue
-                flags[get.name] = not self.got[get.name]
+                if len(self.may_have_got[get.name]) == 1:
+                    flags[get.name] = not self.got[get.name]
             if len(set(flags.values())) > 1:
                 yield f"a unit of work took effect in part: {flags}"
 

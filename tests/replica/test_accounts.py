@@ -19,6 +19,7 @@ from tests.replica.accounts import (
 )
 
 PLAIN, DELAYED = Put("a", 0, 0, asks=False), Put("a", 5_000, 0, asks=False)
+OTHER = Put("b", 0, 0, asks=False)
 EXPIRING, SILENT = Put("a", 0, 1_000, asks=True), Put("a", 0, 1_000, asks=False)
 
 
@@ -36,6 +37,8 @@ def get(name: str = "a", began_ms: int = 400, outcome: str = OK) -> Unit:
     [
         ([put(PLAIN), get()], []),
         ([put(PLAIN, outcome=UNKNOWN)], []),
+        # A unit of work that has not taken effect has seen its own put.
+        ([put(PLAIN), Unit(puts=[OTHER], gets=[*get().gets, *get("b").gets]), get()], []),
         ([put(PLAIN, outcome=UNKNOWN), get()], []),
         ([put(PLAIN, outcome=REFUSED)], []),
         ([put(PLAIN), get(outcome=UNKNOWN)], []),
@@ -62,8 +65,8 @@ def test_what_may_be_is_no_problem(units: list[Unit], reports: list[str]) -> Non
         ([put(PLAIN, outcome=REFUSED), get()], [], "its put was refused"),
         ([get()], [], "was never put"),
         ([put(DELAYED), get(began_ms=4_000)], [], "was early by 1090 ms"),
-        ([put(EXPIRING, Put("b", 0, 0, asks=False)), get("b"), get(began_ms=1_300)], [], "late"),
-        ([put(PLAIN, Put("b", 0, 0, asks=False), outcome=UNKNOWN), get()], [], "in part"),
+        ([put(EXPIRING, OTHER), get("b"), get(began_ms=1_300)], [], "late"),
+        ([put(PLAIN, OTHER, outcome=UNKNOWN), get()], [], "in part"),
     ],
 )
 def test_what_must_not_be_is_found(units: list[Unit], reports: list[str], says: str) -> None:

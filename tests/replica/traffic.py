@@ -260,6 +260,14 @@ def amqp_units(program: Program, client: Any) -> None:
         # It cannot ask for a report: nobody misses one that has expired.
         return program.plan(asks=program.chance.random() < 0.2)._replace(asks=False)
 
+    def send(link: Any, message: Any, name: bytes = b"") -> Any:
+        """Return the delivery, settled; raises OSError where its link is closed instead."""
+        delivery = client.begin(link, message, name)
+        client.until(lambda: delivery.settled or link.state & Endpoint.REMOTE_CLOSED)
+        if not delivery.settled:
+            raise ConnectionResetError(str(link.remote_condition))
+        return delivery
+
     def end(number: int, ask: Callable[[], Any]) -> None:
         try:
             answer = ask()
@@ -273,12 +281,12 @@ def amqp_units(program: Program, client: Any) -> None:
         for _ in range(program.chance.randrange(8)):
             put = plan()
             number = program.begin(program.units(put))
-            end(number, partial(client.send, sender, message(put)))
+            end(number, partial(send, sender, message(put)))
         name = client.declare(coordinator)
         unit = program.units(*(plan() for _ in range(program.chance.randrange(10))))
         try:
             for put in unit.puts:
-                if client.send(sender, message(put), name).remote_state == Delivery.REJECTED:
+                if send(sender, message(put), name).remote_state == Delivery.REJECTED:
                     raise ConnectionResetError("a put of the transaction is refused")
             for _ in range(20):
                 if not credited_ms:
@@ -296,7 +304,8 @@ def amqp_units(program: Program, client: Any) -> None:
         except OSError as error:
             program.end(program.begin(unit), REFUSED, str(error))
             raise
-        end(program.begin(unit), partial(client.discharge, coordinator, name, fail=False))
+        discharge = Message(body=Described(ulong(0x32), [name, False]))
+        end(program.begin(unit), partial(send, coordinator, discharge))
 
 
 class Http:
@@ -394,8 +403,9 @@ def unit_of_http(
     except OSError:
         program.end(number, UNKNOWN)
         raise
-    is_done = status in (200, 201)
-    program.end(number, OK if is_done else REFUSED, f"{status} {content[:200]!r}")
+    # 500 says that the outcome is not known.
+    outcome = {200: OK, 201: OK, 500: UNKNOWN}.get(status, REFUSED)
+    program.end(number, outcome, f"{status} {content[:200]!r}")
 
 
 def pinned(program: Program, server: str) -> None:
