@@ -342,7 +342,8 @@ def drain(machines: Machines, home: Path) -> list[str]:
         with contextlib.suppress(MQError), machines.client(transacted=True) as client:
             for queue in (*QUEUES, REPLIES):
                 take(client, queue)
-            return not any(client.admin.curdepth(each) for each in (*QUEUES, REPLIES, STAGING))
+            # In the order in which a message goes on.
+            return not any(client.admin.curdepth(each) for each in (STAGING, *QUEUES, REPLIES))
         return False
 
     wait_until(is_empty, 180)
