@@ -314,7 +314,7 @@ class Machines:
         try:
             yield
         finally:
-            filler.unlink()
+            filler.unlink(missing_ok=True)
 
     def lose_primary(self) -> None:
         """Kill the primary; its synchronous standby takes its place, and has no standby."""

@@ -357,7 +357,11 @@ def drawn(seed: int, round_count: int, *, has_disks: bool) -> list[list[Fault]]:
     rounds: list[list[Fault]] = []
     while len(rounds) < round_count:
         for fault in chance.sample(kinds, len(kinds)):
-            also = [chance.choice(kinds)] if len(rounds) % 3 == 2 else []
+            also = (
+                [chance.choice([k for k in kinds if k is not fault])]
+                if len(rounds) % 3 == 2
+                else []
+            )
             rounds.append([fault, *also])
     return rounds[:round_count]
 
