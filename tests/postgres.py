@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,27 +42,36 @@ def connect(url: str) -> Any:
 
 
 class Postgres:
-    """One server; :meth:`kill` ends it as a power cut of its process would."""
+    """One server; :meth:`kill` ends it as a power cut of its process would.
 
-    def __init__(self, *settings: str) -> None:
+    With a ``source`` it is a standby of that server, made from it, until :meth:`promote`.
+    """
+
+    def __init__(
+        self,
+        *settings: str,
+        source: "Postgres | None" = None,
+        on_made: Callable[[Path], object] = str,
+    ) -> None:
+        """Start a server; ``on_made`` is called with its folder, which is empty then."""
         self._programs, self._settings = programs(), (*SETTINGS, *settings)
         self.folder = Path(tempfile.mkdtemp(prefix="mayfly-pg-", dir=MEMORY))
+        on_made(self.folder)
+        # Its socket is also for processes in a namespace of their own.
+        self.folder.chmod(0o755)
         self._user: dict[str, Any] = {}
         if not os.getuid():
             names = {entry.pw_name: entry for entry in pwd.getpwall()}
             account = next(names[name] for name in ACCOUNTS if name in names)
             os.chown(self.folder, account.pw_uid, account.pw_gid)
             self._user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-        options = ["-A", "trust", "-U", "mayfly", "--no-locale", "-E", "UTF8", "--no-sync"]
-        made = subprocess.run(
-            [self._programs / "initdb", "-D", self.folder / "data", *options],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            **self._user,
-        )
-        assert made.returncode == 0, made.stderr
+        if source is None:
+            options = ["-A", "trust", "-U", "mayfly", "--no-locale", "-E", "UTF8", "--no-sync"]
+            self._run("initdb", *options)
+        else:
+            # It follows from where the copy ends.
+            options = ["-h", str(source.folder), "-U", "mayfly", "-R", "-c", "fast", "--no-sync"]
+            self._run("pg_basebackup", *options)
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"postgresql://mayfly@/postgres?host={self.folder}"
         self.start()
@@ -70,8 +80,36 @@ class Postgres:
         """Return when it takes connections; children of a killed one may keep it away at first."""
         wait_until(self._is_up)
 
+    def _run(self, program: str, *options: str) -> None:
+        done = subprocess.run(
+            [self._programs / program, "-D", self.folder / "data", *options],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            **self._user,
+        )
+        assert done.returncode == 0, done.stderr
+
+    def promote(self) -> None:
+        """Be a standby no longer; it takes writes on return."""
+        self._run("pg_ctl", "promote", "-w")
+
     def connect(self) -> Any:
         return connect(self.url)
+
+    def synchronize(self, standby: str) -> None:
+        """Let commits wait for standbys of a name, ``*`` for any one, empty for none."""
+        with self.connect() as connection:
+            connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'")
+            connection.execute("SELECT pg_reload_conf()")
+        wait_until(lambda: self._has_synchronous_standby() == bool(standby))
+
+    def _has_synchronous_standby(self) -> bool:
+        with self.connect() as connection:
+            sql = "SELECT count(*) > 0 FROM pg_stat_replication WHERE sync_state = 'sync'"
+            [found] = connection.execute(sql).fetchone()
+        return bool(found)
 
     def kill(self) -> None:
         assert self._process is not None

@@ -25,8 +25,8 @@ class Relay:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        """Take the address of the server."""
-        self._target = host, port
+        """Take the address of the server; a host that begins with ``/`` is a UNIX socket."""
+        self.target = host, port
         self.port = 0
         self.delay_ms = 0.0
         self.is_silent = False
@@ -64,11 +64,21 @@ class Relay:
         if self._is_cut:
             writer.close()
             return
-        there, back = await asyncio.open_connection(*self._target)
+        try:
+            there, back = await self._connected()
+        except OSError:
+            writer.close()
+            return
         for source, target in ((reader, back), (there, writer)):
             task = asyncio.get_running_loop().create_task(self._pass_on(source, target))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = self.target
+        if host.startswith("/"):
+            return await asyncio.open_unix_connection(host)
+        return await asyncio.open_connection(host, port)
 
     async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -11,8 +12,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Protocol
 
+import apsw
+
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.mqi.errors import MQError, StoreError
+from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Loop, Runtime, SystemClock, elapsed_ms
 from mayfly.servers.addresses import listen_address
@@ -38,6 +42,8 @@ from mayfly.store.replica.standing import (
 #: How often the end of the lease is looked for, and how often this process is heard of.
 _LOOK_SECONDS: Final = 0.05
 _HEARD_MS: Final = 1_000
+#: The pause between two tries while the database is away, or the disk is full.
+_FAILED_SECONDS: Final = 0.5
 #: How long one that has given the queue manager up leaves it to others.
 _GIVES_WAY_MS: Final = 5_000
 #: How long one that has stopped by itself does nothing.
@@ -164,10 +170,11 @@ class ManagerRole:
                 gives_way = self._own()
             except Owned as error:
                 _LOG.warning("%s", error)
-            except LogUnreachable as error:
-                if not self.has_begun:
+            except (MQError, StoreError) as error:
+                if not (self.has_begun and is_passing(error)):
                     raise
-                _LOG.warning("%s", error)
+                _LOG.error("%s; %s follows from now on", error, self.name)
+                self._pause(_STOPPED_SECONDS)
             if self._ending.is_set():
                 return
 
@@ -233,8 +240,9 @@ class ManagerRole:
         """Follow the log into the folder; return when nobody owns the queue manager any more.
 
         One that ``gives_way`` has owned it, and leaves it to others first. At the first start a
-        database that does not answer is not waited for. Raises CommandFailed, FolderInUse,
-        StoreError.
+        database that does not answer is not waited for. Room on the disk is waited for, and the
+        queue manager is not owned meanwhile. Raises CommandFailed, FolderInUse, StoreError,
+        OSError.
         """
         if (self._folder / _EVERYPLACE_FILE).exists():
             text = f"{self._folder / _EVERYPLACE_FILE} is not in the log of a replica"
@@ -263,7 +271,7 @@ class ManagerRole:
                     is_told = self.has_begun = True
                 if standby.has_news:
                     self._tell(standby.standing())
-                self._pause(_LOOK_SECONDS)
+                self._pause(_FAILED_SECONDS if standby.failure else _LOOK_SECONDS)
 
     def _follower(self) -> Follower:
         """Return a follower of the log in the folder; raises FolderInUse, StoreError."""
@@ -272,13 +280,13 @@ class ManagerRole:
         while True:
             try:
                 return Follower(self._served.replica, self.name, self._folder, Runtime())
-            except LogUnreachable as error:
-                if not self.has_begun:
+            except (StoreError, OSError) as error:
+                if not (self.has_begun and is_passing(error)):
                     raise
-                if told != error.message:
-                    _LOG.warning("%s; this server waits", error.message)
-                told = error.message
-            self._pause(1.0)
+                if told != str(error):
+                    _LOG.warning("%s; this server waits", error)
+                told = str(error)
+            self._pause(_FAILED_SECONDS)
 
     def _pause(self, seconds: float) -> None:
         """Wait for some seconds; raises _Ending once the server is to end."""
@@ -302,6 +310,20 @@ class ManagerRole:
             process_id=os.getpid(),
             at_ms=SystemClock().now_ms(),
         )
+
+
+def is_passing(error: Exception) -> bool:
+    """Return True for an error that ends by itself: the database is away, or a disk is full."""
+    if isinstance(error, MQError):
+        return error.reason == MQRC_CONNECTION_BROKEN
+    cause = error.__cause__
+    is_full = (
+        isinstance(cause, apsw.FullError)
+        # No room for the index of SQLite's log.
+        or getattr(cause, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+        or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
+    )
+    return is_full or isinstance(error, LogUnreachable)
 
 
 def _place_of(standing: Ownership | None) -> OwnerPlace:
@@ -338,7 +360,8 @@ class _Standby:
         self._number, self._seen = 0, (0, 0, 0)
         self._instance = ""
         self._heard_ms: int | None = None
-        self._failure = ""
+        #: Why the last look has failed; empty when it has not.
+        self.failure = ""
         self._has_told_of_clock = False
         #: Who has the queue manager, and the last row of the log, as the database has said last.
         self._standing: Ownership | None = None
@@ -352,10 +375,11 @@ class _Standby:
         self.is_free = False
 
     def look(self, *, catches_up: bool) -> Ownership | None:
-        """Return who has the queue manager, None if nobody has or the database does not answer.
+        """Return who has the queue manager, None if nobody has or that is not known.
 
         With ``catches_up`` the folder is then that of the log's end, and others hear of this
-        standby. Raises StoreError.
+        standby. A database that does not answer and a full disk are told once. Raises StoreError,
+        OSError.
         """
         log = self._follower.log
         try:
@@ -375,13 +399,15 @@ class _Standby:
                     log.follow(standing.instance, note)
                     self._heard_ms = elapsed_ms()
                 self.is_following = True
-        except LogUnreachable as error:
+        except (StoreError, OSError) as error:
+            if not is_passing(error):
+                raise
             self.is_free = self.is_following = False
-            if self._failure != error.message:
-                _LOG.warning("%s; this standby waits", error.message)
-            self._failure = error.message
+            if self.failure != str(error):
+                _LOG.warning("%s; this standby waits", error)
+            self.failure = str(error)
             return None
-        self._failure = ""
+        self.failure = ""
         return standing
 
     def _note(self, standing: Ownership | None) -> None:
@@ -399,7 +425,7 @@ class _Standby:
         """Return what this standby says of itself."""
         self._told_ms = now_ms = elapsed_ms()
         standing = self._standing
-        place = OwnerPlace() if self._failure else _place_of(standing)
+        place = OwnerPlace() if self.failure else _place_of(standing)
         last = self._number if standing is None else standing.last
         lag_rows = max(last - self._number, 0)
         return ReplicaStanding(
@@ -410,7 +436,7 @@ class _Standby:
             0 if standing is None else standing.epoch,
             self._number,
             lag_rows=lag_rows,
-            lag_ms=now_ms - self._level_ms if lag_rows or self._failure else 0,
+            lag_ms=now_ms - self._level_ms if lag_rows or self.failure else 0,
             lease_age_ms=None if self._renewed_ms is None else now_ms - self._renewed_ms,
             standbys=(),
             process_id=os.getpid(),

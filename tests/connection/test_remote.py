@@ -14,6 +14,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.client.connection import Administration
+from mayfly.client.connection import remote as remote_connections
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
@@ -233,6 +234,20 @@ def test_the_addresses_are_tried_in_order(served: Served) -> None:
     connection = connect(endpoint, "anna", "secret")
     assert connection.name == "QM1"
     connection.close()
+
+
+@pytest.mark.interpreted
+def test_an_address_that_takes_a_connection_and_answers_nothing_is_passed_over(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_connections, "CONNECT_SECONDS_OF_SEVERAL", 2.0)
+    # As a server that is stopped: the system takes connections for it.
+    with socket.create_server((HOST, 0)) as silent:
+        address = Address(*silent.getsockname())
+        endpoint = served.endpoint(addresses=(address, served.address))
+        connection = connect(endpoint, "anna", "secret")
+        assert connection.name == "QM1"
+        connection.close()
 
 
 def test_a_server_of_another_version_or_protocol_is_told(queue_manager: QueueManager) -> None:

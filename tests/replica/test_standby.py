@@ -18,12 +18,14 @@ import pytest
 from mayfly.admin.security.users import Users
 from mayfly.client.client import Client
 from mayfly.client.connection.endpoint import Address, Endpoint
-from mayfly.client.connection.remote import connect
+from mayfly.client.connection.remote import connect as connect_client
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime, SystemClock
 from mayfly.store.replica.log import PostgresLog
 from tests.facts import wait_until
+from tests.postgres import connect
+from tests.replica.disks import filled
 from tests.replica.test_replica import opened, put
 
 TOKEN = "a token that both servers have"
@@ -45,8 +47,17 @@ name = "QM1"
 path = "{name}"
 mqsc = ["qm1.mqsc"]
 replica = "{url}"
-replica_lease_ms = 4000
+replica_lease_ms = {lease_ms}
 """
+#: In a namespace of its own the process has a small disk, which ends with it.
+ALONE = ("unshare", "--user", "--map-root-user", "--mount")
+MOUNT = 'mount -t tmpfs -o size=40m none "$1" && shift && exec "$@"'
+#: What a database without room says.
+FULL = """
+    CREATE FUNCTION mayfly.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE SQLSTATE '53100' USING MESSAGE = 'no room'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON mayfly.replica_log
+        FOR EACH ROW EXECUTE FUNCTION mayfly.refuse()"""
 
 
 #: Packages that listeners need.
@@ -68,20 +79,27 @@ class Server(NamedTuple):
         return said
 
 
-def served(home: Path, url: str, name: str, ports: tuple[str, ...]) -> Server:
+def served(
+    home: Path,
+    url: str,
+    name: str,
+    ports: tuple[str, ...],
+    *,
+    lease_ms: int = 4_000,
+    has_own_disk: bool = False,
+) -> Server:
     """Start a server with a folder of its own below ``home`` and listeners of these names."""
     (home / "token").write_text(TOKEN)
     (home / "qm1.mqsc").write_text(SCRIPT)
     config = home / f"{name}.toml"
     listen = "\n".join(f'{port} = "127.0.0.1:0"' for port in ports)
-    config.write_text(CONFIG.format(name=name, url=url, listen=listen))
+    config.write_text(CONFIG.format(name=name, url=url, listen=listen, lease_ms=lease_ms))
+    serve = [sys.executable, "-m", "mayfly", "serve", str(config), "--json"]
+    if has_own_disk:
+        (home / name).mkdir()
+        serve = [*ALONE, "sh", "-c", MOUNT, "sh", str(home / name), *serve]
     with (home / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mayfly", "serve", str(config), "--json"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
+        process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=log, text=True)
     return Server(process, home / name)
 
 
@@ -98,8 +116,8 @@ class Pair:
         self.owner, self.standby = sorted(lines, key=lambda each: str(lines[each]["role"]))
         self.owned, self.stood_by = lines[self.owner], lines[self.standby]
 
-    def served(self, name: str) -> Server:
-        self._started.append(served(self._home, self.url, name, self._ports))
+    def served(self, name: str, **options: Any) -> Server:
+        self._started.append(served(self._home, self.url, name, self._ports, **options))
         return self._started[-1]
 
     def close(self) -> None:
@@ -125,7 +143,7 @@ def client_of(*lines: dict[str, Any]) -> Client:
     """Connect to the first of servers that lets one in, by what they have said."""
     hosts = [line["mq"].split(":") for line in lines]
     addresses = tuple(Address(host, int(port)) for host, port in hosts)
-    return Client(connect(Endpoint(addresses, "", "QM1"), "anna", TOKEN))
+    return Client(connect_client(Endpoint(addresses, "", "QM1"), "anna", TOKEN))
 
 
 def command(*words: object, given: str = "") -> "subprocess.CompletedProcess[str]":
@@ -258,8 +276,8 @@ def test_a_standby_names_the_owner_to_clients_and_becomes_it_by_a_switch_or_when
     host, port = owned["mq"].split(":")
     endpoint = Endpoint((Address(host, int(port)),), "APP", "QM1")
     with pytest.raises(MQError, match="2035"):
-        connect(endpoint, "berta", "wrong")
-    with Client(connect(endpoint, "berta", "secret")) as client:
+        connect_client(endpoint, "berta", "wrong")
+    with Client(connect_client(endpoint, "berta", "secret")) as client:
         assert client.get("REPLIES") is None
     # An owner that is stopped past its lease is replaced, and stands by when it goes on.
     os.kill(pair.standby.process.pid, signal.SIGSTOP)
@@ -325,6 +343,78 @@ def test_a_standby_takes_over_from_a_killed_owner_nothing_is_lost_doubled_or_ear
     owned = pair.standby.line()
     assert owned["role"] == "owner"
     check_all_come(owned, due_ms, 5)
+
+
+def test_a_standby_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
+    url: str, tmp_path: Path
+) -> None:
+    try:
+        subprocess.run([*ALONE, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine lets nobody mount a disk of their own")
+    pair = Pair(tmp_path, url, ("mq",))
+    try:
+        owner = pair.served("one", lease_ms=1_000)
+        owned = owner.line()
+        standby = pair.served("two", lease_ms=1_000, has_own_disk=True)
+        assert standby.line()["role"] == "standby"
+        filler = filled(Path(f"/proc/{standby.process.pid}/root{standby.folder}"))
+        log = standby.folder.with_suffix(".log")
+
+        def is_told() -> bool:
+            client.put("Q1", os.urandom(1_000_000), persistent=True)
+            return "disk is full; this standby waits" in log.read_text()
+
+        with client_of(owned) as client:
+            wait_until(is_told)
+        assert standby.process.poll() is None
+        assert not follows_to_the_end(url)
+        filler.unlink()
+        wait_until(lambda: follows_to_the_end(url))
+        # It has nothing to fetch now, and cannot be opened.
+        filled(filler.parent)
+        owner.process.kill()
+        wait_until(lambda: "QM1 follows from now on" in log.read_text())
+        filler.unlink()
+        line = standby.line()
+        while line["role"] != "owner":
+            line = standby.line()
+    finally:
+        pair.close()
+
+
+def follows_to_the_end(url: str) -> bool:
+    """Return True if a standby of QM1 has all rows of the log."""
+    log = PostgresLog(url, "QM1", Runtime())
+    standing = log.standing()
+    assert standing is not None
+    numbers = [each.number for each in log.standbys(standing.instance)]
+    log.close()
+    return standing.last in numbers
+
+
+def test_a_server_whose_database_has_no_room_follows_until_it_has(url: str, tmp_path: Path) -> None:
+    pair = Pair(tmp_path, url, ("mq",))
+    try:
+        owner = pair.served("one", lease_ms=1_000)
+        assert owner.line()["role"] == "owner"
+        standby = pair.served("two", lease_ms=1_000)
+        assert standby.line()["role"] == "standby"
+        with connect(url) as connection:
+            connection.execute(FULL)
+        owner.process.kill()
+        log = standby.folder.with_suffix(".log")
+        wait_until(lambda: "QM1 follows from now on" in log.read_text())
+        assert "no room" in log.read_text()
+        with connect(url) as connection:
+            connection.execute("DROP FUNCTION mayfly.refuse CASCADE")
+        line = standby.line()
+        while line["role"] != "owner":
+            line = standby.line()
+        with client_of(line) as client:
+            client.put("Q1", b"there is room", persistent=True)
+    finally:
+        pair.close()
 
 
 @pytest.mark.soak

@@ -38,7 +38,14 @@ from mayfly.client.connection.interface import (
     end_dropped,
 )
 from mayfly.client.connection.remote_conversation import SHARED_LINKS, Conversation, Way
-from mayfly.client.connection.remote_link import RemoteLink, SentRequest, answer_of, open_stream
+from mayfly.client.connection.remote_link import (
+    CONNECT_SECONDS,
+    CONNECT_SECONDS_OF_SEVERAL,
+    RemoteLink,
+    SentRequest,
+    answer_of,
+    open_stream,
+)
 from mayfly.client.connection.waits import VirtualTime, virtual_time_here
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.window import Window
@@ -329,6 +336,8 @@ def connect(
 ) -> RemoteConnection:
     """Connect to the queue manager of an endpoint; its addresses are tried in order.
 
+    Each has five seconds to answer, a single one thirty.
+
     ``application`` becomes PutApplName. ``sharing`` None allows sharing sockets with all
     conversations of the process, up to SHARECNV of the endpoint. When all addresses fail, the error
     of the attempt that came furthest is raised.
@@ -338,9 +347,13 @@ def connect(
     MQRC_CHANNEL_NOT_AVAILABLE, MQRC_SSL_INITIALIZATION_ERROR and MQRC_NOT_AUTHORIZED.
     """
     failure: MQError | None = None
+    is_one = len(endpoint.addresses) == 1
+    seconds = CONNECT_SECONDS if is_one else CONNECT_SECONDS_OF_SEVERAL
     for address in endpoint.addresses:
         try:
-            return _connect_address(address, endpoint, user, password, application, sharing)
+            return _connect_address(
+                address, endpoint, user, password, application, sharing, seconds
+            )
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise
@@ -357,11 +370,12 @@ def _connect_address(
     password: str,
     application: str,
     sharing: Sharing | None,
+    seconds: float,
 ) -> RemoteConnection:
     """Connect to one address: over a shared socket with space for a conversation, or a new socket.
 
-    ``sharing`` None shares sockets with all conversations of the process. Raises the errors of
-    :func:`connect`.
+    ``sharing`` None shares sockets with all conversations of the process. A new socket is given up
+    after ``seconds`` without an answer. Raises the errors of :func:`connect`.
     """
     way, group = None, None
     if sharing is not None:
@@ -384,9 +398,13 @@ def _connect_address(
                 conversation.leave()
                 raise
     runtime = Runtime()
-    link = RemoteLink(open_stream(endpoint, address, runtime), address, runtime)
+    stream = open_stream(endpoint, address, runtime, seconds)
+    # A server that is stopped takes a connection, and answers nothing.
+    stream.limit(seconds)
+    link = RemoteLink(stream, address, runtime)
     try:
         made = _connect_conversation(Conversation(link), endpoint, user, password, application)
+        stream.limit(None)
     except BaseException:
         link.close()
         raise

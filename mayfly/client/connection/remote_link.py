@@ -50,6 +50,8 @@ from mayfly.verbs.contracts.wire import (
 
 #: A host that does not answer within this time is not available.
 CONNECT_SECONDS = 30.0
+#: The same for each of several addresses: the next one may be that of a server that answers.
+CONNECT_SECONDS_OF_SEVERAL = 5.0
 _CHUNK_BYTES = 65_536
 #: How often a thread looks for bytes before it sleeps, about 250 µs in all. Waking a thread can
 #: take as long as a put. After looks in vain, receives soon go without looks.
@@ -230,20 +232,25 @@ class NoStream:
         """Do nothing."""
 
 
-def open_stream(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
+def open_stream(
+    endpoint: Endpoint,
+    address: AnyAddress,
+    runtime: Runtime,
+    seconds: float = CONNECT_SECONDS,
+) -> Stream:
     """Connect to one address and return the stream, with TLS if the endpoint has it.
 
-    Raises MQRC_HOST_NOT_AVAILABLE when nobody listens there, and for another network error;
-    MQRC_Q_MGR_NOT_AVAILABLE when nobody listens on the socket of a folder; and
-    MQRC_SSL_INITIALIZATION_ERROR for a failed handshake. Raises
-    MQRC_SSL_PEER_NAME_MISMATCH when the certificate of the server has another name than SSLPEER,
-    MQRC_SSL_PEER_NAME_ERROR for a wrong SSLPEER, and the errors of ``Tls.context``.
+    ``seconds`` is how long each step waits for an answer. Raises MQRC_HOST_NOT_AVAILABLE when
+    nobody listens there, and for another network error; MQRC_Q_MGR_NOT_AVAILABLE when nobody
+    listens on the socket of a folder; and MQRC_SSL_INITIALIZATION_ERROR for a failed handshake.
+    Raises MQRC_SSL_PEER_NAME_MISMATCH when the certificate of the server has another name than
+    SSLPEER, MQRC_SSL_PEER_NAME_ERROR for a wrong SSLPEER, and the errors of ``Tls.context``.
     """
     tls = None if isinstance(address, Path) else endpoint.tls
     # Before anything is open: a file may be missing.
     context = None if tls is None else tls.context()
     try:
-        plain = _connect_socket(address)
+        plain = _connect_socket(address, seconds)
     except (ConnectionRefusedError, FileNotFoundError) as error:
         text = f"nobody listens on {address}: {error.strerror}"
         is_folder = isinstance(address, Path)
@@ -290,21 +297,21 @@ def broken(error: OSError | str) -> MQError:
     return mq_error(rc.MQRC_CONNECTION_BROKEN, f"the connection to the server is broken: {error}")
 
 
-def _connect_socket(address: AnyAddress) -> socket.socket:
+def _connect_socket(address: AnyAddress, seconds: float) -> socket.socket:
     """Return a socket connected to a TCP address or to the path of a UNIX socket.
 
-    Raises OSError, also after CONNECT_SECONDS without an answer.
+    Raises OSError, also after so many ``seconds`` without an answer.
     """
     if isinstance(address, Path):
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.settimeout(CONNECT_SECONDS)
+        made.settimeout(seconds)
         try:
             made.connect(str(address))
         except OSError:
             made.close()
             raise
         return made
-    made = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
+    made = socket.create_connection((address.host, address.port), seconds)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 

@@ -8,7 +8,7 @@ from typing import Final
 from proton import Array, Delivery, Link, Terminus, symbol
 
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import LostAnswer, MQError, mq_error
 from mayfly.servers.amqp import addresses, codec, links, transactions
 from mayfly.servers.amqp.addresses import DynamicNode, NodeAddress, capabilities_of, object_of
 from mayfly.servers.amqp.codec import (
@@ -259,9 +259,16 @@ class SendingClient(LinkEndpoint):
         return addresses.read(message.to)
 
     def _done(self, delivery: Raw, outcome: MQError | None) -> None:
-        """Answer a put that has ended: accepted, or rejected with the error ``outcome``."""
+        """Answer a put that has ended: accepted, or rejected with the error ``outcome``.
+
+        After a LostAnswer the message may be put: the link is closed, and the message has no
+        outcome.
+        """
         self._under_way.discard(delivery)
         if self._is_over:
+            return
+        if isinstance(outcome, LostAnswer):
+            self._host.close_link(self, self._of_delivery(delivery, amqp_error(outcome)))
             return
         if outcome is not None:
             self._report_refusal(delivery, outcome)

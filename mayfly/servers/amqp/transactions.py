@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from proton import Delivery, Described, Link, Terminus, ulong
 
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import LostAnswer, MQError
 from mayfly.servers.amqp import codec, links
 from mayfly.servers.amqp.codec import (
     DECODE_ERROR,
@@ -146,9 +146,13 @@ class Coordinator(LinkEndpoint):
     def _discharged(self, transfer: Raw, outcome: MQError | None) -> None:
         """Answer a discharge: accepted, or rejected (amqp:transaction:rollback) after an error.
 
-        Does nothing if the link has ended.
+        After a LostAnswer it may be committed: the link is closed, and the discharge has no
+        outcome. Does nothing if the link has ended.
         """
         if self._is_over:
+            return
+        if isinstance(outcome, LostAnswer):
+            self._host.close_link(self, amqp_error(outcome))
             return
         delivery = links.wrapped(transfer)
         if outcome is None:

@@ -281,10 +281,11 @@ class Client:
     # Transactions.
 
     def declare(self, coordinator: Link) -> bytes:
-        """Begin a transaction; return its id."""
+        """Begin a transaction; return its id. Raises ConnectionResetError when it is refused."""
         delivery = self._ask(coordinator, Described(ulong(0x31), [None]))
         given = delivery.remote.data
-        assert isinstance(given, list)
+        if not isinstance(given, list):
+            raise ConnectionResetError(delivery.remote.condition)
         return bytes(given[0])
 
     def discharge(self, coordinator: Link, name: bytes, *, fail: bool) -> Delivery:
