@@ -184,8 +184,10 @@ def test_a_console_shows_another_queue_manager_when_that_it_shows_is_given_up(
     def note(loaded: Any) -> None:
         loads.append(loaded.url)
 
-    with QueueManager("QM2") as other, served(ManagerTable([queue_manager, other]), {}) as site:
-        table = site.listener.service.managers
+    with ExitStack() as stack:
+        other = stack.enter_context(QueueManager("QM2"))
+        table = ManagerTable([queue_manager, other])
+        site = stack.enter_context(served(table, {}))
         for console in looking(page, site, "admin"):
             console.open()
             console.heading("Overview")
