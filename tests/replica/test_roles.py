@@ -22,6 +22,7 @@ from mayfly.client.connection.remote import connect
 from mayfly.mqi.errors import FolderInUse, MQError
 from mayfly.runtime import Runtime
 from mayfly.store.replica.log import PostgresLog
+from mayfly.store.replica.owner import StandbyLag
 from mayfly.store.replica.standing import ReplicaStanding, read_standing, write_standing
 from tests.facts import wait_until
 from tests.replica.test_standby import SCRIPT, TOKEN, Server, bodies_of, command
@@ -200,6 +201,9 @@ def check_status(owner: Server, standby: Server) -> None:
     assert (owned["role"], owned["epoch"], owned["lag_rows"]) == ("owner", 2, 0)
     assert owned["lease_age_ms"] >= 0
     [lag] = owned["standbys"]
+    # As in the summary by HTTP.
+    assert lag.keys() == {"name", "addresses", "lag_rows", "lag_ms", "seen_ms"}
+    assert lag["addresses"].keys() == {"mq"}
     assert lag["name"].endswith(f", process {standby.process.pid}")
     text = command("qm", "status", "QM1", "--path", standby.folder / "QM1").stdout
     place_of_owner = f"{owned['owner']} {owned['address']}"
@@ -211,6 +215,10 @@ def test_what_a_server_says_of_itself_counts_while_it_lives(tmp_path: Path) -> N
     found = ReplicaStanding("QM1", "standby", "", "", 3, 17, 5, 900, None, (), os.getpid(), 1)
     write_standing(tmp_path, found)
     assert read_standing(tmp_path) == found
+    lag = StandbyLag("two", {"mq": "two:1414"}, 2, 400, 90)
+    owned = found._replace(role="owner", standbys=(lag,))
+    write_standing(tmp_path, owned)
+    assert read_standing(tmp_path) == owned
     assert found.refusal == "QM1 is a standby here; nobody is known to own it"
     # What a killed server has left counts for nothing.
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:

@@ -185,7 +185,8 @@ def test_a_console_shows_another_queue_manager_when_that_it_shows_is_given_up(
         loads.append(loaded.url)
 
     with ExitStack() as stack:
-        table = ManagerTable([queue_manager, stack.enter_context(QueueManager("QM2"))])
+        other = stack.enter_context(QueueManager("QM2"))
+        table = ManagerTable([queue_manager, other])
         site = stack.enter_context(served(table, {}))
         for console in looking(page, site, "admin"):
             console.open()
