@@ -280,7 +280,7 @@ def _serve_all(
             admission,
             settings.listen.mq,
             tls=tls,
-            limits=settings.limits,
+            limits=settings.client_limits,
             budget=budget,
             folders=list(opening.folders.values()),
             announce=partial(_announce, announced, opening, open_managers, served_file),
@@ -553,8 +553,9 @@ def _reloaded(
         if getattr(before, name) != getattr(after, name):
             _LOG.warning("%s: the change counts from the next start", name)
     host.reload()
-    mq.limit(after.limits)
-    return before._replace(drain_seconds=after.drain_seconds, limits=after.limits)
+    in_force = before._replace(drain_seconds=after.drain_seconds, limits=after.limits)
+    mq.limit(in_force.client_limits)
+    return in_force
 
 
 def _pause(arrived: SimpleQueue[int], seconds: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from mayfly.engine import PLATFORMS, Configuration, SettingValue, setting_value
@@ -80,6 +80,10 @@ class TlsFiles(NamedTuple):
     without_client_certificates: bool = False
 
 
+#: The longest interval of heartbeats of a server with a replica that names none.
+REPLICA_HEARTBEAT_SECONDS: Final = 2
+
+
 class ClientLimits(NamedTuple):
     """Limits for clients of Mayfly's network protocol; 0 is no limit.
 
@@ -144,6 +148,17 @@ class ServeSettings(NamedTuple):
     http_admin_channel: str = ""
     #: Servers that the console shows together, by name: their origins, as ``https://HOST:PORT``.
     fleet: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def client_limits(self) -> ClientLimits:
+        """The limits in force: with a replica, heartbeats are frequent unless ``limits`` has them.
+
+        A client finds out by them that its server is stopped, or cut off, and goes to the next one.
+        """
+        has_replica = any(served.replica is not None for served in self.queue_managers)
+        if self.limits.heartbeat_seconds or not has_replica:
+            return self.limits
+        return self.limits._replace(heartbeat_seconds=REPLICA_HEARTBEAT_SECONDS)
 
 
 def check_settings(settings: ServeSettings) -> None:

@@ -42,10 +42,6 @@ mq = "{host}:1414"
 amqp = "{host}:5672"
 http = "{host}:9443"
 
-# Programs notice an owner that is stopped.
-[limits]
-heartbeat_seconds = 2
-
 [[queue_manager]]
 name = "QM1"
 path = "{folder}"

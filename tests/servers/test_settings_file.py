@@ -72,6 +72,16 @@ def test_the_smallest_file_has_defaults(tmp_path: Path) -> None:
     assert all(address is None or address.is_loopback for address in DEFAULT_LISTEN)
 
 
+def test_a_server_with_a_replica_has_heartbeats_each_two_seconds_unless_it_names_them(
+    tmp_path: Path,
+) -> None:
+    replica = f'{SMALLEST}\nreplica = "postgresql://db/queues"\n'
+    assert read(tmp_path, SMALLEST).client_limits.heartbeat_seconds == 0
+    assert read(tmp_path, replica).client_limits.heartbeat_seconds == 2
+    named = f"[limits]\nheartbeat_seconds = 60\n{replica}"
+    assert read(tmp_path, named).client_limits.heartbeat_seconds == 60
+
+
 def test_every_key_is_read(tmp_path: Path) -> None:
     first = ServedFolder(
         "QM1",
