@@ -143,7 +143,7 @@ def _imported(package: str) -> ModuleType:
 
 
 def pytest_report_header() -> str:
-    """Say at the start of the run that it is not IBM MQ that is tested with."""
+    """Return a line for the header of a test run: tests use Mayfly in memory, not IBM MQ."""
     return "mayfly: queue managers in memory, whatever host a program names"
 
 
