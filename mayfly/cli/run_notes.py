@@ -23,7 +23,7 @@ from mayfly.pipeline.progress import LedgerProgress, Progress, write_whole
 from mayfly.runtime import SystemClock
 from mayfly.runtime.files import FOLDER_MODE, is_locked, locked_file
 from mayfly.verbs.checks import home_folder
-from mayfly.verbs.contracts.files import is_url, local_path
+from mayfly.verbs.contracts.config_files import is_url, local_path
 
 _FOLDER = "pipeline-runs"
 

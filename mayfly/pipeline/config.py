@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 from mayfly.lifetime.life import State
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.verbs.contracts.files import ConfigurationError, Table, read_tables, suggestion
+from mayfly.verbs.contracts.config_files import ConfigurationError, Table, read_tables, suggestion
 
 AVAILABLE_NOW = "available now"
 

@@ -69,8 +69,8 @@ from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts import claims, ledger, stages
 from mayfly.verbs.contracts.access import check_token
 from mayfly.verbs.contracts.bulk import PROTOCOL, field_types
+from mayfly.verbs.contracts.bulk_reasons import MQ_ERROR, STAGE_LOST
 from mayfly.verbs.contracts.messages import DESCRIPTOR_COLUMNS, MessageColumns
-from mayfly.verbs.contracts.reasons import MQ_ERROR, STAGE_LOST
 
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.
 _STOP_SECONDS = 5.0
@@ -580,10 +580,10 @@ class PutVerb(NamedTuple):
 
 
 class VerbRefused(BulkError):
-    """A refusal with the reason code of a verb, one of ``verbs/contracts/reasons.py``."""
+    """A refusal with the reason code of a verb, one of ``verbs/contracts/bulk_reasons.py``."""
 
     def __init__(self, reason: str, text: str) -> None:
-        """Take the reason code, one of ``verbs/contracts/reasons.py``, and a text for people."""
+        """Take the reason, one of ``verbs/contracts/bulk_reasons.py``, and a text for people."""
         super().__init__(text)
         self.reason = reason  # type: ignore[misc]  # of this one error, not of its class
 

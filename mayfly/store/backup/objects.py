@@ -27,7 +27,7 @@ from mayfly.runtime.files import FILE_MODE, FOLDER_MODE
 from mayfly.store.database import REPLICA_FILE
 from mayfly.store.followers import LogPosition
 from mayfly.store.write_ahead_log import PAGE_BYTES
-from mayfly.verbs.contracts.files import is_url, local_path
+from mayfly.verbs.contracts.config_files import is_url, local_path
 
 #: The space that a backup leaves free on a disk: four times the ballast of a queue manager there.
 RESERVED_BYTES = 64 * 2**20
