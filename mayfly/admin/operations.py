@@ -160,7 +160,7 @@ _ROOT_VALUES: Final[Mapping[str, Value]] = {
     "PUBSCOPE": 0,
     "SUBSCOPE": 0,
 }
-#: IBM MQ sets it for whoever subscribes, and an export has it.
+#: IBM MQ sets it at each subscription, and an export has it.
 _WITHOUT_MEANING: Final = ("PUBACCT",)
 _NOT_CHECKED: Final = ("CRLLDAP", "OCSP", "IDPWLDAP")
 
@@ -857,7 +857,7 @@ def without_effect(
     return lost
 
 
-#: INCLINT of REFRESH QMGR: only objects changed within so many minutes, 0 for all.
+#: INCLINT of REFRESH QMGR, in minutes: only objects changed within that time, 0 for all.
 REFRESH_INTERVAL: Final = Attribute(
     "INCLINT", "", (), 0, MQIACF_REFRESH_INTERVAL, 0, 999_999, (), 0, "minutes"
 )

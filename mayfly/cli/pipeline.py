@@ -2,7 +2,7 @@
 
 The status of a run needs no Spark. Four places are asked: the note of the run (cli/run_notes.py),
 the checkpoint of its query, the lake, and the queue managers for claims and the end of a ledger.
-What cannot be asked is a problem of the status, and what the others say is shown.
+A place that does not answer is a problem of the status; the answers of the others are shown.
 """
 
 from __future__ import annotations

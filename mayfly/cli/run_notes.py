@@ -29,7 +29,7 @@ _FOLDER = "pipeline-runs"
 
 
 class RunKind(StrEnum):
-    """What runs: a pipeline of a TOML file, or the copy of a ledger into a lake."""
+    """The kind of a run: a pipeline of a TOML file, or the copy of a ledger into a lake."""
 
     PIPELINE = "pipeline"
     LEDGER = "ledger"
@@ -172,7 +172,7 @@ def noted(
     except BaseException as error:
         is_interrupted = isinstance(error, KeyboardInterrupt)
         state = RunState.INTERRUPTED if is_interrupted else RunState.FAILED
-        # What has ended the run is what the user is told.
+        # The user sees the error that ended the run, not one of writing the note.
         with suppress(OSError):
             note.end(state, " ".join(str(error).split()))
         raise

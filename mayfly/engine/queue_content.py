@@ -418,8 +418,8 @@ def _open_puts(engine: Engine, queue: LocalQueue, *, staged: bool) -> Iterator[P
 class _Walk:
     """Goes through the messages of a queue by key, those delayed for it, and those claimed from it.
 
-    It stops after so many messages or bytes as one page may look at; ``after`` is then where the
-    next walk begins, and None at the end.
+    It stops at the messages or bytes that one page may look at; ``after`` is then where the next
+    walk begins, and None at the end.
     """
 
     def __init__(self, engine: Engine, queue: LocalQueue, where: ContentFilter, after: str) -> None:

@@ -83,7 +83,7 @@ PAGE_ROWS = 4096
 #: A page of claimed messages ends at about this many bytes of data, or this many rows.
 _CLAIMED_PAGE_BYTES = 4 * 1024 * 1024
 _CLAIMED_PAGE_ROWS = 4_096
-#: A batch of browsed messages has at least so many rows, or bytes of data, except at the end.
+#: The least rows, or bytes of data, of a batch of browsed messages, except at the end.
 _BROWSED_ROWS = 4_000
 #: A blob holds the rows of one transaction at most: each is put whole.
 _BLOB_BYTES = 2 * 1024 * 1024

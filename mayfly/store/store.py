@@ -529,7 +529,7 @@ class Store:
 
 
 def _nothing() -> None:
-    """Do nothing: what a store calls that nobody listens to."""
+    """Do nothing: the default callback of a store."""
 
 
 class Checkpointer:

@@ -20,7 +20,7 @@ from mayfly.verbs.contracts.outcomes import DetectedBy
 
 #: Up to this share of expired messages, lifetimes are not too short.
 _TOLERATED_SHARE = 0.001
-#: A lifetime that is so many times the suggested one is too long.
+#: A lifetime is too long from this multiple of the suggested one on.
 _TOO_LONG_TIMES = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -305,7 +305,7 @@ _KEYS = {
     By.PUTTER: "coalesce(user_identifier, '')",
 }
 
-#: When a life ends. A message expires at its deadline, whenever it is met after it.
+#: When a life ends. A message expires at its deadline, however late the expiry is detected.
 _AT_MS = f"CASE WHEN {_IS_EXPIRED} THEN coalesce(expire_at_ms, ended_ms) ELSE ended_ms END"
 
 

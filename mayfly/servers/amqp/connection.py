@@ -140,7 +140,7 @@ class AmqpConnection(asyncio.Protocol):
         self._buffer = bytearray()
         #: The transport of its bytes, None when it is gone.
         self.wire: asyncio.Transport | None = None
-        #: None before the first bytes, and once the client is let in.
+        #: None before the first bytes, and once the client is admitted.
         self._handshake: Handshake | None = None
         self._engine: Transport | None = None
         self._connection: ProtonConnection | None = None

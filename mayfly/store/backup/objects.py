@@ -332,8 +332,8 @@ def check_same_manager(epoch: Epoch, manager_name: str, target: str) -> None:
         )
 
 
-#: Who the server is now, what is made anew, and the row of a log that this database has: another
-#: moment of it has another row.
+#: Files that no backup has: they say which server runs now, are made anew at a start, or name the
+#: row of a log that this database has, which differs at another moment.
 _NEVER: Final = (
     *("identity.json", "served.json", "ballast", "users.lock", "server.log"),
     REPLICA_FILE,
