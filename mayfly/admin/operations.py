@@ -379,7 +379,7 @@ def move_messages(manager: Engine, source: str, target: str, *, adds: bool) -> i
     Ids, context and remaining life stay; messages that have expired are discarded. They move in
     units of work of 100. Without ``adds`` the target must be empty: MQRC_Q_NOT_EMPTY. Raises
     MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE for a source that a program has open for input, and
-    the errors of puts on the target; what was moved before stays there.
+    the errors of puts on the target; messages that were moved before an error stay moved.
     """
     if view_queue_status(manager, target).depth and not adds:
         raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"queue '{target}' is not empty")

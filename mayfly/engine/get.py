@@ -585,7 +585,7 @@ _ROWS_OF_TWO: Final = 32
 Got: TypeAlias = UnitOfWork | Found
 
 
-# One search: what comes next
+# One search: the next messages
 
 
 class Picked(NamedTuple):

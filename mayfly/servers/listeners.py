@@ -615,7 +615,7 @@ class Host:
     def drain(self, timeout_ms: int, *, goes_on: bool = False) -> threading.Thread:
         """Start to drain all listeners; return a thread that ends when all are drained.
 
-        systemd is told that the server ends, unless the process ``goes_on``, as a standby.
+        systemd gets the notice STOPPING, unless the process goes on as a standby (``goes_on``).
 
         Listeners accept no new connections. A connection closes when it is idle or has ended its
         unit of work. After ``timeout_ms`` the drain ends; :meth:`stop` closes the remaining

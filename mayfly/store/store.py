@@ -150,7 +150,7 @@ class Store:
         except BaseException as error:
             for reader in self._readers:
                 reader.stop()
-            # What the log of the replica lacks stays apart, to be discarded.
+            # Commits that the replica's log lacks stay in the write-ahead log, to be discarded.
             self.database.close(keeps_log=replica is not None)
             if replica is not None:
                 replica.close()

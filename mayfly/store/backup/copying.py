@@ -110,8 +110,8 @@ class _Tail:
     def __init__(self, folder: Path, follower: FollowerFile, start: LogPosition | None) -> None:
         """Begin at a position, or with None at the beginning of the present log.
 
-        ``follower`` is told how far it is read. Raises StoreError when the end of the log stays
-        unknown, StoreDamaged, OSError.
+        ``follower`` records the position that is read. Raises StoreError when the end of the log
+        stays unknown, StoreDamaged, OSError.
         """
         self._folder, self._log = folder, folder / f"{DATABASE_FILE}-wal"
         self._follower, self._clock = follower, SystemClock()
