@@ -146,7 +146,7 @@ class UniquePut:
                 self._core.staging.unique_ids.discard(self._msg_id)
 
     def finish(self, _error: BaseException | None) -> None:
-        """End the reservation at the end of a put that was left to its caller."""
+        """End the reservation of the key at the end of a put, successful or not."""
         self.release()
 
 

@@ -946,7 +946,7 @@ class BytesMessage(TypedStream, Message):
         return bytes(self._written) if self._is_body_writeable else self._received
 
     def _body(self) -> bytes | None:
-        """Return the bytes written so far, or those of a read-only body."""
+        """Return the bytes written so far, or those of a read-only body; never None."""
         return self.wire_body("")
 
     def _write(self, value: Typed) -> None:

@@ -1,6 +1,6 @@
 """The configuration of a pipeline: its sources, limits, routes and sinks, read from a TOML file.
 
-What the file alone shows is checked here. "Fails" in this file means: raises PipelineFileError,
+This module checks what can be seen in the file alone. "Fails" here means: raises PipelineFileError,
 with file, line, table and key. Options and checkpoints that do not fit have errors of their own,
 in errors.py.
 """

@@ -357,7 +357,7 @@ def _packed_filter(condition: Any) -> bytes:
 
 
 def _raw(value: str | bytes, encoding: str) -> bytes:
-    """Return a text as bytes."""
+    """Return a text as bytes in the codec ``encoding``; bytes come back unchanged."""
     return value.encode(encoding) if isinstance(value, str) else value
 
 

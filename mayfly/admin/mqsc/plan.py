@@ -328,7 +328,7 @@ class _Planning:
 
 
 def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
-    """Return what DISPLAY shows of what a command is about; [] for an object that is missing."""
+    """Return the rows of DISPLAY for the object of a command; [] for an object that is missing."""
     values = command.object.values
     name = f"({' '.join(_quoted(v.text) for v in values)})" if values else ""
     if kind == QMGR:

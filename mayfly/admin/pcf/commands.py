@@ -448,7 +448,10 @@ def _about_manager(manager: Engine, parameters: Parameters, kind: str, attribute
 
 
 def _change_manager(manager: Engine, parameters: Parameters) -> None:
-    """Change attributes of the queue manager."""
+    """Change the attributes of the queue manager that ``parameters`` contain.
+
+    Raises PcfError for any other parameter, and AdminError for a wrong value.
+    """
     attributes = take_attributes(parameters, QMGR)
     parameters.end()
     admin.alter(manager, QMGR, manager.name, attributes)

@@ -387,7 +387,7 @@ def steps_of(entries: Sequence[TraceEntry], now_ms: int) -> Iterator[Step]:
 
 
 def _birth(entry: TraceEntry) -> tuple[bytes, int, str]:
-    """Return MsgId, put time and queue manager, which identify one message there."""
+    """Return MsgId, put time (ms since 1970) and queue manager name: the key of one message."""
     return entry.msg_id, entry.put_ms, entry.queue_manager
 
 

@@ -55,7 +55,7 @@ from mayfly.verbs.contracts.erasure import ERASED
 #: Up to this size of its files a lake is read in this process: some hundred million messages.
 ONE_PROCESS_BYTES = 8 * 1024**3
 #: DuckDB takes at most this much memory, or half of the machine's, and spills the rest to disk.
-#: With what it does not count each question of 100 million lives stays below 4 GB.
+#: It does not count all memory; each question of 100 million lives stays below 4 GB in all.
 _MEMORY_BYTES_MAX = 2 * 1024**3
 #: The name of the rows that a question is about.
 VIEW = "ledger"

@@ -503,7 +503,7 @@ def _columns(name: str, ranks: Mapping[str, float]) -> list[str]:
 
 
 def _names(name: str, ranks: Mapping[str, float]) -> str:
-    """Return these names as SQL."""
+    """Return the column names of :func:`_columns`, joined by commas for SQL."""
     return ", ".join(_columns(name, ranks))
 
 
@@ -527,7 +527,7 @@ _GETS_ENOUGH = 1_000
 
 
 def lifetime_advice(figures: LifetimeFigures) -> list[str]:
-    """Return sentences on the lifetimes of a group of messages: what happened, then what to do."""
+    """Return sentences on the lifetimes of a group of messages: first facts, then advice."""
     said = [_shares(figures)]
     if figures.unserved:
         said.append(_unserved(figures))

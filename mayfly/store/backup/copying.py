@@ -449,7 +449,10 @@ class _EpochCopy:
         raise _unknown_end(self._folder)
 
     def _write_piece(self, first_page: int, read: Mapping[int, _PageRead]) -> None:
-        """Write a piece of the image, unless the same is there."""
+        """Write a piece of the image to the place, unless the place has the same piece already.
+
+        ``read`` has its pages by number; the first is ``first_page``.
+        """
         self._wrong_pages.update(number for number, page in read.items() if not page.is_right)
         pages = {number: page.content for number, page in read.items()}
         name = piece_path(self._began_ms, first_page, digest_of(b"".join(pages.values())))

@@ -423,7 +423,10 @@ class PostgresLog:
             self._connected().execute(_FOLLOW, values)
 
     def stop_following(self, instance: str, name: str) -> None:
-        """Forget a standby; raises ReplicaError."""
+        """Remove the note of a standby from the log, so that the owner does not wait for it.
+
+        Nothing happens if it has none. ``name`` is the standby's. Raises ReplicaError.
+        """
         with self._errors():
             self._connected().execute(
                 "DELETE FROM mayfly.replica_standby WHERE instance = %s AND name = %s",
@@ -461,8 +464,8 @@ class PostgresLog:
         """Begin the log with an image of the whole database; return its end, of epoch 1.
 
         ``images`` are all pages with their numbers, in order. They are copied some at a time, and
-        the log is begun when all are there: a copy that was interrupted is in no log. What is there
-        of one is copied again only where it differs. The epoch has no lease. Call it after
+        the log is begun when all are there: a copy that was interrupted is in no log. Its pages are
+        copied again only where they differ. The epoch has no lease. Call it after
         :meth:`is_first`; a connection that is lost meanwhile, and the right with it, ends the copy.
         Raises LogUnreachable, ReplicaError, also when another owner was first.
         """
