@@ -31,7 +31,7 @@ from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.properties import View, seen_as
 from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
-from mayfly.engine.remote import TRANSMISSION_MARK, extended, seen_in_transit
+from mayfly.engine.remote_queues import TRANSMISSION_MARK, extended, seen_in_transit
 from mayfly.engine.requester import Requester
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction

@@ -22,7 +22,7 @@ from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.engine import Engine
 from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.remote import seen_in_transit
+from mayfly.engine.remote_queues import seen_in_transit
 from mayfly.engine.session import Session
 from mayfly.engine.trace.entries import Standing, standing_of, unit_of
 from mayfly.engine.transaction import Transaction
@@ -38,7 +38,7 @@ from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import read_properties
 from mayfly.mqi.structures import DLH
-from mayfly.store.claimed import ClaimedMessage
+from mayfly.store.claimed_messages import ClaimedMessage
 from mayfly.store.keys import STAGING_LOW, id_hash, queue_number_of
 from mayfly.store.messages import HEAD_BYTES, MessageHead, Messages
 from mayfly.store.units import StoredMessage

@@ -32,7 +32,7 @@ from mayfly.jms.mapping import (
     outgoing,
 )
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, TextMessage
-from mayfly.jms.roles import OwningSession
+from mayfly.jms.protocols import OwningSession
 from mayfly.jms.values import PropertyAccess
 from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c

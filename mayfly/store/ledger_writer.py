@@ -29,7 +29,7 @@ from mayfly.lifetime.life import (
 )
 from mayfly.lifetime.times import STORED_TIME_STEP_MS
 from mayfly.runtime import Lock, Runtime
-from mayfly.store.claimed import REMOVE
+from mayfly.store.claimed_messages import REMOVE
 from mayfly.store.contents import Contents
 from mayfly.store.damage import LAST_POSITION, damaged
 from mayfly.store.database import write_value

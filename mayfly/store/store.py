@@ -24,7 +24,7 @@ import apsw
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.runtime import EngineLock, Lock, Loop, Runtime
-from mayfly.store.claimed import ClaimedMessages
+from mayfly.store.claimed_messages import ClaimedMessages
 from mayfly.store.damage import check_identity, damaged, identity_of, is_damage, read_identity
 from mayfly.store.database import DATABASE_FILE, Database, Reader, write_value
 from mayfly.store.disk_space import Ballast, DiskSpace

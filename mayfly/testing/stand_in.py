@@ -20,10 +20,10 @@ from mayfly.admin.security.developer import OBJECTS
 from mayfly.client import connection
 from mayfly.client.connection import Connection
 from mayfly.client.connection.by_name import connect as connect_by_name
-from mayfly.client.connection.choose import DEFAULT_OPTIONS, Binding, ConnectOptions
+from mayfly.client.connection.routes import DEFAULT_OPTIONS, Binding, ConnectOptions
 from mayfly.client.connection.waits import open_here
 from mayfly.lifetime.times import Clock
-from mayfly.pymqi.in_place import names_in_place
+from mayfly.pymqi.import_names import names_in_place
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.runtime.virtual_clock import VirtualClock

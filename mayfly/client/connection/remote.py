@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from mayfly.client.connection.choose import Sharing
 from mayfly.client.connection.endpoint import (
     UNREACHABLE,
     Address,
@@ -39,6 +38,7 @@ from mayfly.client.connection.interface import (
 )
 from mayfly.client.connection.remote_conversation import SHARED_LINKS, Conversation, Way
 from mayfly.client.connection.remote_link import RemoteLink, SentRequest, answer_of, open_stream
+from mayfly.client.connection.routes import Sharing
 from mayfly.client.connection.waits import VirtualTime, virtual_time_here
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.window import Window

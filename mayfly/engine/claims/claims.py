@@ -44,8 +44,8 @@ from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC, MQRO_DISCARD_MSG
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store import claimed as store
-from mayfly.store.claimed import ConsumerRow
+from mayfly.store import claimed_messages as store
+from mayfly.store.claimed_messages import ConsumerRow
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.messages import limited
 from mayfly.store.units import EndedRows, StoredMessage

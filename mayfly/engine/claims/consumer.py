@@ -17,7 +17,7 @@ from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import lease_ends_at_ms
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.runtime import Lock
-from mayfly.store.claimed import (
+from mayfly.store.claimed_messages import (
     ClaimRow,
     ConsumerRow,
     forget_claims,

@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from mayfly.client.client import Client, connected
-from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.routes import ConnectOptions
 from mayfly.client.connection.waits import Wait
 from mayfly.integrations.django.backend import (
     AnyResult,
