@@ -263,7 +263,7 @@ class Replica:
                 return taken
 
     def _lose(self, reason: str) -> None:
-        """Keep why the lease is lost, and tell the store if it is there already."""
+        """Record in ``loss`` why the lease is lost, and call ``on_lost``, which stops the store."""
         self.loss = reason
         self.on_lost(reason)
 
