@@ -16,7 +16,7 @@ from mayfly import QueueManager
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.spark.session import create_session
 from mayfly.servers.flight import FlightServer
-from mayfly.store.claimed import COLUMNS
+from mayfly.store.claimed_messages import COLUMNS
 from mayfly.store.database import Database
 
 _WARM_UP, _COUNT, _PER_PUT, _PER_CLAIM, _PER_BATCH = 50_000, 400_000, 1_000, 4_000, 100_000

@@ -56,7 +56,7 @@ class RFH2(pymqi.RFH2):  # type: ignore[no-redef]  # in the place of that one
             super().add_folder(folder_data)
 
     def unpack(self, buff: bytes, encoding: int | None = None) -> None:
-        """Read a header as ``pymqi.RFH2.unpack``."""
+        """Set the fields from the bytes of a header; parameters as of ``pymqi.RFH2.unpack``."""
         with _texts_of_ibmmq():
             super().unpack(buff, encoding)
 

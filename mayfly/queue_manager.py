@@ -87,7 +87,7 @@ class QueueManager:
         are None stay as stored in the folder, or are the defaults. Sessions of ``user``, and
         sessions without a user, may do everything. ``runtime`` replaces threads, locks and files in
         tests. ``sharing_group`` is the group to join. ``replica`` is the URL of a database of
-        PostgreSQL: what is acknowledged is there too (docs/REPLICA.md). After
+        PostgreSQL that has all acknowledged changes too (docs/REPLICA.md). After
         ``replica_lease_ms`` without a word from this process another may open the queue manager;
         commits wait for the database for three quarters of that.
 

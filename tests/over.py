@@ -25,10 +25,10 @@ import mayfly.client.connection
 from mayfly import QueueManager
 from mayfly.client import Client
 from mayfly.client.connection import Connection, LocalConnection, by_name
-from mayfly.client.connection.choose import DEFAULT_OPTIONS, ConnectOptions
 from mayfly.client.connection.connectors import LocalConnector
 from mayfly.client.connection.reconnection import DEFAULT_ATTEMPTS, Attempts
 from mayfly.client.connection.remote import connect
+from mayfly.client.connection.routes import DEFAULT_OPTIONS, ConnectOptions
 from mayfly.engine import LONGEST_MESSAGE_BYTES, GetRequest, PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError

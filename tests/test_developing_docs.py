@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.client.connection import remote
-from mayfly.client.connection.choose import endpoint_of_mqserver
+from mayfly.client.connection.routes import endpoint_of_mqserver
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import PASSWORDS, ServedQueueManager

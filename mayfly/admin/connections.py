@@ -203,7 +203,11 @@ def inquire_queue_handles(manager: Engine, pattern: str) -> list[Record]:
 
 
 def _queue_handle(handle: OpenHandle, found: OpenConnection) -> Record:
-    """Return what an open queue is open for, and by whom."""
+    """Return a record of DISPLAY QSTATUS TYPE(HANDLE) for an open handle of a queue.
+
+    It has the application, user, channel, address and connection id, INPUT as NO, SHARED or EXCL,
+    and YES or NO for BROWSE, INQUIRE, OUTPUT and SET.
+    """
     asked = next((word for option, word in _INPUTS.items() if option in handle.options), "NO")
     values: dict[str, Value] = {
         "APPLTAG": found.application,

@@ -75,7 +75,7 @@ APSTATUS_LOCAL: Final = "APSTATUS TYPE(LOCAL)"
 QSTATS: Final = "QSTATS"
 #: How the queue manager checks users, on distributed platforms.
 SECURITY: Final = "SECURITY"
-#: What checks authority: Mayfly itself, which has no installable services.
+#: The authorization service: Mayfly itself, which has no installable services.
 AUTHSERV: Final = "AUTHSERV"
 #: Mayfly's own: settings, which the folder keeps beside objects.
 SETTING: Final = "SETTING"
@@ -85,7 +85,7 @@ _NO_YES: Final = (("NO", NO), ("YES", YES))
 #: MQMON_*.
 MONITORED: Final = {"OFF": 0, "LOW": 17, "MEDIUM": 33, "HIGH": 65}
 #: Attributes of Mayfly's own, which DISPLAY shows when they are named, or without keywords, and not
-#: with ALL: what reads all attributes knows those of IBM MQ.
+#: with ALL: tools that read all attributes know those of IBM MQ only.
 OWN_ATTRIBUTES: Final = frozenset(
     "AUTHCHK BODELAY BODELMAX DDELAY DISK EXPIRED EXPQ FAILURE HANDLES LIVE STAGED TOKENFILE"
     " TTLFROM UOWAGE".split()

@@ -160,7 +160,7 @@ _ROOT_VALUES: Final[Mapping[str, Value]] = {
     "PUBSCOPE": 0,
     "SUBSCOPE": 0,
 }
-#: IBM MQ sets it for whoever subscribes, and an export has it.
+#: IBM MQ sets it at each subscription, and an export has it.
 _WITHOUT_MEANING: Final = ("PUBACCT",)
 _NOT_CHECKED: Final = ("CRLLDAP", "OCSP", "IDPWLDAP")
 
@@ -379,7 +379,7 @@ def move_messages(manager: Engine, source: str, target: str, *, adds: bool) -> i
     Ids, context and remaining life stay; messages that have expired are discarded. They move in
     units of work of 100. Without ``adds`` the target must be empty: MQRC_Q_NOT_EMPTY. Raises
     MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE for a source that a program has open for input, and
-    the errors of puts on the target; what was moved before stays there.
+    the errors of puts on the target; messages that were moved before an error stay moved.
     """
     if view_queue_status(manager, target).depth and not adds:
         raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"queue '{target}' is not empty")
@@ -857,7 +857,7 @@ def without_effect(
     return lost
 
 
-#: INCLINT of REFRESH QMGR: only objects changed within so many minutes, 0 for all.
+#: INCLINT of REFRESH QMGR, in minutes: only objects changed within that time, 0 for all.
 REFRESH_INTERVAL: Final = Attribute(
     "INCLINT", "", (), 0, MQIACF_REFRESH_INTERVAL, 0, 999_999, (), 0, "minutes"
 )

@@ -582,7 +582,10 @@ class Sender:
         return self._after(self._link.go_on(self._transit_ms))
 
     def go_on(self) -> int | None:
-        """Let the partner repeat a failed put of the batch; the result is that of :meth:`send`."""
+        """Let the partner repeat a failed put of the batch; return None when it is committed.
+
+        Otherwise return the ms to wait before the next call. Errors are those of :meth:`send`.
+        """
         assert self._link is not None
         return self._after(self._link.go_on(self._transit_ms))
 

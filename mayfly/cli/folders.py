@@ -280,7 +280,7 @@ def restore(
 
 
 def _show_copied(name: str, place: str, copied: Copied, *, as_json: bool) -> None:
-    """Print that a backup is whole."""
+    """Print the place, time and size of a completed backup, and the files that it lacks."""
     if as_json:
         fields = {"queue_manager": name, "place": place, "mayfly": __version__}
         print_json(fields | copied._asdict(), indent=None)
@@ -308,7 +308,7 @@ def _plan_json(plan: Plan, folder: Path, *, same_instance: bool) -> dict[str, ob
 
 
 def _show_plan(plan: Plan, folder: Path, *, same_instance: bool, as_json: bool) -> None:
-    """Print what would be restored."""
+    """Print what a restore with --dry-run would write into ``folder``: instance, time, changes."""
     if as_json:
         print_json(_plan_json(plan, folder, same_instance=same_instance))
         return
@@ -363,7 +363,7 @@ def _percent(what: str) -> Iterator[Callable[[int, int], None]]:
     is_terminal = sys.stderr.isatty()
 
     def say(done: int, total: int) -> None:
-        """Write over the line of progress."""
+        """Show ``done`` of ``total`` in percent on a terminal, in place of the last value."""
         if is_terminal:
             print(f"\r{what}: {100 * done // max(total, 1)} %\x1b[K", end="", file=sys.stderr)
 

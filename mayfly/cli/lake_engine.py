@@ -21,7 +21,7 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.errors import LakeError, NoLives, PipelineError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.queries import LakePart, part_between
-from mayfly.verbs.contracts.files import is_url
+from mayfly.verbs.contracts.config_files import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -678,8 +678,8 @@ def _exported(
     """Write the ended messages that pass all filters to ``target``; return their number.
 
     ``part`` names the range of time and the queues; ``outcomes`` () keeps all. ``late_after_ms``
-    keeps only messages that were got more than so many ms after their delivery time; None is no
-    such filter. ``where`` is a condition in Spark SQL and needs Spark; None leaves the choice of
+    keeps only messages that were got more than this many ms after their delivery time; None keeps
+    all. ``where`` is a condition in Spark SQL and needs Spark; None leaves the choice of
     the engine to the lake's size. Raises CommandFailed for errors of the lake.
     """
     if where is not None and is_delta(lake):
@@ -845,7 +845,7 @@ def _copy(
     It ends at SIGINT or SIGTERM, after the running batch. With ``available_now`` it also ends when
     the present end of the ledger is reached. The lake is of Delta tables with ``as_delta``, else of
     Parquet files. It is compacted every ``compact_every_ms`` milliseconds, never for 0. ``watch``
-    is told of each batch. Raises CommandFailed for errors of the server and the lake.
+    is called for each batch. Raises CommandFailed for errors of the server and the lake.
     """
     row_count = batch = 0
     with lake_errors():

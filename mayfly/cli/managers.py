@@ -47,7 +47,7 @@ from mayfly.verbs.contracts.access import (
     check_token,
     read_token,
 )
-from mayfly.verbs.contracts.files import FILE_SCHEME, scheme_of
+from mayfly.verbs.contracts.config_files import FILE_SCHEME, scheme_of
 
 USER_VARIABLE: Final = "MAYFLY_USER"
 PASSWORD_VARIABLE: Final = "MAYFLY_PASSWORD"

@@ -17,9 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mayfly.admin.mqsc.commands import ENDS
-from mayfly.admin.mqsc.export import exported
-from mayfly.admin.mqsc.plan import PlanStep, ScriptPlan, StepAction, plan
-from mayfly.admin.mqsc.words import (
+from mayfly.admin.mqsc.completion import (
     DELIMITERS,
     HELP,
     candidates,
@@ -27,6 +25,8 @@ from mayfly.admin.mqsc.words import (
     help_asked,
     is_unfinished,
 )
+from mayfly.admin.mqsc.export import exported
+from mayfly.admin.mqsc.plan import PlanStep, ScriptPlan, StepAction, plan
 from mayfly.cli.managers import (
     LevelOption,
     Name,

@@ -2,7 +2,7 @@
 
 The status of a run needs no Spark. Four places are asked: the note of the run (cli/run_notes.py),
 the checkpoint of its query, the lake, and the queue managers for claims and the end of a ledger.
-What cannot be asked is a problem of the status, and what the others say is shown.
+A place that does not answer is a problem of the status; the answers of the others are shown.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from mayfly.pipeline.errors import LakeError
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.progress import NO_BATCH, LedgerProgress, Progress, path_here
 from mayfly.runtime import SystemClock
-from mayfly.verbs.contracts import files
-from mayfly.verbs.contracts.files import is_url
+from mayfly.verbs.contracts import config_files
+from mayfly.verbs.contracts.config_files import is_url
 
 if TYPE_CHECKING:
     from mayfly.pipeline.check import ConfigProblem
@@ -573,7 +573,7 @@ def _notes_at(place: str) -> list[RunNote]:
     on another machine.
     """
     if place.endswith(_FILE_SUFFIX):
-        return notes_at(RunKind.PIPELINE, str(files.local_path(place).absolute()))
+        return notes_at(RunKind.PIPELINE, str(config_files.local_path(place).absolute()))
     return notes_at(RunKind.LEDGER, lake_key(place))
 
 

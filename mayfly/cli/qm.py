@@ -55,7 +55,7 @@ from mayfly.verbs.checks import home_folder
 qm = group()
 #: The output of a server that ``qm start`` has begun, in the folder of its queue manager.
 LOG_FILE: Final = "server.log"
-#: All files that Mayfly keeps in a folder; what else lies there is not deleted.
+#: All files that Mayfly keeps in a folder; other files are not deleted.
 _OWN_FILES: Final = (
     f"{DATABASE_FILE}*",
     "identity.json*",

@@ -23,13 +23,13 @@ from mayfly.pipeline.progress import LedgerProgress, Progress, write_whole
 from mayfly.runtime import SystemClock
 from mayfly.runtime.files import FOLDER_MODE, is_locked, locked_file
 from mayfly.verbs.checks import home_folder
-from mayfly.verbs.contracts.files import is_url, local_path
+from mayfly.verbs.contracts.config_files import is_url, local_path
 
 _FOLDER = "pipeline-runs"
 
 
 class RunKind(StrEnum):
-    """What runs: a pipeline of a TOML file, or the copy of a ledger into a lake."""
+    """The kind of a run: a pipeline of a TOML file, or the copy of a ledger into a lake."""
 
     PIPELINE = "pipeline"
     LEDGER = "ledger"
@@ -172,7 +172,7 @@ def noted(
     except BaseException as error:
         is_interrupted = isinstance(error, KeyboardInterrupt)
         state = RunState.INTERRUPTED if is_interrupted else RunState.FAILED
-        # What has ended the run is what the user is told.
+        # The user sees the error that ended the run, not one of writing the note.
         with suppress(OSError):
             note.end(state, " ".join(str(error).split()))
         raise

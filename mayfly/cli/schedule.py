@@ -218,7 +218,7 @@ def filter_of(
     """Return the delayed messages that the filter options select; None is no limit.
 
     ``sender`` is the user who put them; ``properties`` must all be equal. ``within_ms`` selects
-    messages due at most so many ms from now, overdue ones included unless ``due_from`` is set.
+    messages due within this many ms from now, overdue ones included unless ``due_from`` is set.
     Raises CommandFailed for --within beside --due-before.
     """
     if within_ms is not None:
@@ -648,7 +648,7 @@ def _last(counts: Iterator[int], done: Receipt) -> int:
     """Return the last number that ``counts`` yields, 0 if it yields none.
 
     After a second a terminal shows each new number, with the word ``done``. If ``counts`` raises an
-    error, the last number is printed first: so many messages stay done.
+    error, the last number is printed first: the changes of that many messages stay.
     """
     count, is_shown, is_complete, start_seconds = 0, False, False, perf_counter()
     is_terminal = sys.stderr.isatty()

@@ -28,7 +28,7 @@ from mayfly.servers.settings import (
     TlsFiles,
     read_settings,
 )
-from mayfly.verbs.contracts.files import ConfigurationError
+from mayfly.verbs.contracts.config_files import ConfigurationError
 
 _FILE_SUFFIX = ".toml"
 

@@ -29,7 +29,7 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line on stderr: what a command waits for, or what it says besides its result."""
+    """Print a line on stderr: the reason of a wait, or a remark beside the result."""
     typer.echo(f"mayfly: {text}", err=True)
 
 

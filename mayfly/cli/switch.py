@@ -66,9 +66,9 @@ def switch(
 
 
 def _next_owner(log: PostgresLog, before: Ownership, wait_seconds: int) -> Ownership:
-    """Wait for another owner, and until it listens; raises CommandFailed after so many seconds.
+    """Wait until another owner listens, and return its ownership; ``before`` is the present one.
 
-    The present owner is asked no longer then.
+    Raises CommandFailed after ``wait_seconds``; the request to the present owner is withdrawn then.
     """
     pause = Event()
     for _ in range(round(wait_seconds / _LOOK_SECONDS)):

@@ -11,7 +11,7 @@ import typer
 
 from mayfly.lifetime.times import read_duration
 from mayfly.mqi import constants as c
-from mayfly.verbs.contracts import files
+from mayfly.verbs.contracts import config_files
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
@@ -33,7 +33,7 @@ class PropertyValue(NamedTuple):
 def local_path(text: str | Path) -> Path:
     """Return a path of this machine; raises BadParameter for a URL that is not ``file:``."""
     try:
-        return files.local_path(text)
+        return config_files.local_path(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

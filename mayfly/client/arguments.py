@@ -124,7 +124,7 @@ def get_options(wait_ms: int) -> int:
     return waits | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
-#: So many are on their way at a time.
+#: Puts that may be under way at a time.
 MAX_UNDER_WAY = 1_000
 Outcome: TypeAlias = PutResult | MQError | None
 

@@ -27,9 +27,9 @@ from mayfly.client.arguments import (
     subscribed,
 )
 from mayfly.client.connection import Administration, Connection, Schedule
-from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect, Tls, endpoint_of_url, is_url
 from mayfly.client.connection.poison import check_move_poison, poison_moves
+from mayfly.client.connection.routes import ConnectOptions
 from mayfly.client.open_objects import (
     ObjectToOpen,
     OpenObjects,

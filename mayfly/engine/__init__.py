@@ -33,7 +33,7 @@ from mayfly.engine.objects.views import (
 )
 from mayfly.engine.own_time import advance_clock, return_to_wall_clock
 from mayfly.engine.put import PutRequest
-from mayfly.engine.remote import full_name
+from mayfly.engine.remote_queues import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
 from mayfly.engine.trace.sources import ArchiveError, TraceSource, TraceSources, combined_trace

@@ -193,7 +193,7 @@ class Committer:
                 follower.run_remaining()
 
     def run_remaining(self) -> None:
-        """Call :meth:`run_deferred` if something waits for it; after a stop do nothing."""
+        """Call :meth:`run_deferred` if work or callbacks wait for it; after a stop do nothing."""
         if (self.deferred or self._state.callbacks.waiting) and not self._state.is_stopped:
             self.run_deferred()
 

@@ -8,7 +8,7 @@ from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import ResolvedQueue
-from mayfly.engine.remote import Remote, header_bytes, wrapped
+from mayfly.engine.remote_queues import Remote, header_bytes, wrapped
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import Window, capped_from
 from mayfly.mqi import reasons as rc

@@ -15,7 +15,7 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.descriptors import Context, Prepared, prepare
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.remote import embedded_or_none, full_name
+from mayfly.engine.remote_queues import embedded_or_none, full_name
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed

@@ -52,7 +52,7 @@ from mayfly.store.replica.lease import LEASE_MS
 from mayfly.store.replica.owner import opened_replica
 from mayfly.store.store import Store
 from mayfly.verbs.checks import check_manager_name
-from mayfly.verbs.contracts.files import local_path
+from mayfly.verbs.contracts.config_files import local_path
 
 _LOG = logging.getLogger("mayfly")
 _BATCHES_BEFORE_OPEN = 10

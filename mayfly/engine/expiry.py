@@ -32,7 +32,7 @@ from mayfly.engine.disposal import (
     send_report,
 )
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.remote import embedded_or_none
+from mayfly.engine.remote_queues import embedded_or_none
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, Original

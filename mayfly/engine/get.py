@@ -31,7 +31,7 @@ from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.properties import View, seen_as
 from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
-from mayfly.engine.remote import TRANSMISSION_MARK, extended, seen_in_transit
+from mayfly.engine.remote_queues import TRANSMISSION_MARK, extended, seen_in_transit
 from mayfly.engine.requester import Requester
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
@@ -585,7 +585,7 @@ _ROWS_OF_TWO: Final = 32
 Got: TypeAlias = UnitOfWork | Found
 
 
-# One search: what comes next
+# One search: the next messages
 
 
 class Picked(NamedTuple):
@@ -716,7 +716,10 @@ class _Batch:
             pass
 
     def wait(self) -> None:
-        """Wait for the first message and take it; raises the errors of ``get.get``."""
+        """Take the first message, waiting for it as the request says; it joins ``messages``.
+
+        Raises the errors of ``get.get``, among them MQRC_NO_MSG_AVAILABLE when none comes in time.
+        """
         left = list[Transaction]()
         result = obtain(self._core, self._getter, left)
         self._note([result.message])
@@ -752,7 +755,7 @@ class _Batch:
             core.committer.run_deferred()
 
     def _take_some(self) -> bool:
-        """Take messages in one turn of the lock; return True if there may be more."""
+        """Take messages while holding the engine lock once; return True if there may be more."""
         core = self._core
         with core.engine_lock:
             core.check_running()
@@ -926,7 +929,11 @@ def _take_each_next(
     max_bytes: int,
     only_volatile: bool,
 ) -> Iterator[tuple[Got, GetResult]]:
-    """Yield the messages of :func:`take_each` for a get without match options, by one search."""
+    """Yield what :func:`take_each` yields, for a get without match options, by a single search.
+
+    ``getter`` has checked its handle. The other arguments, errors and limits are those of
+    :func:`take_each`.
+    """
     queue, now_ms, requester = getter.checked_queue(), core.now_ms(), getter.requester
     if max_messages <= 0 or max_bytes <= 0:
         return

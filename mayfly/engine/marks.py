@@ -91,7 +91,7 @@ class Marks:
                     self._drop_unmarked(key)
 
     def mark(self, found: Found, requester: object) -> None:
-        """Mark a message for one handle."""
+        """Mark a message (MQGMO_MARK_BROWSE_HANDLE) for the handle ``requester`` alone."""
         self._marked(found).handles.add(requester)
         self._keys.setdefault(requester, set()).add(found[1].k)
 

@@ -266,6 +266,7 @@ class PendingGet:
         completion.transaction = transaction
 
         def end(error: MQError | None) -> None:
+            """Call ``on_got`` with the result, or with the error of the transaction."""
             self._report(result if error is None else error)
 
         core.background.end_with(completion, end)

@@ -34,7 +34,7 @@ from mayfly.engine.events.messages import report_failure
 from mayfly.engine.groups.place import is_grouped
 from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import Found, LocalQueue
-from mayfly.engine.remote import check_direct_put, reply_address
+from mayfly.engine.remote_queues import check_direct_put, reply_address
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -146,7 +146,7 @@ class UniquePut:
                 self._core.staging.unique_ids.discard(self._msg_id)
 
     def finish(self, _error: BaseException | None) -> None:
-        """End the reservation at the end of a put that was left to its caller."""
+        """End the reservation of the key at the end of a put, successful or not."""
         self.release()
 
 

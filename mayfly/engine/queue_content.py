@@ -22,7 +22,7 @@ from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.engine import Engine
 from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.remote import seen_in_transit
+from mayfly.engine.remote_queues import seen_in_transit
 from mayfly.engine.session import Session
 from mayfly.engine.trace.entries import Standing, standing_of, unit_of
 from mayfly.engine.transaction import Transaction
@@ -38,7 +38,7 @@ from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import read_properties
 from mayfly.mqi.structures import DLH
-from mayfly.store.claimed import ClaimedMessage
+from mayfly.store.claimed_messages import ClaimedMessage
 from mayfly.store.keys import STAGING_LOW, id_hash, queue_number_of
 from mayfly.store.messages import HEAD_BYTES, MessageHead, Messages
 from mayfly.store.units import StoredMessage
@@ -418,8 +418,8 @@ def _open_puts(engine: Engine, queue: LocalQueue, *, staged: bool) -> Iterator[P
 class _Walk:
     """Goes through the messages of a queue by key, those delayed for it, and those claimed from it.
 
-    It stops after so many messages or bytes as one page may look at; ``after`` is then where the
-    next walk begins, and None at the end.
+    It stops at the messages or bytes that one page may look at; ``after`` is then where the next
+    walk begins, and None at the end.
     """
 
     def __init__(self, engine: Engine, queue: LocalQueue, where: ContentFilter, after: str) -> None:

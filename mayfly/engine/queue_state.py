@@ -349,7 +349,10 @@ def end_expired_put(
 
 
 def hold_expired(queue: LocalQueue) -> None:
-    """Keep a queue from being deleted until the record of an already expired message is written."""
+    """Prevent the deletion of a queue while the record of a message that expired is to be written.
+
+    :func:`end_expired` or :func:`withdraw_expired` ends this.
+    """
     queue.put_and_got += 1
 
 

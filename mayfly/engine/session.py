@@ -27,7 +27,7 @@ from mayfly.engine.open_handles import OpenQueues, begin_verb
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, plain_request, put, put_unique
-from mayfly.engine.remote import check_remote_open
+from mayfly.engine.remote_queues import check_remote_open
 from mayfly.engine.settlement import Deliveries
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_open_options

@@ -42,8 +42,8 @@ import mayfly
 from mayfly.client.arguments import subscribed
 from mayfly.client.client import connected
 from mayfly.client.connection import Administration, Connection, Schedule, Settlement
-from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.interface import UnderWay
+from mayfly.client.connection.routes import ConnectOptions
 from mayfly.integrations.queues import define_queue, mq_name_of, ms_from_now, msg_id_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

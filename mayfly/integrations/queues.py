@@ -1,4 +1,4 @@
-"""What a task becomes in MQ: its queue, its MsgId, and the moments that a framework names."""
+"""Tasks of a framework as messages: the queue, the MsgId, and the delivery and expiry times."""
 
 from __future__ import annotations
 

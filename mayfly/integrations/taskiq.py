@@ -15,7 +15,7 @@ from mayfly.client.aio.client import AsyncClient, connect
 from mayfly.client.aio.outcomes import AwaitableVerbs
 from mayfly.client.client import connected
 from mayfly.client.connection import Connection, Settlement
-from mayfly.client.connection.choose import ConnectOptions
+from mayfly.client.connection.routes import ConnectOptions
 from mayfly.integrations.queues import define_queue, mq_name_of, msg_id_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -10,7 +10,6 @@ from typing import Concatenate, NoReturn, ParamSpec, Self
 
 from mayfly import __version__
 from mayfly.client.connection import Connection as QueueConnection
-from mayfly.client.connection.choose import ConnectOptions, Sharing
 from mayfly.client.connection.connectors import Connector, LocalConnector, NamedConnector
 from mayfly.client.connection.endpoint import (
     DEFAULT_CHANNEL,
@@ -23,6 +22,7 @@ from mayfly.client.connection.endpoint import (
     endpoint_of_url,
 )
 from mayfly.client.connection.reconnection import Attempts
+from mayfly.client.connection.routes import ConnectOptions, Sharing
 from mayfly.jms import constants as k
 from mayfly.jms.callbacks import ExceptionReports
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE

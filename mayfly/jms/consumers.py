@@ -29,7 +29,7 @@ from mayfly.jms.errors import (
 )
 from mayfly.jms.mapping import incoming
 from mayfly.jms.messages import Message
-from mayfly.jms.roles import OwningSession
+from mayfly.jms.protocols import OwningSession
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage, mq_error

@@ -638,7 +638,10 @@ class MapMessage(Message):
             self._map[name] = v.known(element.typed())
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return ``<map><elt name="…" dt='…'>…</elt>…</map>`` encoded in ``codec``."""
+        """Return ``<map><elt name="…" dt='…'>…</elt>…</map>`` in the character set ``codec``.
+
+        A character not in it becomes a numeric XML reference. The result is never None.
+        """
         elements = (
             property_element("elt", typed, attributes=f' name="{escape(name)}"')
             for name, typed in self._map.items()
@@ -742,7 +745,10 @@ class StreamMessage(TypedStream, Message):
         self._parts = [v.known(element.typed()) for element in elements_of(text, "stream")]
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return ``<stream><elt dt='…'>…</elt>…</stream>`` encoded in ``codec``."""
+        """Return ``<stream><elt dt='…'>…</elt>…</stream>`` in the character set ``codec``.
+
+        A character not in it becomes a numeric XML reference. The result is never None.
+        """
         elements = (property_element("elt", typed) for typed in self._parts)
         return encoded(f"<stream>{''.join(elements)}</stream>", codec)
 
@@ -936,11 +942,11 @@ class BytesMessage(TypedStream, Message):
         self._float_order = "<" if is_reversed else ">"
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return the body as it was written or received; ``codec`` is not used."""
+        """Return the body as it was written or received, never None; ``codec`` is not used."""
         return bytes(self._written) if self._is_body_writeable else self._received
 
     def _body(self) -> bytes | None:
-        """Return the bytes written so far, or those of a read-only body."""
+        """Return the bytes written so far, or those of a read-only body; never None."""
         return self.wire_body("")
 
     def _write(self, value: Typed) -> None:

@@ -32,7 +32,7 @@ from mayfly.jms.mapping import (
     outgoing,
 )
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, TextMessage
-from mayfly.jms.roles import OwningSession
+from mayfly.jms.protocols import OwningSession
 from mayfly.jms.values import PropertyAccess
 from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
@@ -252,7 +252,7 @@ class _Sending(NamedTuple):
     time_to_live_ms: int
 
     def publish(self, topic: Topic) -> Sent:
-        """Publish the message to a topic; return the result and the terms of the send."""
+        """Publish the message to a topic; return the result and the settings of the send."""
         options = self._options(is_topic=True)
         return self._put1("", options, kind=c.MQOT_TOPIC, topic=topic.topic_name)
 
@@ -343,10 +343,11 @@ class _Sending(NamedTuple):
     def _encoded(
         self, now_ms: int, begin_ms: int, *, is_temporary: bool = False
     ) -> tuple[EncodedMessage, SendTerms]:
-        """Return the message in the form in which it is put, and the terms of its send.
+        """Return descriptor, CorrelId and body for the put, and the settings of this send.
 
-        ``now_ms`` is the time of the send; expiry counts from ``begin_ms``. With ``is_temporary``,
-        for a temporary queue, the message is non-persistent.
+        These come from the destination, else from the producer. ``now_ms`` is the timestamp, and
+        expiry counts from ``begin_ms``, both in ms since 1970. With ``is_temporary``, for a
+        temporary queue, the message is non-persistent. Raises the errors of ``mapping.outgoing``.
         """
         destination, settings = self.destination, self.settings
         persistence_choice = destination.persistence

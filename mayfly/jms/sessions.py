@@ -37,7 +37,7 @@ from mayfly.jms.errors import (
 )
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
 from mayfly.jms.producers import MessageProducer
-from mayfly.jms.roles import OwningConnection, OwningSession
+from mayfly.jms.protocols import OwningConnection, OwningSession
 from mayfly.lifetime.moments import is_timed_out
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

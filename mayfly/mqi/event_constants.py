@@ -63,7 +63,7 @@ MQBACF_EVENT_ACCOUNTING_TOKEN = 7001
 MQGACF_COMMAND_CONTEXT = 8001
 MQGACF_COMMAND_DATA = 8002
 
-# MQRQ_*: what has happened, where several things have one reason.
+# MQRQ_*: the ReasonQualifier, which separates events of one reason.
 MQRQ_CONN_NOT_AUTHORIZED = 1
 MQRQ_OPEN_NOT_AUTHORIZED = 2
 MQRQ_CLOSE_NOT_AUTHORIZED = 3

@@ -131,7 +131,7 @@ def integer(parameter: int, value: int) -> Structure:
 
 
 def integer_list(parameter: int, values: Iterable[int]) -> Structure:
-    """Return an MQCFIL of 32-bit numbers."""
+    """Return a parameter with a list of 32-bit numbers (MQCFIL)."""
     return Structure(k.MQCFT_INTEGER_LIST, parameter, tuple(values))
 
 
@@ -147,7 +147,7 @@ def string_list(parameter: int, texts: Iterable[str], length: int = 0) -> Struct
 
 
 def byte_string(parameter: int, value: bytes) -> Structure:
-    """Return an MQCFBS."""
+    """Return a parameter with a byte string (MQCFBS)."""
     return Structure(k.MQCFT_BYTE_STRING, parameter, value)
 
 
@@ -225,7 +225,7 @@ def _numbers(order: str, s: Structure) -> bytes:
 
 
 def _text(order: str, s: Structure) -> bytes:
-    """Return the content of an MQCFST."""
+    """Return a text (MQCFST) as bytes after type and length; ``order`` is struct's byte order."""
     assert isinstance(s.value, bytes)
     return struct.pack(f"{order}3i", s.parameter, s.ccsid, len(s.value)) + s.value
 
@@ -240,7 +240,7 @@ def _texts(order: str, s: Structure) -> bytes:
 
 
 def _bytes(order: str, s: Structure) -> bytes:
-    """Return the content of an MQCFBS."""
+    """Return a byte string (MQCFBS) as bytes after type and length."""
     assert isinstance(s.value, bytes)
     return struct.pack(f"{order}2i", s.parameter, len(s.value)) + s.value
 
@@ -251,18 +251,18 @@ def _group(order: str, s: Structure) -> bytes:
 
 
 def _number_filter(order: str, s: Structure) -> bytes:
-    """Return the content of an MQCFIF."""
+    """Return a filter on a number (MQCFIF) as bytes after type and length."""
     return struct.pack(f"{order}3i", s.parameter, s.operator, s.value)
 
 
 def _text_filter(order: str, s: Structure) -> bytes:
-    """Return the content of an MQCFSF."""
+    """Return a filter on a text (MQCFSF) as bytes after type and length."""
     assert isinstance(s.value, bytes)
     return struct.pack(f"{order}4i", s.parameter, s.operator, s.ccsid, len(s.value)) + s.value
 
 
 def _bytes_filter(order: str, s: Structure) -> bytes:
-    """Return the content of an MQCFBF."""
+    """Return a filter on a byte string (MQCFBF) as bytes after type and length."""
     assert isinstance(s.value, bytes)
     return struct.pack(f"{order}3i", s.parameter, s.operator, len(s.value)) + s.value
 
@@ -461,7 +461,7 @@ class _Reader:
 
 
 def _first(kind: int, parameter: int, rest: bytes, count: int, size_bytes: int) -> bytes:
-    """Return the bytes of ``count`` values of one size; what follows them is padding.
+    """Return the bytes of ``count`` values of one size, without the padding after them.
 
     Raises PcfError with the reason of the type for a negative count, or one that does not fit.
     """

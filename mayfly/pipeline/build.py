@@ -406,8 +406,8 @@ def _unfinished(client: QueueClient, attached: Attached, batch: int) -> str:
     )
 
 
-#: So many rows are looked for at a time. Where they fail and no other row passes, the pipeline is
-#: at fault, not they.
+#: Failing rows that one search looks for. Where these fail and no other row passes, the pipeline
+#: is the cause, not the rows.
 MAX_BAD_ROWS = 100
 
 

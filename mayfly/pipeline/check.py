@@ -211,7 +211,7 @@ def _limits(config: PipelineConfig) -> Iterator[str]:
 
 
 def _holds(config: PipelineConfig) -> Iterator[str]:
-    """Yield the lines that say which rows wait in the pipeline before they go on."""
+    """Yield lines of text for people: which rows the pipeline holds back, where, until when."""
     if any(isinstance(source, QueueSource) for source in config.sources):
         yield "messages of queues: not at all; their lifetimes go on, up to where they are put"
     if not config.has_foreign_rows:

@@ -1,6 +1,6 @@
 """The configuration of a pipeline: its sources, limits, routes and sinks, read from a TOML file.
 
-What the file alone shows is checked here. "Fails" in this file means: raises PipelineFileError,
+This module checks what can be seen in the file alone. "Fails" here means: raises PipelineFileError,
 with file, line, table and key. Options and checkpoints that do not fit have errors of their own,
 in errors.py.
 """
@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 from mayfly.lifetime.life import State
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.verbs.contracts.files import ConfigurationError, Table, read_tables, suggestion
+from mayfly.verbs.contracts.config_files import ConfigurationError, Table, read_tables, suggestion
 
 AVAILABLE_NOW = "available now"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.verbs.contracts.files import local_path
+from mayfly.verbs.contracts.config_files import local_path
 
 #: Name of a source's metric, up to its number; the only field is ROWS.
 IN_PREFIX = "mayfly_in_"

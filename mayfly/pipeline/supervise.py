@@ -145,7 +145,8 @@ class Supervisor:
         """Prepare a run without starting it; the counts continue from ``progress``.
 
         ``start`` starts the query from its checkpoint. ``stops`` has the stop requests and the
-        clock. ``watcher`` is told of each start, batch and restart. ``limits`` say when to give up.
+        clock. ``watcher`` is called at each start, batch and restart. ``limits`` say when to give
+        up.
         ``claims`` None means that the query reserves no messages, or ends its claims itself.
         """
         self._claims = claims

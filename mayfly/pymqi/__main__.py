@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from mayfly import ibmmq, pymqi
-from mayfly.pymqi.in_place import names_in_place
+from mayfly.pymqi.import_names import names_in_place
 
 _USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
 

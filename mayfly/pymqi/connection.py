@@ -15,9 +15,9 @@ from weakref import WeakMethod
 
 from mayfly.client import connection
 from mayfly.client.connection import Connection
-from mayfly.client.connection.choose import Binding, ConnectOptions
 from mayfly.client.connection.endpoint import Endpoint, Reconnect, Tls, addresses_of
 from mayfly.client.connection.reconnection import Attempts
+from mayfly.client.connection.routes import Binding, ConnectOptions
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

@@ -319,7 +319,11 @@ def _start_command_server(manager: QueueManager, queue: bytes) -> None:
 
 
 def _packed(arguments: Arguments, encoding: str) -> list[bytes]:
-    """Return the parameters of a command as packed structures."""
+    """Return the parameters of a command as bytes, one item for each structure.
+
+    ``arguments`` are values by parameter number, or structures. A str is encoded in ``encoding``.
+    Raises TypeError for a value that no structure can hold.
+    """
     if isinstance(arguments, Mapping):
         return [_parameter(number, value, encoding) for number, value in arguments.items()]
     return [structure.pack() for structure in arguments]
@@ -357,7 +361,7 @@ def _packed_filter(condition: Any) -> bytes:
 
 
 def _raw(value: str | bytes, encoding: str) -> bytes:
-    """Return a text as bytes."""
+    """Return a text as bytes in the codec ``encoding``; bytes come back unchanged."""
     return value.encode(encoding) if isinstance(value, str) else value
 
 

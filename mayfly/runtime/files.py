@@ -61,7 +61,7 @@ class Files:
     def boot_id(self) -> str:
         """Return 32 characters that differ after each start of the machine; empty if unknown.
 
-        What a killed process has written is still there while they are the same, synced or not.
+        While the id is the same, writes of a killed process are still there, synced or not.
         """
         try:
             return _BOOT_ID.read_text("ascii").replace("-", "").strip()

@@ -142,7 +142,7 @@ class FiguresTable:
         self._file = None if folder is None else folder / FIGURES_FILE
         self._manager = manager
         self._lock = threading.Lock()
-        #: The last error that was logged: a full disk is told once.
+        #: The last error that was logged: a full disk is logged once.
         self._told = ""
         self._connection: apsw.Connection | None = None
         with self._lock:
@@ -471,5 +471,5 @@ def _is_eventful(step: RingStep) -> bool:
 
 
 def _weight(step: RingStep) -> int:
-    """Return how much a queue has to do with: what came, ended and is there."""
+    """Return a measure of a queue's work: its puts, ended, present and delayed messages."""
     return step.put_count + step.ended_count + step.depth + step.delayed

@@ -70,8 +70,8 @@ from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts import claims, ledger, stages
 from mayfly.verbs.contracts.access import check_token
 from mayfly.verbs.contracts.bulk import PROTOCOL, field_types
+from mayfly.verbs.contracts.bulk_reasons import MQ_ERROR, STAGE_LOST
 from mayfly.verbs.contracts.messages import DESCRIPTOR_COLUMNS, MessageColumns
-from mayfly.verbs.contracts.reasons import MQ_ERROR, STAGE_LOST
 
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.
 _STOP_SECONDS = 5.0
@@ -84,7 +84,7 @@ PAGE_ROWS = 4096
 #: A page of claimed messages ends at about this many bytes of data, or this many rows.
 _CLAIMED_PAGE_BYTES = 4 * 1024 * 1024
 _CLAIMED_PAGE_ROWS = 4_096
-#: A batch of browsed messages has at least so many rows, or bytes of data, except at the end.
+#: The least rows, or bytes of data, of a batch of browsed messages, except at the end.
 _BROWSED_ROWS = 4_000
 #: A blob holds the rows of one transaction at most: each is put whole.
 _BLOB_BYTES = 2 * 1024 * 1024
@@ -609,10 +609,10 @@ class PutVerb(NamedTuple):
 
 
 class VerbRefused(BulkError):
-    """A refusal with the reason code of a verb, one of ``verbs/contracts/reasons.py``."""
+    """A refusal with the reason code of a verb, one of ``verbs/contracts/bulk_reasons.py``."""
 
     def __init__(self, reason: str, text: str) -> None:
-        """Take the reason code, one of ``verbs/contracts/reasons.py``, and a text for people."""
+        """Take the reason, one of ``verbs/contracts/bulk_reasons.py``, and a text for people."""
         super().__init__(text)
         self.reason = reason  # type: ignore[misc]  # of this one error, not of its class
 

@@ -13,7 +13,7 @@ from mayfly.servers.addresses import ListenAddress, is_loopback, listen_address
 from mayfly.servers.budget import LIMIT_BYTES
 from mayfly.servers.logs import LogForm
 from mayfly.store.replica.lease import LEASE_MS, LEAST_LEASE_MS
-from mayfly.verbs.contracts.files import Table, read_tables
+from mayfly.verbs.contracts.config_files import Table, read_tables
 
 
 def check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -> None:

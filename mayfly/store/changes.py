@@ -1,4 +1,4 @@
-"""Changes: what commits have written, as images of pages, read from the write-ahead log.
+"""Changes: the pages that commits have written, read from the write-ahead log.
 
 A commit appends frames to the log; a frame is a page as it is after the commit. The database at the
 beginning of a log and the last frame of each page together are the database as it is now. A reader

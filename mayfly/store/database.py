@@ -373,9 +373,10 @@ def _check_not_copied(writer: apsw.Connection, file: Path, files: Files) -> None
 
 
 def let_log_go(writer: apsw.Connection, log: Path, runtime: Runtime) -> None:
-    """Wait until the followers have read a log that is about to be emptied, and tell them its end.
+    """Wait until all followers (backups, replicas) have read the log, which is emptied afterwards.
 
-    It waits two seconds at most; a follower that is slower begins anew.
+    Waits two seconds at most. The end of ``log`` is noted for each follower; one that has not read
+    up to it copies the whole database anew. ``writer`` is the connection that writes ``log``.
     """
     followers = Followers(log.parent, runtime)
     frames = max(writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0], 0)
@@ -499,9 +500,11 @@ class Database:
         self._runtime.files.sync_descriptor(self._file)
 
     def write_identity(self, connection: apsw.Connection) -> None:
-        """Write identity.json with the present state of the database, read through ``connection``.
+        """Write identity.json, which names the database and how far it had come.
 
-        When the write fails, the old file stays, which demands less, and a warning is logged.
+        A start that finds a database older than this file refuses it. Values are read through
+        ``connection``. When the write fails, it is logged, and the old file stays: it allows every
+        database that the new one would allow.
         """
         assert self.folder is not None
         try:
@@ -591,7 +594,10 @@ class Database:
             raise
 
     def _write_birth(self) -> None:
-        """Write which file this is, unless that is known, or the file system does not tell."""
+        """Store the time of birth of the database file, if the file system records one.
+
+        A copied file has another time of birth: the next start then recognizes the copy.
+        """
         if self.folder is None:
             return
         birth = self._runtime.files.birth_of(self.folder / DATABASE_FILE)
@@ -680,7 +686,7 @@ def _to_version_11(writer: apsw.Connection) -> None:
 
 
 def _to_version_12(writer: apsw.Connection) -> None:
-    """Give what found a message expired the name that it has in tables of a lake."""
+    """Rename the column ``met_by`` of the ledger to ``detected_by``, as in a lake."""
     writer.execute("ALTER TABLE ledger RENAME COLUMN met_by TO detected_by")
 
 

@@ -138,7 +138,7 @@ class Ballast:
 
 #: A put is accepted while the disk has this space to spare: 256 frames, in log and database.
 _LEAST_BYTES = 2 * 256 * FRAME_BYTES
-#: After so many further pages in the log the free space is read again: other programs use the disk.
+#: Further pages in the log after which free space is read again: other programs use the disk.
 _LOOK_EVERY_PAGES = 1_024
 #: No transaction adds more than half of this: its data would not fit into memory.
 _WIDE_BYTES = 2**33

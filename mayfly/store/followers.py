@@ -58,8 +58,8 @@ _LOST: Final = LogPosition(b"", 2**63)
 class FollowerState(NamedTuple):
     """The known facts of a follower.
 
-    ``target`` is the place that it copies to. Everything that was committed before ``safe_at_ms``
-    (epoch ms; 0: nothing yet) is there: what was committed later would be lost with this folder.
+    ``target`` is the place that it copies to. Commits before ``safe_at_ms`` (epoch ms; 0: none yet)
+    are there; later ones would be lost with this folder.
     ``read`` is its position in the log; ``is_running`` says whether its process lives.
     """
 

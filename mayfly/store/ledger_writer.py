@@ -29,7 +29,7 @@ from mayfly.lifetime.life import (
 )
 from mayfly.lifetime.times import STORED_TIME_STEP_MS
 from mayfly.runtime import Lock, Runtime
-from mayfly.store.claimed import REMOVE
+from mayfly.store.claimed_messages import REMOVE
 from mayfly.store.contents import Contents
 from mayfly.store.damage import LAST_POSITION, damaged
 from mayfly.store.database import write_value
@@ -421,8 +421,8 @@ _INSERT_BALANCE = (
     "INSERT INTO ledger (position, kind, queue, ended_ms, puts, present, ended) "
     f"VALUES (?, {KIND_BALANCE}, ?, ?, ?, ?, ?)"
 )
-#: After so many lives on one queue its next balance row is written, so that a reader of the ledger
-#: finds one within a short range.
+#: Lives on one queue from one balance row to the next, so that a reader of the ledger finds a
+#: balance row within a short range.
 LIVES_BEFORE_BALANCE = 4_096
 
 

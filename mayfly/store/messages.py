@@ -115,7 +115,7 @@ _WITH_KEY_IN_ID = (
     "WHERE k IN carray(?) AND msg_hash IS NULL AND msg_id = ?"
 )
 #: A message in transit is indexed by its own ids; the CorrelId that its sender knows is in the
-#: MQXQH. So many messages are searched on a transmission queue, oldest first: that takes some 5 ms.
+#: MQXQH. A search on a transmission queue reads this many, oldest first: that takes some 5 ms.
 _TRANSIT_ROWS = 2_000
 _IN_TRANSIT = f"""
 SELECT body_bytes, {_SHORT_COLUMNS} FROM (

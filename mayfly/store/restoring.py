@@ -204,5 +204,5 @@ def _opened(
             raise damaged(folder / DATABASE_FILE, error) from error
         raise StoreError(f"{folder / DATABASE_FILE}: {error}", folder) from error
     finally:
-        # What the log of a replica lacks stays apart, to be discarded.
+        # Commits that the log of a replica lacks stay in the write-ahead log, to be discarded.
         database.close(keeps_log=prepare is not None and not is_done)

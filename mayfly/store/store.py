@@ -24,7 +24,7 @@ import apsw
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.runtime import EngineLock, Lock, Loop, Runtime
-from mayfly.store.claimed import ClaimedMessages
+from mayfly.store.claimed_messages import ClaimedMessages
 from mayfly.store.damage import check_identity, damaged, identity_of, is_damage, read_identity
 from mayfly.store.database import DATABASE_FILE, Database, Reader, write_value
 from mayfly.store.disk_space import Ballast, DiskSpace
@@ -150,7 +150,7 @@ class Store:
         except BaseException as error:
             for reader in self._readers:
                 reader.stop()
-            # What the log of the replica lacks stays apart, to be discarded.
+            # Commits that the replica's log lacks stay in the write-ahead log, to be discarded.
             self.database.close(keeps_log=replica is not None)
             if replica is not None:
                 replica.close()
@@ -529,7 +529,7 @@ class Store:
 
 
 def _nothing() -> None:
-    """Do nothing: what a store calls that nobody listens to."""
+    """Do nothing: the default callback of a store."""
 
 
 class Checkpointer:

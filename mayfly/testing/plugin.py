@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the packages that Mayfly stands in for (``mayfly.testing.stand_in``)."""
+    """Define the option ``--mayfly-as`` and the ini settings ``mayfly_as`` and ``mayfly_mqsc``.
+
+    They name the packages that Mayfly replaces in tests (``mayfly.testing.stand_in``).
+    """
     meaning = "let `import pymqi`, or ibmmq, of the tests and their programs mean Mayfly's package"
     group = parser.getgroup("mayfly")
     group.addoption("--mayfly-as", action="append", default=[], metavar="PACKAGE", help=meaning)

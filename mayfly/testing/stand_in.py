@@ -20,10 +20,10 @@ from mayfly.admin.security.developer import OBJECTS
 from mayfly.client import connection
 from mayfly.client.connection import Connection
 from mayfly.client.connection.by_name import connect as connect_by_name
-from mayfly.client.connection.choose import DEFAULT_OPTIONS, Binding, ConnectOptions
+from mayfly.client.connection.routes import DEFAULT_OPTIONS, Binding, ConnectOptions
 from mayfly.client.connection.waits import open_here
 from mayfly.lifetime.times import Clock
-from mayfly.pymqi.in_place import names_in_place
+from mayfly.pymqi.import_names import names_in_place
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.runtime.virtual_clock import VirtualClock
@@ -143,7 +143,7 @@ def _imported(package: str) -> ModuleType:
 
 
 def pytest_report_header() -> str:
-    """Say at the start of the run that it is not IBM MQ that is tested with."""
+    """Return a line for the header of a test run: tests use Mayfly in memory, not IBM MQ."""
     return "mayfly: queue managers in memory, whatever host a program names"
 
 

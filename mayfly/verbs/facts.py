@@ -124,8 +124,8 @@ class MqscMessage(NamedTuple):
     """One reply to an MQSC command.
 
     ``body`` is the text printed below it. ``reason`` is the MQRC_* of a failure, otherwise 0.
-    ``line`` and ``column``, from 1, are the place of a failure in the script: of what is wrong in
-    the command, or of its beginning. Otherwise they are 0.
+    ``line`` and ``column``, from 1, are the place of a failure in the script: of the wrong text in
+    the command, or of the command's beginning. Otherwise they are 0.
     """
 
     code: str

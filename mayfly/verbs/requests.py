@@ -344,7 +344,7 @@ def response_of_mqi(options: int) -> int:
 
 
 class Streaming(NamedTuple):
-    """What the options and the defaults of an open queue let a client do without waiting.
+    """The streaming that the options and defaults of an open queue allow: no wait for each answer.
 
     ``answers_later`` is True for DEFPRESP(ASYNC): a put with RESPONSE_AS_QUEUE has
     MQPMO_ASYNC_RESPONSE. ``reads_ahead`` is True if gets may use :class:`TakeAhead`: for

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.admin.mqsc.words import candidates, completion, has_secret, help_about, next_words
+from mayfly.admin.mqsc.completion import candidates, completion, has_secret, help_about, next_words
 from mayfly.cli.mqsc import HISTORY_NAME, converse
 from tests.cli.conftest import COMMAND, environment
 

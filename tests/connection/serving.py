@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 
 
 class DecidesAtOnce(ABC):
-    """An admission that looks at no password; a subclass says who is let in."""
+    """An admission that looks at no password; a subclass says who is admitted."""
 
     @abstractmethod
     def admit(self, applicant: Applicant) -> Admitted:

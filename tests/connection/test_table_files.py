@@ -12,7 +12,7 @@ import pytest
 
 from mayfly import MQError
 from mayfly.client.connection import ccdt
-from mayfly.client.connection.choose import routes
+from mayfly.client.connection.routes import routes
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

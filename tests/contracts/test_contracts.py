@@ -18,7 +18,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.pipeline.bulk import errors, queue_client
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, schema_of
 from mayfly.verbs import requests, rows
-from mayfly.verbs.contracts import channels, claims, ledger, messages, reasons, stages
+from mayfly.verbs.contracts import bulk_reasons, channels, claims, ledger, messages, stages
 from mayfly.verbs.contracts.bulk import Column, column_names, field_types
 from mayfly.verbs.contracts.channels import (
     REQUESTS,
@@ -179,7 +179,7 @@ def texts_in(path: Path) -> set[str]:
 
 
 def test_reasons_and_verbs_are_spelled_in_their_contract_alone() -> None:
-    known = {value for name, value in vars(reasons).items() if name.isupper()}
+    known = {value for name, value in vars(bulk_reasons).items() if name.isupper()}
     known |= {*claims.VERBS, *stages.VERBS, stages.JOB_PREFIX}
     # These are words of everyday use, too.
     known -= {"claimed", "browse", "claim", "attach", "consumers", "stage"}
@@ -199,7 +199,7 @@ def test_each_reason_that_a_client_may_hear_has_an_error() -> None:
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, errors.BulkError) and "reason" in vars(kind)
     }
-    assert {value for name, value in vars(reasons).items() if name.isupper()} <= kinds
+    assert {value for name, value in vars(bulk_reasons).items() if name.isupper()} <= kinds
 
 
 def test_counts_by_outcome_are_the_same_after_a_round_trip() -> None:

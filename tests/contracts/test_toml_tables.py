@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.verbs.contracts.files import ConfigurationError, Table, read_tables
+from mayfly.verbs.contracts.config_files import ConfigurationError, Table, read_tables
 
 TEXT = """\
 name = "first"

@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager, jms
 from mayfly.client.connection.waits import Wait
-from mayfly.jms.roles import OwningConnection
+from mayfly.jms.protocols import OwningConnection
 from mayfly.listener import ListenerPort, current_transaction
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

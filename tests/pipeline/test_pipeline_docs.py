@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from mayfly.cli.app import app
 from mayfly.pipeline import config as config_file
 from mayfly.pipeline.config import QueueSource, load
-from mayfly.verbs.contracts.files import Table
+from mayfly.verbs.contracts.config_files import Table
 from tests.pages import part
 
 ROOT = Path(__file__).parents[2]

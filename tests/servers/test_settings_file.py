@@ -18,7 +18,7 @@ from mayfly.servers.settings import (
     TlsFiles,
     read_settings,
 )
-from mayfly.verbs.contracts.files import ConfigurationError
+from mayfly.verbs.contracts.config_files import ConfigurationError
 
 SMALLEST = '[[queue_manager]]\nname = "QM1"\n'
 WHOLE = """\

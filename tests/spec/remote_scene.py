@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.engine.remote import Embedded, unwrapped
+from mayfly.engine.remote_queues import Embedded, unwrapped
 from mayfly.mqi.structures import XQH
 from mayfly.verbs.messages import Message
 

@@ -9,7 +9,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import PutRequest, Session
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.remote import Remote, wrapped
+from mayfly.engine.remote_queues import Remote, wrapped
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

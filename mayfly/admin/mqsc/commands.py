@@ -201,7 +201,7 @@ _OPERATING: Final = frozenset(
     | {(verb, kind) for verb in ("START", "STOP") for kind in (LISTENER, SERVICE)}
     | {("STOP", CONN), ("RESET", QSTATS)}
 )
-#: What ends a script, and a conversation.
+#: Commands that end a script, and a conversation.
 ENDS: Final = ("END", "EXIT", "QUIT")
 _NUMBER_WIDTH = 6
 _SMALL = {0: "No", 1: "One"}

@@ -168,7 +168,7 @@ def exported(run: Callable[[str], MqscResult]) -> str:
 
 
 def _commands(run: Callable[[str], MqscResult]) -> Iterator[str]:
-    """Yield the commands of the script; what one of them names is defined by an earlier one."""
+    """Yield the commands of the script; each names only objects that earlier ones define."""
     for row in run(f"DISPLAY QUEUE(*) ALL {own_attributes(QLOCAL)}").rows:
         kind = str(row["TYPE"])
         if "DEFTYPE" in object_type(kind).attributes or row.get("DEFTYPE") in (None, "PREDEFINED"):
@@ -189,7 +189,7 @@ def _commands(run: Callable[[str], MqscResult]) -> Iterator[str]:
         yield _rule(row)
     for row in run("DISPLAY AUTHREC").rows:
         yield _authority(row)
-    # Behind the authorities, without which AUTHCHK would keep out whoever runs the script.
+    # After the authorities: without them AUTHCHK would refuse the user who runs the script.
     [manager] = run(f"DISPLAY {QMGR} ALL {own_attributes(QMGR)}").rows
     yield alter_command(QMGR, "", {k: v for k, v in manager.items() if k not in SECRETS})
     for row in run("DISPLAY SETTING(*)").rows:

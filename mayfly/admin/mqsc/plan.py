@@ -149,11 +149,11 @@ class ScriptPlan(NamedTuple):
 def plan(
     name: str, run: Run, script: str, *, deletes: bool = False, last: Applied | None = None
 ) -> ScriptPlan:
-    """Return what a script would change on a queue manager, which itself is only asked.
+    """Return the changes that a script would make on a queue manager; makes none of them.
 
     ``name`` is the name of the queue manager. ``deletes`` lets DELETE, and SET with
-    ACTION(REMOVE), be carried out. ``last`` is what the script said when it was last applied: what
-    an operator altered since, and the script did not, is kept; None keeps nothing.
+    ACTION(REMOVE), be carried out. ``last`` has the values of the script when it was last applied:
+    values that an operator has altered since, and the script has not, are kept; None keeps none.
     """
     with ExitStack() as stack:
         copy = _Copy(lambda: stack.enter_context(_copied(name, run)), run)
@@ -328,7 +328,7 @@ class _Planning:
 
 
 def _rows(copy: _Copy, command: Command, kind: str) -> list[_Row]:
-    """Return what DISPLAY shows of what a command is about; [] for an object that is missing."""
+    """Return the rows of DISPLAY for the object of a command; [] for an object that is missing."""
     values = command.object.values
     name = f"({' '.join(_quoted(v.text) for v in values)})" if values else ""
     if kind == QMGR:

@@ -393,10 +393,11 @@ def move(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def asked(remaining: dict[str, Parameter], kind: str) -> Callable[[Record], bool]:
-    """Remove SUBTYPE(), DURABLE(), TYPE() or OPENTYPE(); return whether they mean a record.
+    """Remove SUBTYPE(), DURABLE(), TYPE() or OPENTYPE(); return a function that applies them.
 
+    The function returns True for a record that they select.
     They are SUBTYPE and DURABLE of SUB, SBSTATUS and TPSTATUS TYPE(SUB), TYPE of TOPIC, OPENTYPE of
-    QSTATUS TYPE(HANDLE), all with a value. Without any of them all records are meant. Raises
+    QSTATUS TYPE(HANDLE), all with a value. Without any of them all records are selected. Raises
     MqscSyntaxError for another word.
     """
     words: dict[str, str] = {}

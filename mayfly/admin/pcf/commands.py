@@ -448,7 +448,10 @@ def _about_manager(manager: Engine, parameters: Parameters, kind: str, attribute
 
 
 def _change_manager(manager: Engine, parameters: Parameters) -> None:
-    """Change attributes of the queue manager."""
+    """Change the attributes of the queue manager that ``parameters`` contain.
+
+    Raises PcfError for any other parameter, and AdminError for a wrong value.
+    """
     attributes = take_attributes(parameters, QMGR)
     parameters.end()
     admin.alter(manager, QMGR, manager.name, attributes)
@@ -563,10 +566,10 @@ def _start_or_stop(noun: Noun, manager: Engine, parameters: Parameters) -> None:
 def _no_status(
     noun: Noun, attributes: int, not_found: int, manager: Engine, parameters: Parameters
 ) -> None:
-    """Raise PcfError ``not_found``: a listener or service never runs, so none has a status.
+    """Answer a status inquiry for a listener or service: always raise PcfError, as none ever runs.
 
-    ``attributes`` is the parameter with the attributes to show. The name of an object that is not
-    defined is an error of its own.
+    The reason is ``not_found``, or ``noun.not_found`` if no object of this name is defined.
+    ``attributes`` is the number of the parameter that lists the attributes to show.
     """
     pattern = parameters.needed_text(noun.name)
     parameters.numbers(attributes)

@@ -351,7 +351,7 @@ class Admission:
             admitted = self._admit(manager, applicant, question.offer, is_verified=True)
         except Refused as refused:
             # A right password of a blocked user is refused like a wrong one: else the time of the
-            # answer would reveal that it is right. Over HTTP the user is told, as late.
+            # answer would reveal that it is right. Over HTTP the answer gives the cause, as late.
             self._guard.note_refused(source)
             delay_ms = question.failure_delay_s * SECOND_MS
             tells_cause = has_right_password and applicant.must_prove_user

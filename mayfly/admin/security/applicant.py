@@ -452,7 +452,7 @@ def report_refusal(
 ) -> None:
     """Make the event of a refusal, by rule, by TLS or by password; nothing for other refusals.
 
-    With ``is_warning`` the applicant is let in, by WARN(YES).
+    With ``is_warning`` the applicant is admitted, by WARN(YES).
     """
     if refused.amq in _OF_PASSWORDS:
         caller = Caller(applicant.application, applicant.address, applicant.channel)

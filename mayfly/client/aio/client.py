@@ -27,9 +27,9 @@ from mayfly.client.arguments import (
 )
 from mayfly.client.client import TlsWanted, connected
 from mayfly.client.connection import Administration, Connection, Schedule
-from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.poison import check_move_poison, poison_moves
+from mayfly.client.connection.routes import ConnectOptions
 from mayfly.client.open_objects import (
     LOOK_MS,
     MAX_OPEN,

@@ -9,16 +9,16 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from mayfly.client.connection.choose import (
+from mayfly.client.connection.endpoint import UNREACHABLE, Endpoint, Reconnect, further
+from mayfly.client.connection.interface import Connection, instrumented
+from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.routes import (
     DEFAULT_OPTIONS,
     ClientRoute,
     ConnectOptions,
     Sharing,
     routes,
 )
-from mayfly.client.connection.endpoint import UNREACHABLE, Endpoint, Reconnect, further
-from mayfly.client.connection.interface import Connection, instrumented
-from mayfly.client.connection.reconnecting import ReconnectingConnection
 from mayfly.client.connection.waits import open_here
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

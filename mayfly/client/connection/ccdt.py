@@ -31,7 +31,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime.clocks import elapsed_ms
-from mayfly.verbs.contracts.files import suggestion
+from mayfly.verbs.contracts.config_files import suggestion
 
 _LOG: Final = logging.getLogger("mayfly.client")
 _RECONNECTS = {

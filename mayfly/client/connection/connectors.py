@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from mayfly.client import connection
-from mayfly.client.connection.choose import DEFAULT_OPTIONS, ConnectOptions, Sharing
 from mayfly.client.connection.interface import Connection, instrumented
 from mayfly.client.connection.local import LocalConnection
 from mayfly.client.connection.reconnection import DEFAULT_ATTEMPTS, Attempts
+from mayfly.client.connection.routes import DEFAULT_OPTIONS, ConnectOptions, Sharing
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
 

@@ -86,10 +86,10 @@ from mayfly.runtime import VirtualClock
 from mayfly.runtime.virtual_clock import this_process
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_max_messages
+from mayfly.verbs.contracts.bulk_reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.erasure import Erasure
 from mayfly.verbs.contracts.ledger import PositionTrimmed
-from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.wire import descriptor_of
 from mayfly.verbs.facts import Inquiry, MessageTrace, MqscResult, PropertyQuestion, TracesFound
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement

@@ -750,9 +750,10 @@ class ReconnectingConnection(Connection):
     # Changes of many delayed messages, step by step.
 
     def _begin_steps(self, request: Request[int]) -> int:
-        """Begin a bulk change of the schedule and return a number for ``GoOn``.
+        """Begin a change of many delayed messages; return its number for ``GoOn.number``.
 
-        Raises the errors of the request. The change cannot be continued on another connection.
+        A :class:`GoOn` request with this number does the next step. After a reconnection the change
+        cannot be continued. Raises the errors of the request.
         """
 
         def begin(now: Connection) -> tuple[Connection, int]:

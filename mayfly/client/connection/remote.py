@@ -4,7 +4,7 @@ Puts can share a frame, or go without waiting for their answers (docs/WIRE.md).
 
 A round trip for each message costs more than the rest of a get. So where a queue is opened with
 MQOO_READ_AHEAD, or has DEFREADA(YES), one request takes several nonpersistent messages, and later
-gets return them. The queue manager holds each of them as a delivery until it is told that the
+gets return them. The queue manager holds each of them as a delivery until it learns that the
 program has it, within about a millisecond. Messages that the program never takes go back to their
 places.
 """
@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from mayfly.client.connection.choose import Sharing
 from mayfly.client.connection.endpoint import (
     UNREACHABLE,
     Address,
@@ -46,6 +45,7 @@ from mayfly.client.connection.remote_link import (
     answer_of,
     open_stream,
 )
+from mayfly.client.connection.routes import Sharing
 from mayfly.client.connection.waits import VirtualTime, virtual_time_here
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.window import Window
@@ -91,7 +91,7 @@ _HELD_MAX_MS: Final = 1_000
 _DRIFT: Final = 64
 #: The largest number of gets that do not read ahead after an empty answer.
 _PASSES_MAX: Final = 64
-#: What is asked of the queue manager when messages are taken ahead.
+#: The get options with which the queue manager sends messages ahead.
 _OF_TAKING: Final = (
     c.MQGMO_NO_SYNCPOINT
     | c.MQGMO_FAIL_IF_QUIESCING
@@ -107,7 +107,7 @@ _NOT_STREAMING: Final = Streaming(
 
 
 class Streams:
-    """What the open queues of a connection let it do without waiting.
+    """The streaming that the open queues of a connection allow, by handle.
 
     The queue manager is asked at the second put or get of a handle: many programs open a queue for
     one.

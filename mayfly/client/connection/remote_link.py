@@ -219,7 +219,7 @@ class NoStream:
         return b""
 
     def receive_now(self) -> bytes | None:
-        """Return b"", the end of the stream."""
+        """Return b"", the end of the stream; never None."""
         return b""
 
     def limit(self, _seconds: float | None) -> None:

@@ -3,7 +3,7 @@
 from mayfly.engine.counting import counts_of, depth_of, verify
 from mayfly.engine.delay.schedule import KeptMessages, SessionSchedule
 from mayfly.engine.delay.staging_queries import DelayTimeline, Span
-from mayfly.engine.ended import (
+from mayfly.engine.ended_lives import (
     EndedFilter,
     ended_messages,
     ended_steps,

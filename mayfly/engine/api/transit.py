@@ -15,7 +15,7 @@ from mayfly.engine.pubsub.neighbours import (
     publish_from_neighbour,
 )
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
-from mayfly.engine.remote import out_of_transit, seen_in_transit
+from mayfly.engine.remote_queues import out_of_transit, seen_in_transit
 from mayfly.engine.transit import (
     ChannelBatch,
     MoveNumbers,

@@ -12,7 +12,7 @@ from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.search import Match, in_order
 from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.remote import seen_in_transit
+from mayfly.engine.remote_queues import seen_in_transit
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor

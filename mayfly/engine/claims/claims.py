@@ -44,13 +44,13 @@ from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC, MQRO_DISCARD_MSG
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store import claimed as store
-from mayfly.store.claimed import ConsumerRow
+from mayfly.store import claimed_messages as store
+from mayfly.store.claimed_messages import ConsumerRow
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.messages import limited
 from mayfly.store.units import EndedRows, StoredMessage
 from mayfly.verbs.checks import check_name
-from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts import bulk_reasons
 from mayfly.verbs.contracts.claims import BackedOut, Claimed, ConsumerState
 from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
 from mayfly.verbs.contracts.outcomes import DetectedBy, TerminatedBy
@@ -142,7 +142,7 @@ class ConsumerClaims:
         with consumer.lock:
             if consumer.queue != queue:
                 raise ClaimError(
-                    reasons.CONSUMER_QUEUE,
+                    bulk_reasons.CONSUMER_QUEUE,
                     f"consumer {name} reads queue {consumer.queue}, not {queue}: "
                     "give each queue a consumer of its own",
                 )
@@ -220,7 +220,7 @@ class ConsumerClaims:
             self._core.check_running()
             if instance_id != self.instance_id:
                 raise ClaimError(
-                    reasons.OTHER_INSTANCE,
+                    bulk_reasons.OTHER_INSTANCE,
                     f"the checkpoint belongs to store {instance_id}, but queue manager "
                     f"{self._core.name} is store {self.instance_id}",
                 )
@@ -321,7 +321,8 @@ class ConsumerClaims:
         # Checked again: the rows that were read may have been given back meanwhile.
         self._fenced(name, epoch)
         if after < until and not found.message_count:
-            reason = reasons.LEASE_EXPIRED if consumer.has_lease else reasons.CLAIMS_CLOSED
+            has_lease = consumer.has_lease
+            reason = bulk_reasons.LEASE_EXPIRED if has_lease else bulk_reasons.CLAIMS_CLOSED
             raise ClaimError(reason, f"rows after {after} of consumer {name} are no longer claimed")
         return found
 
@@ -401,7 +402,7 @@ class ConsumerClaims:
         """Return a consumer by name; raises ClaimError ``consumer-unknown`` without one."""
         consumer = self._consumers.get(name)
         if consumer is None:
-            raise ClaimError(reasons.CONSUMER_UNKNOWN, f"there is no consumer {name!r}")
+            raise ClaimError(bulk_reasons.CONSUMER_UNKNOWN, f"there is no consumer {name!r}")
         return consumer
 
     def _queue_state(self, queue: str) -> QueueClaims:
@@ -989,7 +990,7 @@ class StagingQueueClaims(QueueClaims):
         """Raise ClaimError ``consumer-queue``: staged messages cannot be backed out."""
         del row, reason
         raise ClaimError(
-            reasons.CONSUMER_QUEUE,
+            bulk_reasons.CONSUMER_QUEUE,
             f"consumer {consumer.row.name} reads {consumer.queue}, off which nothing is backed out",
         )
 

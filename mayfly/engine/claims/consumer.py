@@ -17,13 +17,13 @@ from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import lease_ends_at_ms
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.runtime import Lock
-from mayfly.store.claimed import (
+from mayfly.store.claimed_messages import (
     ClaimRow,
     ConsumerRow,
     forget_claims,
     save_consumer,
 )
-from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts import bulk_reasons
 from mayfly.verbs.contracts.claims import BackedOut, ConsumerState
 from mayfly.verbs.contracts.messages import MessageColumns
 
@@ -33,7 +33,7 @@ CLAIM_BYTES_MAX = 16 * 1024 * 1024
 
 
 class ClaimError(Exception):
-    """A call of a consumer is refused; ``reason`` is for programs (verbs/contracts/reasons.py)."""
+    """A call of a consumer is refused; ``reason`` is one of ``verbs.contracts.bulk_reasons``."""
 
     def __init__(self, reason: str, text: str) -> None:
         """Keep a reason for programs, such as ``consumer-fenced``, and a text for people."""
@@ -114,7 +114,7 @@ class Consumer:
         """Raise ClaimError ``consumer-fenced`` unless this is the epoch of the newest reader."""
         if epoch != self.row.epoch:
             raise ClaimError(
-                reasons.CONSUMER_FENCED,
+                bulk_reasons.CONSUMER_FENCED,
                 f"consumer {self.row.name} was attached again, or its claims were released "
                 f"(epoch {self.row.epoch}, this reader has {epoch}): another query reads under "
                 "its name, or did",
@@ -132,7 +132,7 @@ class Consumer:
         was_released = row.released_after <= number and row.closed_number <= row.released_until + 1
         if number < row.closed_number and not was_released and not self.has_lease:
             raise ClaimError(
-                reasons.CLAIMS_CLOSED,
+                bulk_reasons.CLAIMS_CLOSED,
                 f"the checkpoint has read to claim {number} of consumer {row.name}, but claims up "
                 f"to {row.closed_number} are ended: it is an older copy; use a new checkpoint",
             )
@@ -142,7 +142,7 @@ class Consumer:
         row = self.row
         if number > row.last_number:
             raise ClaimError(
-                reasons.CLAIMS_AHEAD,
+                bulk_reasons.CLAIMS_AHEAD,
                 f"the checkpoint has read to claim {number} of consumer {row.name}, whose last is "
                 f"{row.last_number}: the queue manager was restored from an older copy",
             )

@@ -36,7 +36,7 @@ from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.pubsub.publish import window_on
 from mayfly.engine.queue_state import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.remote import seen_in_transit
+from mayfly.engine.remote_queues import seen_in_transit
 from mayfly.engine.state import BROKEN
 from mayfly.engine.transaction import Moving, Transaction
 from mayfly.lifetime.life import Event

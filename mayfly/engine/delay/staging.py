@@ -15,7 +15,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import ResolvedQueue
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.remote import full_name
+from mayfly.engine.remote_queues import full_name
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQIT_NONE, MQMDS_FIFO

@@ -1,4 +1,4 @@
-"""Event messages: what each is made of, how it is put, and what the performance of queues causes.
+"""Event messages: their content, how they are put, and those for the performance of queues.
 
 One more event is one row in ``catalog``, and a call of ``messages.emit`` where it happens. An event
 is a message of its own: it never makes the verb fail that has caused it, and it is lost when its

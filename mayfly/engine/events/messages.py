@@ -349,7 +349,7 @@ def report_refusal(core: Core, refusal: RefusedCall) -> None:
 
 
 def _refused(refusal: RefusedCall) -> tuple[EventType, int]:
-    """Return the event of a refusal, and its ReasonQualifier."""
+    """Return the type of the event for a refused call, and its ReasonQualifier (MQRQ_*)."""
     subscription = refusal.subscription
     if refusal.object_type == QMGR and refusal.missing & words.CONNECT:
         return NOT_AUTHORIZED_CONNECT, e.MQRQ_CONN_NOT_AUTHORIZED

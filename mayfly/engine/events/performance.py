@@ -131,10 +131,10 @@ class PerformanceStatistics:
             self._emit(Q_FULL, queue, self._core.now_ms())
 
     def check_service(self, queue: LocalQueue, now_ms: int) -> None:
-        """Make a Queue Service Interval High event if the service interval is over and it may come.
+        """Make a Queue Service Interval High event if :meth:`service_due_ms` is reached.
 
-        The service interval is over when more than QSVCINT has passed since the service timer was
-        started. Needs the engine lock.
+        That is when more than QSVCINT ms have passed since the service timer was started. The next
+        event of the queue is then QSVCIEV OK. Needs the engine lock.
         """
         due_ms = self.service_due_ms(queue)
         if due_ms is not None and due_ms <= now_ms:
@@ -152,7 +152,7 @@ class PerformanceStatistics:
         return since_ms + definition.qsvcint + 1
 
     def reset(self, queue: LocalQueue, now_ms: int) -> StatisticsSinceReset:
-        """Return the statistics up to now, and begin anew; needs the engine lock."""
+        """Return the statistics since the last reset, and reset them; needs the engine lock."""
         past = StatisticsSinceReset(
             queue.name,
             max(0, now_ms - self._reset_ms) // 1_000,
@@ -165,7 +165,7 @@ class PerformanceStatistics:
         return past
 
     def _emit(self, event: EventType, queue: LocalQueue, now_ms: int) -> None:
-        """Put the message of an event, with the statistics, which begin anew."""
+        """Put the message of an event with the statistics since the last one, and reset them."""
         past = self.reset(queue, now_ms)
         facts: dict[int, int | str | bytes] = {
             e.MQCA_BASE_Q_NAME: past.queue,
@@ -230,7 +230,10 @@ class PerformanceEvents:
                     self.watch(queue)
 
     def next_due_ms(self) -> int | None:
-        """Return when the next Queue Service Interval High event is due, in ms since 1970."""
+        """Return when the next Queue Service Interval High event is due, in ms since 1970.
+
+        None when none is due at any time.
+        """
         due = [
             queue.statistics.service_due_ms(queue)
             for queue in self._serviced

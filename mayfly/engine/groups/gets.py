@@ -327,7 +327,7 @@ class GroupGets:
         return self._index
 
     def _nothing_there(self, path: ResolvedQueue) -> NoMessage:
-        """Return the error MQRC_NO_MSG_UNDER_CURSOR, for the caller to raise."""
+        """Return MQRC_NO_MSG_UNDER_CURSOR as an exception; the caller raises it."""
         error = mq_error(rc.MQRC_NO_MSG_UNDER_CURSOR, f"no message under the cursor on {path.name}")
         assert isinstance(error, NoMessage)
         return error
@@ -450,10 +450,10 @@ class GroupGetter(Getter):
     ) -> tuple[GetResult, Transaction | None] | None:
         """Take the message that consists of these segments; return its result and a transaction.
 
-        The caller runs the transaction, which makes the removal final. It is None when the unit of
-        work has all changes, or a truncated message stays on the queue. Raises
-        MQRC_INCONSISTENT_UOW when the group was begun inside a unit of work and this get is
-        outside, or the reverse.
+        The caller runs the transaction, which makes the removal final. The transaction is None when
+        the unit of work has all changes, or a truncated message stays on the queue. The pair itself
+        is never None here. Raises MQRC_INCONSISTENT_UOW when the group was begun inside a unit of
+        work and this get is outside, or the reverse, and MQRC_SYNCPOINT_LIMIT_REACHED.
         """
         rows = [self._row(entry) for entry in parts]
         result, message = self.look_at(queue, parts, rows, now_ms)
@@ -692,7 +692,10 @@ class GroupGetter(Getter):
         return entry.msg_hash == self._msg_hash
 
     def _refuse(self) -> bool:
-        """Return False, or raise MQRC_MATCH_OPTIONS_ERROR within a group in logical order."""
+        """Refuse match options within a group in logical order: raise MQRC_MATCH_OPTIONS_ERROR.
+
+        Returns False elsewhere.
+        """
         if self._where.position is not None:
             raise mq_error(
                 rc.MQRC_MATCH_OPTIONS_ERROR, "the next message in logical order is another one"

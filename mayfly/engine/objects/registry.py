@@ -24,7 +24,7 @@ from mayfly.engine.authority.records import AuthorityRecords
 from mayfly.engine.descriptors import Context, Prepared
 from mayfly.engine.pubsub.topics import RetainedPlace, Subscriptions, TopicTree
 from mayfly.engine.queues import LocalQueue, QueueOwner
-from mayfly.engine.remote import Remote, route
+from mayfly.engine.remote_queues import Remote, route
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (

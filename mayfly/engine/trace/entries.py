@@ -12,7 +12,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import of_given_id
 from mayfly.engine.engine import Engine
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.remote import embedded_or_none, full_name
+from mayfly.engine.remote_queues import embedded_or_none, full_name
 from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
 from mayfly.engine.settlement import Deliveries
@@ -35,7 +35,7 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.claimed import ClaimedMessage
+from mayfly.store.claimed_messages import ClaimedMessage
 from mayfly.store.keys import key_of_delayed_id, queue_number_of, staging_id
 from mayfly.store.messages import MessageHead
 from mayfly.store.units import StoredMessage

@@ -101,7 +101,7 @@ def sentence_of(entries: Sequence[TraceEntry], now_ms: int, *, is_cut: bool) -> 
 def sentence_of_nothing(
     manager_name: str, identifier: bytes, oldest: tuple[int, int] | None, lost_count: int
 ) -> str:
-    """Return sentences for an id that no message here has: what was searched, and how far back.
+    """Return sentences for an id that no message here has: the places and times searched.
 
     ``oldest`` is position and time (ms since 1970) of the first ledger row, None for an empty
     ledger. ``lost_count`` is the number of non-persistent messages lost at restarts.
@@ -387,7 +387,7 @@ def steps_of(entries: Sequence[TraceEntry], now_ms: int) -> Iterator[Step]:
 
 
 def _birth(entry: TraceEntry) -> tuple[bytes, int, str]:
-    """Return MsgId, put time and queue manager, which identify one message there."""
+    """Return MsgId, put time (ms since 1970) and queue manager name: the key of one message."""
     return entry.msg_id, entry.put_ms, entry.queue_manager
 
 

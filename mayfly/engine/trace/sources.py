@@ -15,7 +15,7 @@ from mayfly.engine.engine import Engine
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.engine.queue_content import audit, may_browse_queue
 from mayfly.engine.queues import PERSISTENT, VOLATILE
-from mayfly.engine.remote import embedded_or_none
+from mayfly.engine.remote_queues import embedded_or_none
 from mayfly.engine.session import Session
 from mayfly.engine.trace.entries import (
     as_report,

@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 from mayfly.client.client import Client, connected
 from mayfly.client.connection import Connection
-from mayfly.client.connection.choose import ConnectOptions
+from mayfly.client.connection.routes import ConnectOptions
 from mayfly.integrations.django.framework import (
     BaseTaskBackend,
     Task,

@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from mayfly.client.client import Client, connected
-from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.routes import ConnectOptions
 from mayfly.client.connection.waits import Wait
 from mayfly.integrations.django.backend import (
     AnyResult,
@@ -143,9 +143,9 @@ class TaskWorker:
         return records[-1] if records else None
 
     def _write_running(self, result: AnyResult, msg_id: bytes) -> None:
-        """Put a record of a task that runs behind the one of its enqueueing.
+        """Put a record that a task runs on the result queue, after the record of its enqueueing.
 
-        It costs no sync: a queue manager that starts again has lost it, and the task runs again.
+        The record is non-persistent and needs no sync: a restart loses it, and the task runs again.
         """
         self._at_once.put(
             results_queue(),

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import pyarrow.flight as flight
 
-from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts import bulk_reasons
 
 _PREFIX = "mayfly:"
 _PREAMBLE = re.compile(r"^Flight returned [\w ]+ error, with message: ")
@@ -44,7 +44,7 @@ class BulkError(Exception):
 class WrongToken(BulkError):
     """The server does not know the access token of the client."""
 
-    reason = reasons.WRONG_TOKEN
+    reason = bulk_reasons.WRONG_TOKEN
 
 
 class NoToken(BulkError):
@@ -68,31 +68,31 @@ class NoCertificate(BulkError):
 class BadRequest(BulkError):
     """The server cannot read the request."""
 
-    reason = reasons.BAD_REQUEST
+    reason = bulk_reasons.BAD_REQUEST
 
 
 class UnknownManager(BulkError):
     """The server serves no queue manager of this name."""
 
-    reason = reasons.UNKNOWN_MANAGER
+    reason = bulk_reasons.UNKNOWN_MANAGER
 
 
 class OtherInstance(BulkError):
     """The positions belong to another store: the queue manager is another one, or was recreated."""
 
-    reason = reasons.OTHER_INSTANCE
+    reason = bulk_reasons.OTHER_INSTANCE
 
 
 class PositionTrimmed(BulkError):
     """The ledger no longer contains the row after the position: retention has removed it."""
 
-    reason = reasons.POSITION_TRIMMED
+    reason = bulk_reasons.POSITION_TRIMMED
 
 
 class PositionBeyondEnd(BulkError):
     """The ledger ends before the position: the store was restored from an older copy."""
 
-    reason = reasons.POSITION_BEYOND_END
+    reason = bulk_reasons.POSITION_BEYOND_END
 
 
 class ServerNotReachable(BulkError):

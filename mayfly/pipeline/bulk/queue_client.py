@@ -23,8 +23,8 @@ import pyarrow.flight as flight
 from mayfly.pipeline.bulk.client import DEFAULT_MAX_BYTES, LedgerClient, Retries
 from mayfly.pipeline.bulk.errors import BY_REASON, BulkError, ServerFailed, ServerNotReachable
 from mayfly.pipeline.bulk.schema import MESSAGE, pages, schema_of
+from mayfly.verbs.contracts import bulk_reasons
 from mayfly.verbs.contracts import claims as contract
-from mayfly.verbs.contracts import reasons
 from mayfly.verbs.contracts.claims import Attached, BackedOut, ConsumerState
 from mayfly.verbs.contracts.messages import DESCRIPTOR_COLUMNS, OWN_COLUMNS, MessageColumns
 from mayfly.verbs.contracts.stages import (
@@ -46,43 +46,43 @@ from mayfly.verbs.contracts.stages import (
 class QueueManagerRefused(BulkError):
     """The queue manager refused the call; the text begins with its reason code."""
 
-    reason = reasons.MQ_ERROR
+    reason = bulk_reasons.MQ_ERROR
 
 
 class ConsumerUnknown(BulkError):
     """No consumer of this name was ever attached."""
 
-    reason = reasons.CONSUMER_UNKNOWN
+    reason = bulk_reasons.CONSUMER_UNKNOWN
 
 
 class ConsumerOfOtherQueue(BulkError):
     """The consumer of this name was attached to another queue before."""
 
-    reason = reasons.CONSUMER_QUEUE
+    reason = bulk_reasons.CONSUMER_QUEUE
 
 
 class ConsumerFenced(BulkError):
     """Another reader was attached under this consumer's name, or the claims were released."""
 
-    reason = reasons.CONSUMER_FENCED
+    reason = bulk_reasons.CONSUMER_FENCED
 
 
 class ClaimsClosed(BulkError):
     """The claims in the request were ended before, and their messages removed from the queue."""
 
-    reason = reasons.CLAIMS_CLOSED
+    reason = bulk_reasons.CLAIMS_CLOSED
 
 
 class ClaimsAhead(BulkError):
     """The queue manager does not know the claims: its store was restored from an older copy."""
 
-    reason = reasons.CLAIMS_AHEAD
+    reason = bulk_reasons.CLAIMS_AHEAD
 
 
 class LeaseExpired(BulkError):
     """The claims in the request were not renewed in time: their messages are available again."""
 
-    reason = reasons.LEASE_EXPIRED
+    reason = bulk_reasons.LEASE_EXPIRED
 
 
 _ERRORS = (
@@ -355,13 +355,13 @@ STAGED = schema_of(COLUMNS)
 class StageLost(BulkError):
     """A commit names a stage that was removed or never completed; nothing of its batch was put."""
 
-    reason = reasons.STAGE_LOST
+    reason = bulk_reasons.STAGE_LOST
 
 
 class RowsRefused(BulkError):
     """Neither a row's queue nor the dead-letter queue accepts it, or the disk is full."""
 
-    reason = reasons.MQ_ERROR
+    reason = bulk_reasons.MQ_ERROR
 
 
 class Committed(NamedTuple):

@@ -55,7 +55,7 @@ from mayfly.verbs.contracts.erasure import ERASED
 #: Up to this size of its files a lake is read in this process: some hundred million messages.
 ONE_PROCESS_BYTES = 8 * 1024**3
 #: DuckDB takes at most this much memory, or half of the machine's, and spills the rest to disk.
-#: With what it does not count each question of 100 million lives stays below 4 GB.
+#: It does not count all memory; each question of 100 million lives stays below 4 GB in all.
 _MEMORY_BYTES_MAX = 2 * 1024**3
 #: The name of the rows that a question is about.
 VIEW = "ledger"
@@ -133,11 +133,11 @@ def ended_in_steps(
     """Return how many messages ended, and expired, in each of ``step_count`` steps.
 
     The steps begin at ``from_ms``. ``queue`` None counts all queues of the queue manager. An
-    expired message counts in the step of its deadline, however late it was met. Raises LakeError
-    without a lake, or when a file is missing or damaged.
+    expired message counts in the step of its deadline, however late its expiry was detected. Raises
+    LakeError without a lake, or when a file is missing or damaged.
     """
     steps = [(0, 0)] * step_count
-    # A message is met at its deadline or later, so no earlier file has one.
+    # An expiry is detected at the deadline or later, so no earlier file has one.
     with ledger_view(lake_path, LakePart(from_ms=from_ms)) as ledger:
         if ledger is not None:
             sql = ends_by_step(from_ms, step_ms).format(ledger=VIEW)
@@ -158,9 +158,9 @@ def export_lives(
     """Write the ended messages that pass all filters to file ``target``; return their number.
 
     The suffix decides the format: Parquet, CSV or JSON lines, as in ``spark.lake.export_lives``.
-    ``outcomes`` () keeps all. ``late_after_ms`` keeps messages got more than so many ms after their
-    delivery time; None keeps all. Raises LakeError without a lake, or when a file is missing or
-    damaged. Raises ExportError for an unknown suffix or outcome, or a file that exists.
+    ``outcomes`` () keeps all. ``late_after_ms`` keeps messages got more than this many ms after
+    their delivery time; None keeps all. Raises LakeError without a lake, or when a file is missing
+    or damaged. Raises ExportError for an unknown suffix or outcome, or a file that exists.
     """
     file = local_folder(target)
     check_export(file, outcomes)
@@ -409,8 +409,8 @@ def analyze_lifetimes(
 ) -> LifetimeAnalysis:
     """Return how lifetimes, delays and consumers suited each other in a part of a lake.
 
-    ``by`` says by what the lifetimes are grouped. With ``cap_ms`` the answer says what a CAPEXPRY
-    of so many ms would have changed; None leaves that out. Delayed messages that arrived more than
+    ``by`` is the grouping of the lifetimes. With ``cap_ms`` the answer says what a CAPEXPRY of
+    ``cap_ms`` would have changed; None leaves that out. Delayed messages that arrived more than
     ``late_after_ms`` after their delivery time are late. The lists of the answer are empty if no
     message ended in the part. Raises LakeError without a lake, or when a file is missing or
     damaged.

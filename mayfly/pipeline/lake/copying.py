@@ -23,7 +23,7 @@ from mayfly.pipeline.lake.answers import VIEW, ledger_view
 from mayfly.pipeline.lake.compaction import copy_records
 from mayfly.pipeline.lake.files import is_delta
 from mayfly.pipeline.lake.queries import EVERYTHING
-from mayfly.verbs.contracts.files import local_path
+from mayfly.verbs.contracts.config_files import local_path
 
 #: Rows of one batch. They are in memory, some 500 bytes each, until they are in the lake.
 BATCH_ROWS_MAX = 200_000

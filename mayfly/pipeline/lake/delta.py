@@ -45,8 +45,8 @@ from mayfly.pipeline.lake.ledger_tables import (
     OpenTable,
 )
 from mayfly.pipeline.lake.queries import EVERYTHING, LakePart
+from mayfly.verbs.contracts.config_files import is_url, local_path
 from mayfly.verbs.contracts.erasure import Erasure
-from mayfly.verbs.contracts.files import is_url, local_path
 
 #: A commit reads the log behind the last checkpoint, so it is made anew after this many commits.
 _CHECKPOINT_EVERY = 100

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mayfly.pipeline.errors import LakeError
+from mayfly.verbs.contracts.config_files import is_url, local_path
 from mayfly.verbs.contracts.erasure import Erasure
-from mayfly.verbs.contracts.files import is_url, local_path
 
 MARKS = "_mayfly"
 STAGING = "_staging"

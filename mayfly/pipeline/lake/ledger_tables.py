@@ -94,7 +94,7 @@ class LedgerTables(ABC):
         )
 
     def _shaped(self, table: OpenTable, rows: pa.Table) -> pa.Table:
-        """Return ledger rows as rows of a table."""
+        """Return ledger rows in the columns of ``table``, by its query; it may leave rows out."""
         self._sql.register(_ROWS, rows)
         try:
             return self._sql.execute(table.query(_ROWS)).to_arrow_table()

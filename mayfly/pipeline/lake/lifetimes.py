@@ -20,7 +20,7 @@ from mayfly.verbs.contracts.outcomes import DetectedBy
 
 #: Up to this share of expired messages, lifetimes are not too short.
 _TOLERATED_SHARE = 0.001
-#: A lifetime that is so many times the suggested one is too long.
+#: A lifetime is too long from this multiple of the suggested one on.
 _TOO_LONG_TIMES = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -305,7 +305,7 @@ _KEYS = {
     By.PUTTER: "coalesce(user_identifier, '')",
 }
 
-#: When a life ends. A message expires at its deadline, whenever it is met after it.
+#: When a life ends. A message expires at its deadline, however late the expiry is detected.
 _AT_MS = f"CASE WHEN {_IS_EXPIRED} THEN coalesce(expire_at_ms, ended_ms) ELSE ended_ms END"
 
 
@@ -503,7 +503,7 @@ def _columns(name: str, ranks: Mapping[str, float]) -> list[str]:
 
 
 def _names(name: str, ranks: Mapping[str, float]) -> str:
-    """Return these names as SQL."""
+    """Return the column names of :func:`_columns`, joined by commas for SQL."""
     return ", ".join(_columns(name, ranks))
 
 
@@ -527,7 +527,7 @@ _GETS_ENOUGH = 1_000
 
 
 def lifetime_advice(figures: LifetimeFigures) -> list[str]:
-    """Return sentences on the lifetimes of a group of messages: what happened, then what to do."""
+    """Return sentences on the lifetimes of a group of messages: first facts, then advice."""
     said = [_shares(figures)]
     if figures.unserved:
         said.append(_unserved(figures))

@@ -182,7 +182,7 @@ def _percent_end(timeline: LakeTimeline) -> float:
     return 1.25 * max([share.expired_percent for share in timeline.queues] + [1.0])
 
 
-# A page that draws an analysis of lifetimes: what expired, and lifetimes beside the gets
+# A page that draws an analysis of lifetimes: expired messages, and lifetimes beside the gets
 
 
 _SUFFIX = ".html"

@@ -1,4 +1,4 @@
-"""What is asked of a lake: hours and queues, SQL for Spark and DuckDB, rows of answers, exports.
+"""Queries of a lake: hours and queues, SQL for Spark and DuckDB, rows of answers, exports.
 
 Only percentiles differ: each engine has its own function for them.
 """
@@ -389,7 +389,7 @@ def export_condition(part: LakePart, outcomes: Sequence[str], late_after_ms: int
     """Return the filters as one SQL condition over ledger rows, ``true`` without any.
 
     ``outcomes`` must have passed :func:`check_export`; empty allows all. ``late_after_ms`` selects
-    messages got more than so many ms after their delivery time; None selects all.
+    messages got more than this many ms after their delivery time; None selects all.
     """
     filters = [part.condition()]
     if outcomes:

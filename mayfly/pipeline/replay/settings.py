@@ -102,12 +102,12 @@ def _check(queue: str, what_if: WhatIf) -> None:
 #: Memory for one message of a comparison, in bytes, at its peak: measured 540 with a correlation
 #: id, of which 75 are the trace. The rows of a lake, from which a trace is made, are the rest.
 BYTES_PER_MESSAGE = 800
-#: What a container may use at most, by cgroup version 2; "max" without a limit.
+#: The memory limit of a container in bytes, by cgroup version 2; "max" without a limit.
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class ReplayEngine(StrEnum):
-    """What computes a replay: this process, or the workers of Spark."""
+    """The engine that computes a replay: this process, or the workers of Spark."""
 
     PROCESS = "process"
     SPARK = "spark"
@@ -127,7 +127,7 @@ def choose_engine(
     has_spark: bool,
     asked: ReplayEngine | None = None,
 ) -> EngineChoice:
-    """Return the engine for a replay of so many messages, by the memory that they need.
+    """Return the engine for a replay of ``message_count`` messages, by the memory they need.
 
     ``usable_bytes`` is the memory that one process may use. ``message_count`` None means that only
     one process can read the messages. ``asked`` is the user's own choice, which wins; without

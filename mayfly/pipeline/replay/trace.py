@@ -24,7 +24,7 @@ from mayfly.lifetime.life import KIND_LIFE, State
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.errors import NoLives, ReplayError
-from mayfly.verbs.contracts.files import local_path
+from mayfly.verbs.contracts.config_files import local_path
 
 #: ``seq`` numbers the messages of one queue in put order and decides between equal moments.
 #: ``get_ms`` null: there is no get. For gets that take the first message, all rows share one

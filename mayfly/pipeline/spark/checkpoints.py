@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has n
 from pyspark.sql import SparkSession
 
 from mayfly.pipeline.errors import CheckpointError
-from mayfly.verbs.contracts.files import scheme_of
+from mayfly.verbs.contracts.config_files import scheme_of
 
 #: Names in the checkpoint of any query that has begun.
 SPARKS_OWN = ("offsets", "metadata")

@@ -24,7 +24,7 @@ from typing import Any
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.spark import keeper
 from mayfly.pipeline.spark.jvm import ensure_java, spark_home
-from mayfly.verbs.contracts.files import local_path
+from mayfly.verbs.contracts.config_files import local_path
 
 HOST = "127.0.0.1"
 #: The default port of a Spark master.

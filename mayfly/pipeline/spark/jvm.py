@@ -2,8 +2,8 @@
 
 Java is the machine's own, or the one in a wheel.
 
-Spark puts ``SPARK_HOME/python/lib/pyspark.zip`` before everything in the path of its workers. What
-is imported from an archive is compiled in each worker, a second of processor time. Each task also
+Spark puts ``SPARK_HOME/python/lib/pyspark.zip`` first in the path of its workers. Each worker then
+compiles the modules of the archive anew, a second of processor time. Each task also
 reads the list of files in the archive anew, 0.15 s (measured with Spark 4.3, Python 3.11). Where
 PySpark is a package of the workers' Python, the archive has the same modules and is not needed.
 """

@@ -351,7 +351,11 @@ class _Uploads:
             upload.abort()
 
     def _upload(self, given: str | None) -> Upload:
-        """Return the upload for the queue manager that a row names, begun at its first row."""
+        """Return the upload for rows that name the queue manager ``given``; begin it once.
+
+        Rows that name none (None), or an unknown one, go to the queue manager of the options.
+        Raises OptionError if that one is unknown, and BulkError.
+        """
         if given not in self._names:
             self._names[given] = self._served(given)
         name = self._names[given]
@@ -405,7 +409,10 @@ def _write(
 def _commit(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch: int
 ) -> None:
-    """Put the uploaded rows of a batch, at each queue manager that got some, in order of name."""
+    """Put the uploaded rows of a batch on their queues, at each queue manager that received some.
+
+    The queue managers are called in order of name. ``messages`` are those of the tasks.
+    """
     written = [message for message in messages if isinstance(message, Written)]
     named: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for message in written:

@@ -42,7 +42,7 @@ class ConnectionHandle:
     """A connection of a C program: its objects by handle, and the rule of its threads.
 
     ``share`` is MQCNO_HANDLE_SHARE_NONE: the thread that connected alone may use it; BLOCK: a
-    thread waits for the verb of another; NO_BLOCK: it is told MQRC_CALL_IN_PROGRESS.
+    thread waits for the verb of another; NO_BLOCK: it gets MQRC_CALL_IN_PROGRESS.
     """
 
     def __init__(self, connection: Connection, share: int) -> None:
@@ -193,7 +193,7 @@ def c_callback(
 
 
 def _call(hconn: int, consumer: RegisteredCallback, call: Call) -> None:
-    """Call a function of the program; what it is handed is there until it returns."""
+    """Call a function of the program; its arguments stay in memory until it returns."""
     cbc = create_string_buffer(
         CBC.pack(
             CallType=call.call_type,

@@ -187,7 +187,7 @@ def _characters(text: bytes, length: int) -> str:
 
 
 def _structure(structure: CStructure) -> str:
-    """Return a structure that C programs alone have."""
+    """Return the C declaration of a structure that pymqi lacks, and its ``*_DEFAULT`` macro."""
     members: list[str] = []
     initial: list[str] = []
     for name, code, value in structure.fields:

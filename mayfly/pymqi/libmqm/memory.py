@@ -94,11 +94,11 @@ class CStructure:
         return found | dict(zip(found, values, strict=False))
 
     def initial(self) -> dict[str, Any]:
-        """Return what the fields of a new structure have."""
+        """Return the initial values of all fields, by field name."""
         return {field.name: field.initial for field in self.fields}
 
     def pack(self, **values: Any) -> bytes:
-        """Return a structure of the newest version; fields without a value begin as they do."""
+        """Return the bytes of a structure of the newest version; other fields are initial."""
         codec = self._codecs[max(self._codecs)]
         return codec.pack(*(values.get(each.name, each.initial) for each in self.fields))
 
@@ -358,7 +358,10 @@ def unpacked(kind: type[S], raw: bytes) -> S:
 
 
 def packed(value: MQOpts) -> bytes:
-    """Return a structure with a right StrucId and Version as bytes, as many as its version has."""
+    """Return the bytes of a structure; older versions are shorter.
+
+    The caller has checked StrucId and Version: an unknown one is a KeyError.
+    """
     fields = vars(value)
     form = _FORMS[type(value)][fields["StrucId"] + fields["Version"].to_bytes(4, "little")]
     return form.codec.pack(*form.values(fields))
@@ -385,7 +388,10 @@ class InMemory(Generic[S]):
             self._read_string(fields, name)
 
     def _read_string(self, fields: dict[str, Any], name: str) -> None:
-        """Put what an MQCHARV leads to in the place of its pointer."""
+        """Replace the pointer of an MQCHARV field in ``fields`` by the string at that address.
+
+        An MQCHARV of length 0 gets a NULL pointer. ``name`` is the field's name without its suffix.
+        """
         given = variable_string(fields, name, self._address)
         if given.length == 0:
             fields[f"{name}VSPtr"] = 0
@@ -395,7 +401,7 @@ class InMemory(Generic[S]):
         self._given[name] = given, fields[f"{name}VSPtr"]
 
     def write_back(self) -> None:
-        """Write the fields to the program, and returned strings into its buffers."""
+        """Write the fields into the program's structure, and returned strings into its buffers."""
         fields = vars(self.value)
         for name, (given, replaced) in self._given.items():
             found = fields[f"{name}VSPtr"]

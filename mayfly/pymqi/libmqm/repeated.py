@@ -1,8 +1,8 @@
 """Puts and gets whose structures are like those of an earlier call, at a third of the cost.
 
-A program hands the same few MQMD, MQPMO and MQGMO to its verbs again and again. What their bytes
-ask for, and which bytes describe the outcome, is worked out once and kept. Ids, times and counts
-differ from message to message: they are no part of what is kept.
+A program passes the same few MQMD, MQPMO and MQGMO to its verbs again and again. The request that
+their bytes make, and the bytes that describe the outcome, are computed once and cached. Ids, times
+and counts differ from message to message: they are no part of the cache.
 
 Calls that ask for more (a message handle, a context, groups) are left to ``memory.InMemory`` and
 ``pymqi.verbs``. ``tests/libmqm/test_repeated.py`` compares both, byte for byte.
@@ -79,7 +79,7 @@ _RESOLVED_Q_NAME, _MATCH_OPTIONS, _GROUP_STATUS, _RESERVED1, _MSG_TOKEN, _RESERV
 
 
 class VerbOutcome(NamedTuple):
-    """What a verb returns to the program: both structures whole, and the data of a get.
+    """The result of a verb for the program: both structures complete, and the data of a get.
 
     ``length`` is that of the message in bytes, which is more than that of data that are cut.
     ``warning`` is a reason code, 0 for none.
@@ -93,7 +93,7 @@ class VerbOutcome(NamedTuple):
 
 
 class _AskedPut(NamedTuple):
-    """What the structures of a put ask for, beside ids."""
+    """The request in the structures of a put, without ids."""
 
     descriptor: Descriptor
     options: int
@@ -101,7 +101,7 @@ class _AskedPut(NamedTuple):
 
 
 class _AskedGet(NamedTuple):
-    """What the structures of a get ask for, beside ids. ``coding`` is that of MQGMO_CONVERT."""
+    """The request in the structures of a get, without ids; ``coding`` is for MQGMO_CONVERT."""
 
     options: int
     wait_ms: int

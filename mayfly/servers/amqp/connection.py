@@ -140,7 +140,7 @@ class AmqpConnection(asyncio.Protocol):
         self._buffer = bytearray()
         #: The transport of its bytes, None when it is gone.
         self.wire: asyncio.Transport | None = None
-        #: None before the first bytes, and once the client is let in.
+        #: None before the first bytes, and once the client is admitted.
         self._handshake: Handshake | None = None
         self._engine: Transport | None = None
         self._connection: ProtonConnection | None = None
@@ -352,7 +352,10 @@ class AmqpConnection(asyncio.Protocol):
             wire.pause_reading()
 
     def _await_no_more(self) -> None:
-        """End the wait of a message for memory: cancel its time limit, and read if possible."""
+        """End the wait of a received message for memory, granted or not.
+
+        Cancels the time limit of the wait, and resumes reading if nothing else pauses it.
+        """
         self._awaited = None
         if self._refusal is not None:
             self._refusal.cancel()

@@ -750,7 +750,7 @@ class Unsettled:
         self._settle([held.number], Settlement.SET_ASIDE, reason=reason, then=done)
 
     def _end_set_aside(self, held: Delivery, outcome: MQError | None) -> None:
-        """Finish :meth:`set_aside`: after an error return the message, to be tried again later."""
+        """Finish :meth:`set_aside`; after an error (``outcome``) return the message for a retry."""
         msg_id = held.result.message.msg_id
         if outcome is None:
             self.postponed.forget(msg_id)

@@ -108,7 +108,7 @@ class SendingClient(LinkEndpoint):
         self._put(delivery, raw)
 
     def quiesce(self) -> bool:
-        """Return True if no message is incomplete or being put."""
+        """Return True if the link is idle: no message is incomplete or being put."""
         return not self._parts and not self._under_way
 
     def end(self, *, is_closed: bool) -> None:

@@ -162,7 +162,7 @@ class Coordinator(LinkEndpoint):
             self._refuse(delivery, AmqpError(ROLLED_BACK, str(outcome)))
 
     def _refuse(self, delivery: Delivery, error: AmqpError) -> None:
-        """Reject a request with an error."""
+        """Reject a client's request (declare or discharge) with this error, and settle it."""
         delivery.local.condition = error.as_condition()
         delivery.update(Delivery.REJECTED)
         self._settle(delivery)

@@ -245,12 +245,12 @@ class ChannelConversation:
         self._end_link()
 
     def _fail(self, request: int, error: MQError) -> None:
-        """Answer a request with an error."""
+        """Answer the request with this number with an error, and count the kept bytes anew."""
         self._link.send(self.number, request, packed_failure(error))
         self._count_kept()
 
     def _count_kept(self) -> None:
-        """Stop to count the bytes of a batch that was put or dropped."""
+        """Stop counting the bytes of the kept batch once it was put or dropped."""
         if self._kept_bytes and not self._envelopes:
             self._keep(-self._kept_bytes)
 

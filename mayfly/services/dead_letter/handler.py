@@ -33,7 +33,7 @@ from mayfly.verbs.contracts.wire import packed_descriptor
 from mayfly.verbs.messages import Message, key_of
 
 _LOG = logging.getLogger("mayfly.dead_letter")
-#: So many letters are remembered at the most, the latest.
+#: The number of letters that are remembered, the latest ones.
 LIMIT = 100_000
 _OPEN = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
 _BROWSE_OPTIONS = c.MQGMO_PROPERTIES_FORCE_MQRFH2

@@ -22,7 +22,7 @@ from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
 from mayfly.runtime import Runtime
 from mayfly.services.everyplace.errors import Ended, EveryplaceError
 from mayfly.store.folder_lock import FolderLock
-from mayfly.verbs.contracts.files import local_path
+from mayfly.verbs.contracts.config_files import local_path
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 

@@ -378,9 +378,9 @@ class Peers:
         return cast(R, self._carry_out(exchange, request))
 
     def is_over(self, exchange: Exchange) -> bool:
-        """Return True if an exchange is finished here, or its beginner was another of that name.
+        """Return True if an exchange is finished here: a repeated request of it has no effect.
 
-        The request of such an exchange has no effect.
+        That is also so for an exchange of a former queue manager with the beginner's name.
         """
         return exchange in self.finished[exchange.beginner]
 

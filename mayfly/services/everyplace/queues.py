@@ -761,7 +761,10 @@ class SynchronousQueue:
         self._send(DeleteQueue(self.name))
 
     def _call_remote(self, call: Callable[[MessageQueue], R]) -> R | None:
-        """Have the other side call its queue; the result is that of :meth:`_send`."""
+        """Run ``call`` on the queue at the other side and return its result.
+
+        None if it has no result, or was carried out before. Raises the errors of :meth:`_send`.
+        """
         return self._send(QueueCall(self.name, call))
 
     def _send(self, request: LinkRequest[R]) -> R | None:
@@ -1036,7 +1039,7 @@ class HomeServerQueue:
         return asked_before is not None and self._fetch(target)
 
     def _end_question(self, exchange: Exchange) -> None:
-        """End the exchange of a request whose answer was no message, or that was never sent."""
+        """End the exchange of a request that was never sent, or was answered without a message."""
         self.asked = None
         self.note()
         self._owner.peers.end(exchange)

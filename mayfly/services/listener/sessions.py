@@ -156,7 +156,10 @@ class SharedConnections:
                 self._close_if_unused(connection)
 
     def _connection_with_capacity(self) -> Connection:
-        """Return an open connection that may have another session; create one if necessary."""
+        """Return an open connection with fewer sessions than its limit, or a new, started one.
+
+        Raises JMSException if the queue manager cannot be connected.
+        """
         for connection in self._connections:
             has_capacity = len(connection.sessions()) < self._settings.conversations_per_connection
             if has_capacity and connection.is_open and not connection.is_broken:
@@ -168,7 +171,7 @@ class SharedConnections:
         return connection
 
     def _consumer(self, session: Session) -> MessageConsumer:
-        """Create the consumer of a session; on an error the session is closed."""
+        """Return a new consumer of a session; raises JMSException, and then closes the session."""
         destination, selector = self._settings.destination, self._settings.selector
         try:
             if isinstance(destination, Topic):

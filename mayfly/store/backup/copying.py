@@ -110,8 +110,8 @@ class _Tail:
     def __init__(self, folder: Path, follower: FollowerFile, start: LogPosition | None) -> None:
         """Begin at a position, or with None at the beginning of the present log.
 
-        ``follower`` is told how far it is read. Raises StoreError when the end of the log stays
-        unknown, StoreDamaged, OSError.
+        ``follower`` records the position that is read. Raises StoreError when the end of the log
+        stays unknown, StoreDamaged, OSError.
         """
         self._folder, self._log = folder, folder / f"{DATABASE_FILE}-wal"
         self._follower, self._clock = follower, SystemClock()
@@ -155,7 +155,10 @@ class _Tail:
             return found
 
     def note_safe(self, until_ms: int) -> None:
-        """Say that everything committed before a moment is at the place."""
+        """Note that the place has all commits before ``until_ms``, in ms since 1970.
+
+        The owner reads this from the follower file.
+        """
         with self._lock:
             self._safe_at_ms = until_ms
             self._follower.write(self._at, until_ms)
@@ -173,7 +176,7 @@ class _Tail:
         raise _unknown_end(self._folder)
 
     def _turn(self) -> bool:
-        """Read what is new, then wait; return False when stopped, or after an error."""
+        """Read new commits from the log, then pause; return False if stopped, or after an error."""
         try:
             while self._read_more():
                 pass
@@ -263,9 +266,9 @@ class Copier:
             self.follower.close(forget=True)
 
     def follow(self, say: Callable[[int, int], None], whole: Callable[[Copied], None]) -> None:
-        """Copy on and on, until :meth:`stop`; raises the errors of :meth:`back_up`.
+        """Copy commits continuously, until :meth:`stop`; raises the errors of :meth:`back_up`.
 
-        ``say`` is called as by :meth:`back_up`, ``whole`` when an epoch is whole.
+        ``say`` is called as by :meth:`back_up`, ``whole`` when an epoch has a complete image.
         """
         resumed = self._resumable()
         try:
@@ -293,7 +296,12 @@ class Copier:
         return epoch if is_same else None
 
     def write_files(self) -> None:
-        """Write the files of the folder, if one of them has changed; raises OSError, NoRoom."""
+        """Copy the small files beside the database to the place, if one has changed since.
+
+        Without a passphrase those with secrets are not copied; ``left_out`` then names them. Raises
+        OSError, NoRoom if the disk of the place has too little room, and ModuleNotFoundError if
+        there are secrets, but no package ``cryptography``.
+        """
         stamps = stamps_of(self.folder)
         if stamps != self._stamps:
             self.left_out = write_files(self.place, self.folder, self._secrets, self.clock.now_ms())
@@ -301,7 +309,7 @@ class Copier:
 
 
 def _unknown_end(folder: Path) -> StoreError:
-    """Return the error for a queue manager that opens its folder for too long."""
+    """Return the error for a queue manager whose start takes too long: its log has no end yet."""
     text = f"the end of the log has been unknown for {_PATIENCE_SECONDS:.0f} seconds"
     return StoreError(f"{folder}: {text}", folder)
 
@@ -441,7 +449,10 @@ class _EpochCopy:
         raise _unknown_end(self._folder)
 
     def _write_piece(self, first_page: int, read: Mapping[int, _PageRead]) -> None:
-        """Write a piece of the image, unless the same is there."""
+        """Write a piece of the image to the place, unless the place has the same piece already.
+
+        ``read`` has its pages by number; the first is ``first_page``.
+        """
         self._wrong_pages.update(number for number, page in read.items() if not page.is_right)
         pages = {number: page.content for number, page in read.items()}
         name = piece_path(self._began_ms, first_page, digest_of(b"".join(pages.values())))
@@ -452,7 +463,7 @@ class _EpochCopy:
         self._image_bytes += self._write(name, packed_pages(PageFacts(), pages))
 
     def _write_change(self, read: _Read | None) -> None:
-        """Write what the tail has read as one change; nothing if nothing was committed."""
+        """Write the pages that were read from the log as one change; nothing without a commit."""
         if read is None:
             return
         if read.pages:
@@ -469,7 +480,7 @@ class _EpochCopy:
         self._safe_at_ms = read.until_ms
 
     def _merge_old(self) -> None:
-        """Make one change of those of the first minute that is old and has several."""
+        """Merge the changes of one minute into one: the first old minute with several changes."""
         assert self._epoch is not None
         before_ms = self._copier.clock.now_ms() - _MERGE_AFTER_MS
         # Those of the image stay: else no moment in the rest of its minute could be restored.
@@ -501,7 +512,7 @@ class _EpochCopy:
         self._keep_merged(parts)
 
     def _keep_merged(self, parts: Iterable[ChangeName]) -> None:
-        """Keep changes that a longer one holds until nobody reads them any more."""
+        """Note changes that were merged into a longer one; :meth:`_remove_merged` removes them."""
         until_ms = self._copier.clock.now_ms() + _MERGED_KEPT_MS
         self._merged += [(until_ms, part) for part in parts]
 
@@ -514,7 +525,7 @@ class _EpochCopy:
             del self._merged[0]
 
     def _prune(self) -> None:
-        """Remove what is needed for no moment of the last seven days."""
+        """Remove epochs and changes that no moment of the last seven days needs."""
         contents = EpochContents(self._place)
         oldest_ms = self._copier.clock.now_ms() - _KEPT_MS
         whole = contents.whole

@@ -28,7 +28,7 @@ from mayfly.store.database import REPLICA_FILE
 from mayfly.store.followers import LogPosition
 from mayfly.store.replica.standing import STANDING_FILE
 from mayfly.store.write_ahead_log import PAGE_BYTES
-from mayfly.verbs.contracts.files import is_url, local_path
+from mayfly.verbs.contracts.config_files import is_url, local_path
 
 #: The space that a backup leaves free on a disk: four times the ballast of a queue manager there.
 RESERVED_BYTES = 64 * 2**20
@@ -333,8 +333,8 @@ def check_same_manager(epoch: Epoch, manager_name: str, target: str) -> None:
         )
 
 
-#: Who the server is now, what is made anew, and the row of a log that this database has: another
-#: moment of it has another row.
+#: Files that no backup has: they say which server runs now, are made anew at a start, or name the
+#: row of a log that this database has, which differs at another moment.
 _NEVER: Final = (
     *("identity.json", "served.json", "ballast", "users.lock", "server.log"),
     STANDING_FILE,

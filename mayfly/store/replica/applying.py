@@ -136,9 +136,9 @@ class StateFile:
 
 
 class AppliedRows(NamedTuple):
-    """What was done to a folder: the row of the log that it has now, and pages that were written.
+    """The result of applying a log to a folder: its row of the log now, and the pages written.
 
-    ``discarded_pages`` of them had been written by commits that the log does not have.
+    ``discarded_pages`` of them replaced pages of commits that the log does not have.
     """
 
     position: LogRow

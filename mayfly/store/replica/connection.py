@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that waits for no answer longer than it is told.
+"""A connection to PostgreSQL with a time limit for each answer.
 
 A database that is stopped but keeps its connections answers nothing, and nothing of the network
 ends the wait: its machine still acknowledges what is sent. psycopg is imported here, so this module

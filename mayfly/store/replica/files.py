@@ -1,8 +1,8 @@
 """The files of a folder that the next owner needs beside the database: users, what was applied.
 
 The owner looks at them when it renews its lease, and writes each changed one into the log. A
-follower writes them into its own folder. They are whole whenever they are read, for whoever changes
-one replaces it by another file.
+follower writes them into its own folder. A reader always finds them complete: a change replaces the
+file by another one.
 
 A folder whose owner was the last one has them as new as the log, or newer: the owner was killed
 before it wrote a change. So its files stay, and are written into the log when it is opened again.
@@ -21,7 +21,7 @@ from mayfly.runtime import Files
 from mayfly.store.replica.log import LogFiles, PostgresLog
 
 #: Users; the scripts of the configuration as they were last applied; the table of client channels;
-#: the passwords of ``--dev``; the token that a server makes when it is told of none.
+#: the passwords of ``--dev``; the token that a server makes when none is configured.
 SHARED_FILES: Final = ("users.json", "applied.json", "ccdt.json", "developer.json", "token")
 _LOG = logging.getLogger("mayfly.store")
 

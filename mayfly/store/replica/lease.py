@@ -20,18 +20,18 @@ from mayfly.store.replica.log import LogUnreachable, PostgresLog, ReplicaError, 
 #: How long a lease lasts unless something else is asked for, and the shortest one.
 LEASE_MS: Final = 4_000
 LEAST_LEASE_MS: Final = 1_000
-#: A lease is renewed so many times while it lasts.
+#: Renewals of a lease during its duration.
 _RENEWALS: Final = 16
 _LOG = logging.getLogger("mayfly.store")
 
 
 def own_lease_ms(lease_ms: int) -> int:
-    """Return how long an owner counts on a lease of so many ms: a quarter less."""
+    """Return how many ms an owner relies on a lease of ``lease_ms``: a quarter less."""
     return lease_ms * 3 // 4
 
 
 def _nothing() -> None:
-    """Do nothing: what a lease calls that nobody listens to."""
+    """Do nothing: the default callback of a lease."""
 
 
 class OwnerLease:
@@ -55,11 +55,11 @@ class OwnerLease:
         self._hurried = runtime.event()
         self._is_lost = False
         self._addresses: Mapping[str, str] = {}
-        #: Those that follow, as of the last renewal.
+        #: The standbys that follow the log, as of the last renewal.
         self.standbys: list[StandbyState] = []
         #: The files of the folder, once they are as new as those in the log.
         self.files: SharedFiles | None = None
-        #: Whether somebody wants a standby to become the owner; what is called then.
+        #: Whether an operator has asked for a standby to become the owner, and the callback then.
         self.is_wanted = False
         self.on_wanted: Callable[[], None] = _nothing
         self._failure = "it was not renewed"

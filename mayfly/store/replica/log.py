@@ -47,15 +47,15 @@ _PAUSE_SECONDS: Final = 0.1
 #: Any numbers: two that set up the schema at the same time come one after the other, and of two
 #: that merge a log the second does nothing. The third is for the one that begins a log.
 _SETUP_LOCK, _MERGE_LOCK, _FIRST_LOCK = 5_124_877, 5_124_878, 5_124_879
-#: So many rows of the log are fetched at once: each may have some megabytes.
+#: Rows of the log that one query fetches: each may have some megabytes.
 _PIECES_AT_ONCE: Final = 10
-#: So many pages are one transaction of the first copy.
+#: Pages in one transaction of the first copy.
 _COPIED_PAGES: Final = 1_000
-#: A merge ends with the row by which it has so many pages.
+#: Pages after which a merge ends, with the row that reaches this number.
 MERGED_PAGES: Final = 1_000
 #: The largest number that a part can have.
 _ROW_ITSELF: Final = 2**31 - 1
-#: What the comment of the table ``replica`` says; each change of the tables changes it.
+#: The comment of the table ``replica``; each change of the tables changes it.
 _SCHEMA_VERSION: Final = "Mayfly replica 3"
 _SCHEMA: Final = (
     "CREATE SCHEMA IF NOT EXISTS mayfly",
@@ -214,14 +214,14 @@ class LogRow(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """What the log says about a queue manager: the instance id of its database, and its end."""
+    """A queue manager in the log: the instance id of its database, and the last row of its log."""
 
     instance: str
     end: LogRow
 
 
 class Ownership(NamedTuple):
-    """Who has a queue manager: its owner, epoch, last row, and ms to the end of its lease.
+    """The owner of a queue manager, its epoch and last row, and ms to the end of its lease.
 
     ``instance`` is the instance id of its database, ``files`` how often a file of the folder was
     changed in the log, ``addresses`` where its owner listens, by the names of listeners,
@@ -242,9 +242,9 @@ class Ownership(NamedTuple):
 
 
 class StandbyNote(NamedTuple):
-    """What a standby notes of itself: its name, the last row that it has, and where it listens.
+    """A standby's note about itself: its name, the last row that it has, and its addresses.
 
-    It has all that the log had at ``as_of_ms``, by the database's clock.
+    It has all rows that the log had at ``as_of_ms``, by the database's clock.
     """
 
     name: str
@@ -296,7 +296,7 @@ class Owned(ReplicaError):
 
 
 class LogEntry(NamedTuple):
-    """A row of the log: what one append has written, and the pages of the database after it."""
+    """A row of the log, written by one append, and the page count of the database after it."""
 
     position: LogRow
     page_count: int
@@ -423,7 +423,10 @@ class PostgresLog:
             self._connected().execute(_FOLLOW, values)
 
     def stop_following(self, instance: str, name: str) -> None:
-        """Forget a standby; raises ReplicaError."""
+        """Remove the note of a standby from the log, so that the owner does not wait for it.
+
+        Nothing happens if it has none. ``name`` is the standby's. Raises ReplicaError.
+        """
         with self._errors():
             self._connected().execute(
                 "DELETE FROM mayfly.replica_standby WHERE instance = %s AND name = %s",
@@ -461,8 +464,8 @@ class PostgresLog:
         """Begin the log with an image of the whole database; return its end, of epoch 1.
 
         ``images`` are all pages with their numbers, in order. They are copied some at a time, and
-        the log is begun when all are there: a copy that was interrupted is in no log. What is there
-        of one is copied again only where it differs. The epoch has no lease. Call it after
+        the log is begun when all are there: a copy that was interrupted is in no log. Its pages are
+        copied again only where they differ. The epoch has no lease. Call it after
         :meth:`is_first`; a connection that is lost meanwhile, and the right with it, ends the copy.
         Raises LogUnreachable, ReplicaError, also when another owner was first.
         """

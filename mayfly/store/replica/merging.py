@@ -22,7 +22,7 @@ _FAILED_SECONDS: Final = 60.0
 #: Rows that are merged between two looks, and in one step; the pause after a step in times of it.
 _MOST_ROWS, _STEP_ROWS = 2_000, 200
 _PAUSE_FACTOR, _PAUSE_FACTOR_BEHIND = 4.0, 0.5
-#: A log with so many rows or bytes is behind.
+#: The merger is behind when the log has this many rows or bytes.
 _ROWS_BEHIND: Final = 10_000
 _BYTES_BEHIND: Final = 256 * 2**20
 _LOG = logging.getLogger("mayfly.store")
@@ -34,7 +34,7 @@ class LogMerger:
     #: Rows that stay in the log, and the least that are merged: the same pages are in many of them.
     LEFT_ROWS: ClassVar = 1_000
     LEAST_MERGED_ROWS: ClassVar = 500
-    #: With so many bytes of pages only the last row stays.
+    #: Bytes of pages above which only the last row stays.
     MOST_BYTES: ClassVar = 64 * 2**20
 
     def __init__(self, connect: Callable[[], PostgresLog], runtime: Runtime) -> None:

@@ -1,4 +1,4 @@
-"""The owner's side of the replica: what each group commit has written is appended to the log.
+"""The owner's side of the replica: each group commit is appended to the log.
 
 The order is SQLite's commit, then the append, then callers are told. While an append is under way
 no other commit begins, so at most one transaction is ahead of the log. When an append fails, the
@@ -30,7 +30,7 @@ from mayfly.store.write_ahead_log import PAGE_BYTES, WriteAheadLog
 
 _PAGES_AT_ONCE: Final = 256
 _ALL_FRAMES: Final = 2**63
-#: An append of more pages goes to the log in parts of so many: 4 MB.
+#: Pages in one part of an append: a longer one goes to the log in several parts of 4 MB.
 PART_PAGES: Final = 1_024
 #: The pause between two looks at the lease of another owner.
 _LOOK_SECONDS: Final = 0.02
@@ -40,7 +40,7 @@ _LOG = logging.getLogger("mayfly.store")
 class StandbyLag(NamedTuple):
     """How far a standby is behind its owner: by rows of the log, and by time.
 
-    ``lag_ms`` is 0 while it lacks no row; else it may lack what was committed in so many ms.
+    ``lag_ms`` is 0 while it lacks no row; else it may lack the commits of the last ``lag_ms``.
     ``seen_ms`` is how long ago it was seen, ``addresses`` where it listens, by the names of
     listeners.
     """
@@ -263,7 +263,7 @@ class Replica:
                 return taken
 
     def _lose(self, reason: str) -> None:
-        """Keep why the lease is lost, and tell the store if it is there already."""
+        """Record in ``loss`` why the lease is lost, and call ``on_lost``, which stops the store."""
         self.loss = reason
         self.on_lost(reason)
 

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from mayfly.verbs.contracts.files import local_path
+from mayfly.verbs.contracts.config_files import local_path
 
 #: The socket of the network protocol (verbs/contracts/wire.py).
 MQ_SOCKET_FILE: Final = "mq.sock"

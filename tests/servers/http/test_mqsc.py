@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from mayfly import QueueManager
-from mayfly.admin.mqsc.words import help_about
+from mayfly.admin.mqsc.completion import help_about
 from mayfly.admin.security.users import users_of
 from tests.servers.http.conftest import Web
 

@@ -56,7 +56,7 @@ class AuthorityListing(Struct, forbid_unknown_fields=True):
 
 
 class AuthorityRecord(Struct):
-    """An authority record: what a user or group may do with the objects that a profile matches."""
+    """An authority record: the rights of a user or group on the objects that a profile matches."""
 
     object_type: _Type
     profile: Annotated[str, Meta(description="a name, or one with ? * **; SELF of qmgr")]

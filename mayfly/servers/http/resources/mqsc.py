@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from mayfly.admin.events import Origin, commanded_by
 from mayfly.admin.mqsc.commands import heads_of, role_of
-from mayfly.admin.mqsc.words import completion, has_secret, help_asked
+from mayfly.admin.mqsc.completion import completion, has_secret, help_asked
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.client.connection import Administration
 from mayfly.mqi.event_constants import MQEVO_REST

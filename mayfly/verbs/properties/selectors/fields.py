@@ -300,7 +300,7 @@ def _value(name: str, dt: str, text: str) -> Value:
 
 _ZERO_ID = bytes(24)
 _TOKEN_BYTES = 32
-#: After so many names or folders all are read at once.
+#: Names or folders that are read one by one; after these all are read at once.
 _FEW = 8
 #: Characters of the descriptor's texts, and what a name costs beside what it reads.
 _FIXED_SIZE = 64

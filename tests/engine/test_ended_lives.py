@@ -48,8 +48,8 @@ def positions(manager: QueueManager, where: EndedFilter, limit: int) -> list[int
 def test_lives_are_found_by_queue_outcome_time_and_id(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.engine.ended.READ_ROWS", 7)
-    monkeypatch.setattr("mayfly.engine.ended.MAX_ROWS", 20)
+    monkeypatch.setattr("mayfly.engine.ended_lives.READ_ROWS", 7)
+    monkeypatch.setattr("mayfly.engine.ended_lives.MAX_ROWS", 20)
     chosen, clock = random.Random(seed), VirtualClock()
     with QueueManager("QM1", tmp_path if seed % 2 else None, clock=clock) as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(Q2)").ok
@@ -104,7 +104,7 @@ def is_meant(life: dict[str, object], where: EndedFilter) -> bool:
 def test_a_summary_that_is_cut_says_so(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.engine.ended.MAX_COUNTED", 3)
+    monkeypatch.setattr("mayfly.engine.ended_lives.MAX_COUNTED", 3)
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
     with queue_manager.session() as session:
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""What may come next in a command that is being typed, and help about commands."""
+"""Completion of a command of MQSC that is being typed, and help about commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BESIDE: Final[Mapping[str, tuple[str, ...]]] = {
 #: A word, and a value in parentheses with what is quoted in it, which may be open.
 _WORDS = re.compile(r"[A-Za-z]+|\((?:'[^']*(?:'|$)|[^')])*(?:\)|$)")
 _WIDTH = 78
-#: What ends a word that is being typed.
+#: Characters that end a word that is being typed.
 DELIMITERS: Final = " \t\n(),;"
 _CONTINUED: Final = ("+", "-")
 

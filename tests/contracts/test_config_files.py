@@ -12,7 +12,12 @@ from mayfly.pipeline.errors import LakeError, ReplayError
 from mayfly.pipeline.lake.files import local_folder
 from mayfly.pipeline.replay.trace import read_trace
 from mayfly.verbs.contracts.access import TokenMissing, read_token
-from mayfly.verbs.contracts.files import ConfigurationError, local_path, read_tables, scheme_of
+from mayfly.verbs.contracts.config_files import (
+    ConfigurationError,
+    local_path,
+    read_tables,
+    scheme_of,
+)
 
 BUCKET = "s3a://bucket/lake"
 

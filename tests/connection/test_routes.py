@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.client.connection.choose import (
-    DEFAULT_OPTIONS,
-    ConnectOptions,
-    endpoint_of_mqserver,
-    routes,
-)
 from mayfly.client.connection.endpoint import (
     Address,
     Endpoint,
@@ -22,6 +16,12 @@ from mayfly.client.connection.endpoint import (
     addresses_of,
     endpoint_of_url,
     is_url,
+)
+from mayfly.client.connection.routes import (
+    DEFAULT_OPTIONS,
+    ConnectOptions,
+    endpoint_of_mqserver,
+    routes,
 )
 from mayfly.mqi.errors import MQError
 
