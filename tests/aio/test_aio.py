@@ -189,6 +189,7 @@ def test_a_wait_ends_by_a_message_or_by_its_time(
     run(work())
 
 
+@pytest.mark.long
 def test_thousands_of_tasks_wait_on_one_connection_without_threads(
     make_client: MakeClient, queue_manager: QueueManager
 ) -> None:

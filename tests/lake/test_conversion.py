@@ -150,6 +150,7 @@ def test_a_lake_that_is_being_written_is_converted_to_its_last_whole_batch(
     assert rows_in(tmp_path / "target") == rows_in(source)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("as_delta", "kill_count", "lives"),
     [

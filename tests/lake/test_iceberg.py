@@ -263,6 +263,7 @@ def test_the_command_copies_and_says_how_many_rows(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_a_catalog_of_pyicebergs_configuration_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
