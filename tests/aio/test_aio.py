@@ -448,6 +448,7 @@ def test_a_cancel_while_many_are_taken_is_raised_by_the_next_verb(
     run(work())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transacted", [False, True], ids=["plain", "transacted"])
 def test_a_storm_of_cancellations_loses_no_message(
     make_client: MakeClient, queue_manager: QueueManager, transacted: bool

@@ -224,7 +224,6 @@ def test_samples_run_with_MQSERVER_pointing_to_another_machine(
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_sample_of_two_queue_managers_at_the_ports_that_it_names(
     machines: TwoMachines, tmp_path: Path
 ) -> None:
