@@ -53,7 +53,11 @@ def rows_in(lake: Path) -> list[tuple[object, ...]]:
         ).fetchall()
 
 
-@pytest.mark.parametrize("as_delta", [False, True], ids=["from parquet", "from delta"])
+@pytest.mark.parametrize(
+    "as_delta",
+    [False, pytest.param(True, marks=pytest.mark.long)],
+    ids=["from parquet", "from delta"],
+)
 def test_rows_report_and_proof_are_the_same_in_the_other_format(
     tmp_path: Path, as_delta: bool
 ) -> None:
