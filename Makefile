@@ -58,10 +58,11 @@ test: $(READY)
 all-tests: $(READY)
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
-# Tests that take seconds of processor time each. Of what they prove make test has a cheaper one.
+# Tests that take seconds of processor time each; make test has a cheaper one on the path of each. Two
+# workers: one has those that share the Spark session, which take longer than all others.
 test-long: $(READY)
 	@$(MAKE) --no-print-directory -j 2 $(CLASSES) $(COMPILED) $(AMQP)
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "long and not soak"
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "long and not soak"
 
 # The core and its clients on another Python, in an environment of its own, without Spark and lakes:
 # make test-python PYTHON=python3.13
