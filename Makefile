@@ -8,7 +8,7 @@ SOURCES := mayfly pyspark_mayfly.py tests hatch_build.py $(wildcard bench exampl
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup wheel site compiled compiled-tree test-compiled demo test all-tests test-python pages soak search mutants shape interop lint bench bench-compare bench-peers clean
+.PHONY: setup wheel site compiled compiled-tree test-compiled demo test all-tests test-long test-python pages soak search mutants shape interop lint bench bench-compare bench-peers clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -58,6 +58,12 @@ test: $(READY)
 all-tests: $(READY)
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
+# Tests that take seconds of processor time each; make test has a cheaper one on the path of each. Two
+# workers: one has those that share the Spark session, which take longer than all others.
+test-long: $(READY)
+	@$(MAKE) --no-print-directory -j 2 $(CLASSES) $(COMPILED) $(AMQP)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "long and not soak"
+
 # The core and its clients on another Python, in an environment of its own, without Spark and lakes:
 # make test-python PYTHON=python3.13
 OTHER_PYTHON = .venv/$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
@@ -79,6 +85,8 @@ pages: $(AXE)
 # The state machines and models.
 MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py) \
   tests/channel/test_conservation.py tests/servers/http/test_openapi.py
+# Those of make test and of make test-long: what has a mark of its own stays left out.
+WITH_LONG := -m "not soak and not pages and not object_store and not interop"
 # What is said to a native session, a connection, pymqi or JMS (tests/over.py).
 RULES := tests/spec tests/connection tests/pymqi tests/jms
 
@@ -89,15 +97,15 @@ RULES := tests/spec tests/connection tests/pymqi tests/jms
 soak: export PYTEST_DEBUG_TEMPROOT ?= $(or $(TMPDIR),/tmp)
 soak: $(AMQP)
 	@$(BIN)/python -m pytest -q -m soak
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile soak $(MODELS)
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile soak $(WITH_LONG) $(MODELS)
 	@$(BIN)/python -m pytest -q -n 2 --hypothesis-profile soak -m "hypothesis and not soak and not pages"
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --over socket $(RULES)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --over socket $(WITH_LONG) $(RULES)
 	@$(BIN)/python -m tests.mutants
 
 # Those with other examples each time, ten times over.
 search: $(READY)
 	@for round in 1 2 3 4 5 6 7 8 9 10; do \
-	  $(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile search $(MODELS) || exit 1; \
+	  $(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile search $(WITH_LONG) $(MODELS) || exit 1; \
 	done
 
 # Rules broken on purpose: the tests of each rule must find its mutants.

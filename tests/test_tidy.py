@@ -5,6 +5,7 @@ import gc
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -528,6 +529,21 @@ def test_fewer_and_fewer_tests_reach_inside_the_engine() -> None:
         )
     }
     assert len(insiders) <= TESTS_INSIDE_THE_ENGINE, "\n".join(sorted(insiders))
+
+
+def test_each_mark_that_make_test_leaves_out_has_a_target_that_runs_it() -> None:
+    """The description of the mark names the target. All but soak run in .ci/run as well."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    options = project["tool"]["pytest"]["ini_options"]
+    described = dict(marker.split(": ", 1) for marker in options["markers"])
+    makefile, checks = ((ROOT / file).read_text("utf-8") for file in ("Makefile", ".ci/run"))
+    left_out = re.findall(r"not (\w+)", options["addopts"][options["addopts"].index("-m") + 1])
+    assert set(left_out) > {"soak", "long"}
+    for mark in left_out:
+        [target] = re.findall(r"`make (\S+)`", described[mark])
+        [recipe] = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+        assert re.search(rf'-m "?{mark}\b', recipe), mark
+        assert (f"make {target}\n" in checks) is (mark != "soak")
 
 
 def test_every_glossary_term_is_in_the_source() -> None:

@@ -189,6 +189,7 @@ def test_a_wait_ends_by_a_message_or_by_its_time(
     run(work())
 
 
+@pytest.mark.long
 def test_thousands_of_tasks_wait_on_one_connection_without_threads(
     make_client: MakeClient, queue_manager: QueueManager
 ) -> None:
@@ -447,6 +448,7 @@ def test_a_cancel_while_many_are_taken_is_raised_by_the_next_verb(
     run(work())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transacted", [False, True], ids=["plain", "transacted"])
 def test_a_storm_of_cancellations_loses_no_message(
     make_client: MakeClient, queue_manager: QueueManager, transacted: bool

@@ -80,6 +80,7 @@ def test_a_ledger_is_copied_reported_proved_compacted_and_exported(
     assert trace.exit_code == 0, trace.output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lake_format", ["delta", pytest.param("parquet", marks=pytest.mark.soak)])
 def test_a_machine_without_spark_needs_none(queue: Invoke, home: Path, lake_format: str) -> None:
     queue("put", "QM1", "Q1", "x")

@@ -110,6 +110,7 @@ def test_example(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_picture_of_listener_threads_is_that_of_its_run(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     program, drawn = ROOT / "examples" / "listener_threads.py", tmp_path / "drawn.svg"

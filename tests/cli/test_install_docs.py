@@ -102,6 +102,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_commands_lead_from_a_new_machine_to_the_first_login(machine: Machine) -> None:
     commands = chapter("On a server")
     [start] = [n for n, (command, _) in enumerate(commands) if "systemctl enable" in command]

@@ -38,6 +38,7 @@ def shown(cell: dict[str, Any]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_prints_what_it_shows(notebook: Path, tmp_path: Path) -> None:
     cells = code_cells(notebook)

@@ -396,6 +396,7 @@ def test_a_lake_that_nothing_is_known_of_is_told_so(mayfly: Invoke, tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_ledger_run_shows_itself_works_is_killed_and_goes_on(queue: Invoke, home: Path) -> None:
     """Real processes: metrics over HTTP and the status, until a kill, and of the next run."""
     from urllib.request import urlopen

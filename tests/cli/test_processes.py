@@ -177,6 +177,7 @@ def test_X9_serve_scans_every_5_seconds_unless_configured(queue: Invoke, home: P
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_queue_managers_on_one_server_and_a_port_that_is_taken(
     queue: Invoke, home: Path
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_queue_manager_is_deleted_by_a_yes_and_foreign_files_stay(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_commands_in_the_documentation_do_what_they_say(home: Path, started: Path) -> None:
     text = part("SERVING.md", "The server").partition("# The queue managers of a machine\n")[2]
     commands = re.findall(r"^\$ mayfly (qm .*)$", text.partition("```console")[2], re.MULTILINE)

@@ -26,6 +26,7 @@ def _size_of(png: Path) -> tuple[int, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_pngs_are_written_where_asked(outcomes: pa.Table, tmp_path: Path) -> None:
     """Both at 1920 x 1080."""
     plots.draw_day_png(outcomes, 3, 8, tmp_path / "day.png")

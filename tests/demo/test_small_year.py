@@ -49,6 +49,7 @@ class Told:
 # All of it is run by test_readme.py in make soak; this one looks closer.
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.long
 def test_the_demo_from_end_to_end_on_every_40th_flight(
     spark: SparkSession, mayfly: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,7 @@ def check(manager: QueueManager, asked: list[bytes]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [IN_TRANSACTION, ANYWHERE])
+@pytest.mark.parametrize("place", [IN_TRANSACTION, pytest.param(ANYWHERE, marks=pytest.mark.long)])
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_E30_a_kill_between_request_and_reply_loses_and_doubles_none(
     tmp_path: Path, seed: int, place: str

@@ -54,6 +54,7 @@ def wait_for(process: subprocess.Popen[bytes], seconds: float) -> None:
         pytest.fail(f"it ended by itself: {process.wait(seconds)}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kill_count", [2, pytest.param(40, marks=pytest.mark.soak)])
 def test_kills_leave_an_exact_lake_that_the_next_compaction_finishes(
     tmp_path: Path, kill_count: int

@@ -53,7 +53,11 @@ def rows_in(lake: Path) -> list[tuple[object, ...]]:
         ).fetchall()
 
 
-@pytest.mark.parametrize("as_delta", [False, True], ids=["from parquet", "from delta"])
+@pytest.mark.parametrize(
+    "as_delta",
+    [False, pytest.param(True, marks=pytest.mark.long)],
+    ids=["from parquet", "from delta"],
+)
 def test_rows_report_and_proof_are_the_same_in_the_other_format(
     tmp_path: Path, as_delta: bool
 ) -> None:
@@ -150,6 +154,7 @@ def test_a_lake_that_is_being_written_is_converted_to_its_last_whole_batch(
     assert rows_in(tmp_path / "target") == rows_in(source)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("as_delta", "kill_count", "lives"),
     [

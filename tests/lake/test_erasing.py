@@ -211,6 +211,7 @@ def test_cut_off_at_any_change_of_a_file_the_next_erasure_ends_it(
     assert cuts > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("as_delta", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_a_killed_erasure_is_run_again(tmp_path: Path, as_delta: bool) -> None:
     """kill -9 behind the first file that it writes."""

@@ -111,6 +111,7 @@ def test_tables_have_the_columns_rows_and_comments_of_delta_tables(tmp_path: Pat
 # Each row once
 
 
+@pytest.mark.long
 def test_an_export_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
     source = made(tmp_path / "source")
     first = [*export_to_iceberg(source, place_in(tmp_path), batch_rows_max=50)]
@@ -263,6 +264,7 @@ def test_the_command_copies_and_says_how_many_rows(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_a_catalog_of_pyicebergs_configuration_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

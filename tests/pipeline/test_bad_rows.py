@@ -136,6 +136,7 @@ def test_G8_a_message_that_no_queue_takes_is_backed_out_by_BOTHRESH_and_the_othe
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_Q1_a_message_that_cannot_even_be_backed_out_stands_alone_and_doubles_nothing(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -175,6 +176,7 @@ columns = { queue = "'ANY'", payload = "cast(value as binary)" }
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("good", "bad", "other_source"),
     [
@@ -232,6 +234,7 @@ def test_a_full_queue_holds_the_batch_and_backs_nothing_out(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_batch_that_ends_between_back_out_and_commit_is_repeated_and_doubles_nothing(
     session: SparkSession, tmp_path: Path
 ) -> None:

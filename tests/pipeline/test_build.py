@@ -178,6 +178,7 @@ path = "lake"
 """
 
 
+@pytest.mark.long
 def test_every_row_of_two_sources_ends_once_where_it_belongs(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -286,6 +287,7 @@ dead_letter_queue = "REFUSED"
 HELD = DELAYED.replace('manager = "A"', 'manager = "B"') + "[delay_line]\nholds_all = true\n"
 
 
+@pytest.mark.long
 def test_rows_for_a_queue_are_put_at_once_and_end_as_if_spark_had_held_them(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -525,6 +527,7 @@ queue = "IN"
 """
 
 
+@pytest.mark.long
 def test_columns_of_a_queue_change_its_messages_and_routes_have_them(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -138,6 +138,7 @@ class Outage:
             self._served()
 
 
+@pytest.mark.long
 def test_a_source_that_fails_is_read_on_from_the_checkpoint(
     spark: SparkSession, tmp_path: Path, token_file: Path
 ) -> None:
@@ -225,6 +226,7 @@ def test_a_pipeline_that_is_stopped_leaves_nothing_claimed_that_is_written(
         assert manager.verify().ok
 
 
+@pytest.mark.long
 def test_DDELAY_released_is_counted_when_the_messages_are_on_their_queues(
     spark: SparkSession, tmp_path: Path, token_file: Path
 ) -> None:

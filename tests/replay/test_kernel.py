@@ -51,6 +51,7 @@ def test_consumers_take_what_a_walk_through_time_says(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @given(walk.messages, walk.what_ifs | walk.consumer_what_ifs)
 @hypothesis_settings(max_examples=examples(100))
 def test_numba_and_python_give_the_same_table(messages: list[Message], what_if: WhatIf) -> None:
@@ -61,6 +62,7 @@ def test_numba_and_python_give_the_same_table(messages: list[Message], what_if: 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "what_if",
     [

@@ -588,6 +588,7 @@ def test_a_token_file_that_holds_no_token_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_stream_with_a_wrong_token_is_refused_before_it_is_read() -> None:
     """gRPC hands a stream over when it begins: 128 MiB with a wrong token are never in memory."""
     with subprocess.Popen(

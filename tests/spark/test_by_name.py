@@ -39,6 +39,7 @@ def on_queue(manager: QueueManager, name: str) -> list[bytes]:
         return bodies(session, name)
 
 
+@pytest.mark.long
 def test_a_table_is_read_and_written_in_a_new_session(
     spark: SparkSession, manager: QueueManager, options: dict[str, str]
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_table_is_read_and_written_in_a_new_session(
     assert sorted(on_queue(manager, "Q1")) == [b"a", b"b"]
 
 
+@pytest.mark.long
 def test_a_stream_goes_from_queue_to_queue_in_a_new_session(
     spark: SparkSession, manager: QueueManager, options: dict[str, str], tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ def run_for(process: subprocess.Popen[bytes], seconds: float) -> None:
         pytest.fail(f"the driver ended by itself: {process.wait(seconds)}")
 
 
+@pytest.mark.long
 def test_held_messages_survive_a_restart_with_other_slots_and_shards(
     spark: SparkSession, tmp_path: Path
 ) -> None:

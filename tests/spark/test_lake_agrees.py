@@ -51,6 +51,7 @@ def test_reports_are_the_same(spark: SparkSession, tmp_path: Path, part: LakePar
     assert list(map(rounded, found)) == list(map(rounded, expected))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", first_of(1, By.QUEUE, By.HOUR_OF_DAY))
 def test_analyses_of_lifetimes_are_the_same(spark: SparkSession, tmp_path: Path, by: By) -> None:
     rng = Random(6)
@@ -94,6 +95,7 @@ def test_courses_are_the_same(spark: SparkSession, tmp_path: Path, within_ms: in
         np.testing.assert_allclose(found.waited_s[name], seconds)
 
 
+@pytest.mark.long
 def test_exported_files_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """CSV byte by byte; of JSON and Parquet the values, their order and their types."""
     lake = varied_lake(tmp_path / "lake", 3)

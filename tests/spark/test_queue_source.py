@@ -433,6 +433,7 @@ class Pipeline:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("trigger", [{"availableNow": True}, {"processingTime": "0 seconds"}])
 def test_a_stream_without_a_consumer_ends_with_the_name_of_the_option(
     spark: SparkSession, token_file: Path, tmp_path: Path, trigger: dict[str, Any]
@@ -479,6 +480,7 @@ def test_a_stream_takes_each_message_once_and_goes_on_from_its_checkpoint(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_checkpoint_of_another_consumer_or_store_fails_the_query_by_name(
     spark: SparkSession,
     manager: QueueManager,

@@ -59,6 +59,7 @@ def test_spark_numba_and_python_give_the_same_table(
     assert ordered(in_spark) == plain
 
 
+@pytest.mark.long
 def test_a_folder_split_by_queue_is_read_by_the_workers_with_the_same_answer(
     spark: SparkSession, tmp_path: Path
 ) -> None:

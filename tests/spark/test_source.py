@@ -255,6 +255,7 @@ def test_errors_reach_the_user_of_spark_in_our_words(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_checkpoint_of_another_store_fails_the_query(
     spark: SparkSession, books: KeptBooks, server: FlightServer, token_file: Path, tmp_path: Path
 ) -> None:

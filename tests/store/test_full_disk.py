@@ -64,6 +64,7 @@ def count_of(found: dict[str, object], what: str) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 # On a busy machine the thread that writes the log back may come too late: here it never comes.
 @pytest.mark.parametrize("keeper", ["late", pytest.param("prompt", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("size", ["40m", pytest.param("120m", marks=pytest.mark.soak)])

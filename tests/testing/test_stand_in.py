@@ -115,7 +115,7 @@ def run(suite: Path, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["pymqi", "ibmmq"])
+@pytest.mark.parametrize("package", [pytest.param("pymqi", marks=pytest.mark.long), "ibmmq"])
 def test_unchanged_tests_run_on_queue_managers_made_when_they_are_named(
     suite: Path, package: str
 ) -> None:

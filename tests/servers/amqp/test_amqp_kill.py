@@ -52,7 +52,7 @@ def bodies(manager: QueueManager, queue: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["server", "link"])
+@pytest.mark.parametrize("ending", ["server", pytest.param("link", marks=pytest.mark.long)])
 def test_a_message_that_a_transaction_moves_is_in_one_place_across_its_end(
     tmp_path: Path, ending: str
 ) -> None:
