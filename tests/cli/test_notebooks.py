@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -53,6 +54,16 @@ def test_a_notebook_prints_what_it_shows(notebook: Path, tmp_path: Path) -> None
     )
     assert (answer.returncode, answer.stderr) == (0, "")
     assert [json.loads(line) for line in answer.stdout.splitlines()] == list(map(shown, cells))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_each_name_that_a_notebook_imports_is_there(notebook: Path) -> None:
+    source = "\n".join("".join(cell["source"]) for cell in code_cells(notebook))
+    imports: list[ast.stmt] = [
+        node for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert imports
+    exec(compile(ast.Module(imports, []), notebook.name, "exec"), {})
 
 
 def test_there_is_a_notebook_on_lifetimes() -> None:
