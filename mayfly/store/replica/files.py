@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from mayfly.runtime import Files
-from mayfly.store.replica.log import LogFiles, PostgresLog
+from mayfly.store.replica.log import PostgresLog, ReplicaFiles
 
 #: Users; the scripts of the configuration as they were last applied; the table of client channels;
 #: the passwords of ``--dev``; the token that a server makes when none is configured.
@@ -60,7 +60,7 @@ class SharedFiles:
             self._digests[name], self._stamps[name] = digest, stamp
 
 
-def write_files(folder: Path, found: LogFiles, files: Files) -> None:
+def write_files(folder: Path, found: ReplicaFiles, files: Files) -> None:
     """Make the shared files of a folder those of the log, on the disk; raises OSError."""
     for name in SHARED_FILES:
         if name not in found.contents:

@@ -267,7 +267,7 @@ class StandbyState(NamedTuple):
     addresses: dict[str, str]
 
 
-class LogFiles(NamedTuple):
+class ReplicaFiles(NamedTuple):
     """Files of a folder as the log has them.
 
     ``epoch`` is that of the queue manager's owner, ``number`` the last change of a file.
@@ -605,7 +605,7 @@ class PostgresLog:
             if self._connected().execute(_WRITE_FILE, values).fetchone() is None:
                 raise self._refusal(instance, LogRow(0, epoch))
 
-    def files_since(self, number: int) -> LogFiles:
+    def files_since(self, number: int) -> ReplicaFiles:
         """Return the files of the folder that were changed after change ``number``.
 
         Raises StoreDamaged for a content with a wrong digest, and ReplicaError, also when the log
@@ -624,7 +624,7 @@ class PostgresLog:
             if name is not None:
                 contents[name] = content
         epoch, last, *_file = rows[0]
-        return LogFiles(epoch, last, contents)
+        return ReplicaFiles(epoch, last, contents)
 
     def write_part(self, instance: str, position: LogRow, part: int, pages: bytes) -> None:
         """Write a part of what the next append at ``position`` makes count, with its number.
