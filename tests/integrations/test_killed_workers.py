@@ -52,7 +52,7 @@ def put_by_django(account: Account, folder: str) -> None:
 @pytest.mark.parametrize(
     ("framework", "put", "queue"),
     [
-        ("taskiq", put_by_taskiq, "taskiq"),
+        pytest.param("taskiq", put_by_taskiq, "taskiq", marks=pytest.mark.long),
         ("django", put_by_django, "django.tasks.default"),
     ],
 )

@@ -384,6 +384,7 @@ def pushing(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_filters_are_pushed_to_the_queue_manager(
     pushing: SparkSession, manager: QueueManager, manager_server: FlightServer, token_file: Path
 ) -> None:

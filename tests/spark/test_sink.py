@@ -385,6 +385,7 @@ def test_text_and_timestamps_of_a_dataframe_are_put_as_the_message_they_mean(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_any_thread_of_a_pool_writes(
     spark: SparkSession,
     manager: QueueManager,
