@@ -20,7 +20,7 @@ ABILITIES: Final[Mapping[str, str]] = {
     "expiry": "expired messages do not come (E9)",
     "properties": "headers and properties arrive",
     "bodies": "bodies of every kind arrive",
-    "drain": "an empty queue is told at once",
+    "drain": "an empty queue is reported at once",
     "outcomes": "released, modified and rejected messages",
     "transactions": "transactions",
     "selector": "selectors",
