@@ -441,3 +441,39 @@ def test_no_message_is_lost_doubled_or_early_in_20_changes_of_owners(pair: Pair)
         assert owner.line()["role"] == "standby"
         owner, standby = standby, owner
         check_all_come(owned, due_ms, expiring_count)
+
+
+@pytest.mark.long
+def test_a_second_server_for_developers_joins_and_has_the_passwords_of_the_first(
+    url: str, tmp_path: Path
+) -> None:
+    servers: list[Server] = []
+
+    def begun(name: str) -> dict[str, Any]:
+        words = ("QM1", "--dev", "--path", tmp_path / name, "--replica", url, "--json")
+        line = [sys.executable, "-m", "mayfly", "serve", *map(str, words), "--mq", "127.0.0.1:0"]
+        with (tmp_path / f"{name}.log").open("w") as log:
+            process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True)
+        servers.append(Server(process, tmp_path / name))
+        return servers[-1].line()
+
+    def client_at(line: dict[str, Any]) -> Client:
+        host, port = line["mq"].split(":")
+        endpoint = Endpoint((Address(host, int(port)),), "DEV.APP.SVRCONN", "QM1")
+        return Client(connect_client(endpoint, "app", password))
+
+    try:
+        first, second = begun("one"), begun("two")
+        assert (first["role"], second["role"]) == ("owner", "standby")
+        password = first["password"]
+        with client_at(first) as client:
+            client.put("DEV.QUEUE.1", b"put at the first", persistent=True)
+        servers[0].process.kill()
+        owned = servers[1].line()
+        assert (owned["role"], owned["password"]) == ("owner", password)
+        with client_at(owned) as client:
+            assert bodies_of(client, "DEV.QUEUE.1") == [b"put at the first"]
+    finally:
+        for each in servers:
+            each.process.kill()
+            each.process.communicate()
