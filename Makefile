@@ -49,14 +49,14 @@ $(COMPILED): | $(READY)
 demo: $(READY)
 	@$(BIN)/mayfly demo
 
-# Four workers on two processors: tests that wait for processes and clocks leave one idle. Checks of
+# Three workers on two processors: tests that wait for processes and clocks leave one idle. Checks of
 # the source take what they leave.
 test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 $(CLASSES) $(COMPILED) $(AMQP)
 	@$(MAKE) --no-print-directory -j 2 lint all-tests
 
 all-tests: $(READY)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 # Tests that take seconds of processor time each; make test has a cheaper one on the path of each. Two
 # workers: one has those that share the Spark session, which take longer than all others.
