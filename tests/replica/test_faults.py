@@ -366,6 +366,7 @@ def drawn(seed: int, round_count: int, *, has_disks: bool) -> list[list[Fault]]:
     return rounds[:round_count]
 
 
+@pytest.mark.long
 def test_all_accounts_are_right_after_a_kill_of_the_owner_and_of_its_database(
     tmp_path: Path,
 ) -> None:

@@ -116,6 +116,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     shell.close()
 
 
+@pytest.mark.long
 def test_the_first_try_prints_what_is_shown(url: str, shell: Shell) -> None:
     pytest.importorskip("uvicorn")
     if shutil.which("openssl") is None:

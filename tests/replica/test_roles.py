@@ -136,6 +136,7 @@ class Knocking:
         self._thread.join()
 
 
+@pytest.mark.long
 def test_each_queue_manager_of_two_servers_has_its_own_owner_and_no_port_is_closed(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

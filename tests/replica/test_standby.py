@@ -345,6 +345,7 @@ def test_a_standby_takes_over_from_a_killed_owner_nothing_is_lost_doubled_or_ear
     check_all_come(owned, due_ms, 5)
 
 
+@pytest.mark.long
 def test_a_standby_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
     url: str, tmp_path: Path
 ) -> None:
@@ -393,6 +394,7 @@ def follows_to_the_end(url: str) -> bool:
     return standing.last in numbers
 
 
+@pytest.mark.long
 def test_a_server_whose_database_has_no_room_follows_until_it_has(url: str, tmp_path: Path) -> None:
     pair = Pair(tmp_path, url, ("mq",))
     try:
