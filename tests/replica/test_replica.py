@@ -277,6 +277,19 @@ def test_a_database_that_has_lost_commits_is_refused(url: str, tmp_path: Path) -
         opened(url, tmp_path / "QM1")
 
 
+def test_tables_of_another_version_are_refused_and_stay_as_they_are(
+    url: str, tmp_path: Path
+) -> None:
+    opened(url, tmp_path / "QM1").close()
+    before = rows_of(url)
+    for comment in ("'Mayfly replica 1'", "NULL"):
+        with connect(url) as connection:
+            connection.execute(f"COMMENT ON TABLE mayfly.replica IS {comment}")
+        with pytest.raises(ReplicaError, match="the tables in the schema mayfly are of another"):
+            opened(url, tmp_path / "QM1")
+    assert rows_of(url) == before
+
+
 def test_a_database_that_acknowledges_before_it_syncs_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(ReplicaError, match="synchronous_commit is off"):
         opened(f"{url}&options=-c%20synchronous_commit%3Doff", tmp_path / "QM1")
